@@ -159,6 +159,8 @@ def adapt_page(app: Any, name: str, source: list[str]) -> None:
         return f"]({PROJECT.repository}/{kind}/{PROJECT.branch}/{target}{match[2]})"
 
     if not name.startswith("api/"):
+        here = posixpath.relpath(".", posixpath.dirname(name) or ".")  # what a notebook links to on GitHub is here, too
+        source[0] = source[0].replace(f"]({PROJECT.repository}/blob/{PROJECT.branch}/", f"]({here}/")
         source[0] = re.sub(r"\]\(((?!\w+:|#)[^()\s#]+)(#[^()\s]*)?\)", relinked, source[0])
     if name == root_doc:
         heading, _, rest = source[0].partition("\n")

@@ -12,27 +12,12 @@
 # %% [markdown] tags=["slide"]
 # # 00 · Pre-flight
 #
-# Ten minutes of preparation: see your first spikes, check that this machine can run the course, and learn the kit's few
-# controls. After that you need not think about them again.
+# Draw a digit, and a spiking network reads it. That takes one minute. The rest prepares you for the course.
 #
-# After this notebook you
+# **Time:** 15 minutes, and 5 more for the optional part · **GPU minutes:** 0 · **You need:** a little Python
 #
-# - know that your environment works, or what to fix;
-# - have met sliders, exercises, hints and the scorecard, and know what happens after a wrong answer;
-# - can read a tensor of spikes: `[T, B, N]`, **time first**;
-# - know where the data are, when a GPU is worth using, and what to do when you are stuck.
-#
-# | in class | GPU minutes | you need | exercises |
-# |---|---|---|---|
-# | 15 min | 0 | a little Python | 00.1 count the spikes (2 min), 00.2 time first (1 min) |
-#
-# **How to run a cell:** click into it and press <kbd>Shift</kbd> + <kbd>Enter</kbd>. It runs, and the next one is selected.
-# Start with the cells below, in order. (On Colab, the first takes half a minute, because it fetches the kit.)
-
-# %% [markdown]
-# The first cell below loads the kit. The second holds this notebook's **settings**; every notebook has exactly one such
-# cell. `QUICK` keeps all sizes small; `SOLVE = True` fills in all exercises, which is meant for instructors. Change a
-# value, then run the cells below it again.
+# **Run the two cells below:** click into the first and press <kbd>Shift</kbd> + <kbd>Enter</kbd> twice. (On Colab the first
+# one takes half a minute, because it fetches the kit.)
 
 # %% tags=["bootstrap"] cellView="form"
 # @title Setup: run this cell first
@@ -58,6 +43,40 @@ import snnkit
 
 print("snnkit", snnkit.__version__)
 
+# %% tags=["slide"]
+from snnkit import export, viz
+
+page = export.reader("reads_what_you_draw.html")
+viz.embed(page, height=560, compact=True)
+
+# %% [markdown] tags=["slide"]
+# **Draw a digit in the field on the left.** Watch its pixels charge 128 neurons. Each orange flash is a **spike**: a neuron was
+# full, fired, and started again. The spikes vote for one of ten digits.
+#
+# - Draw a 1, then turn it into a 7. When does the network change its mind?
+# - Press *Pause*, then *One step*, to see single spikes.
+# - Click a neuron to silence it. How many must be silent before the answer is wrong?
+#
+# The network runs in this page. You have it as a file, too: `reads_what_you_draw.html`, beside this notebook, opens in
+# any browser and shows more. In notebook 04 you train such a network yourself, in seconds.
+
+# %% [markdown]
+# ## How this course works
+#
+# **Predict, run, explain.** Guess *before* you run a cell. People who commit to a guess remember the result better than
+# people who only watch. So each notebook has fields for your predictions. You also say how sure you are, and at the
+# end you see how often you were right.
+#
+# After this notebook you know that your machine works. You have met predictions, exercises, hints and the scorecard. And you
+# can read a tensor of spikes: `[T, B, N]`, **time first**.
+#
+# | in class | GPU minutes | you need | exercises |
+# |---|---|---|---|
+# | 15 min, and 5 more for the optional part | 0 | a little Python | 00.1 count the spikes (2 min), 00.2 time first (1 min) |
+#
+# Each notebook starts with the same three cells. *Setup* and *Imports* are folded: they only load the kit. Between them are
+# the **settings**. `QUICK` keeps all sizes small. `SOLVE = True` fills in all exercises, for instructors.
+
 # %% tags=["parameters"]
 QUICK: bool = True  # small sizes: seconds on a laptop
 SOLVE: bool = False  # use the reference solutions of the exercises
@@ -67,87 +86,104 @@ DEVICE: str = "auto"  # "auto", "cpu" or "cuda"
 # %%
 import torch
 
-from snnkit import course, data, encode, neuron, train, viz
-from snnkit.course import attempt, hint, quiz, scorecard, solution
+from snnkit import course, data, encode, export, neuron, train, viz
+from snnkit.course import attempt, hint, outcome, predict, quiz, scorecard, solution
 from snnkit.tools import doctor
 
 train.seed_everything(SEED)
 course.start("00", solve=SOLVE)
 
-# %% [markdown] tags=["slide"]
-# ## First spikes
-#
-# A neuron's membrane behaves like a leaky bucket. Input fills it and the leak empties it. When it is full, the neuron
-# emits a **spike** and starts again from empty. In symbols,
-#
-# $$v \leftarrow v + \frac{x - v}{\tau}, \qquad \text{a spike and } v \leftarrow 0 \text{ where } v \ge 1,$$
-#
-# with the level $v$ and the input $x$ in units of the full bucket, and the time constant $\tau$ in time steps. Here is
-# a neuron with $\tau = 20$ steps and a constant input for 100 steps.
-#
-# **Predict first.** The bucket overflows at 1. What happens with an input of 0.9? And does twice the input give twice the
-# spikes? Decide, then move the slider.
-
-# %% tags=["slide"]
-viz.labs.population_lab(neurons=1, steps=100, current=1.5, only_current=True)
-
-# %% [markdown] tags=["slide"]
-# **What to notice.** Up to an input of 1 the leak wins and the neuron never fires. Above 1 it fires regularly, and the
-# rate grows more than in proportion to the input. Triangles mark the spikes; after each spike the membrane starts again
-# from 0. Notebook 01 explains every feature of this curve.
-#
-# The whole course follows this pattern: **predict, run, explain**. Make a prediction *before* you run a cell, even a
-# wild guess. People who commit to a guess remember the result better than people who only watch.
-#
+# %% [markdown]
 # ## Is everything there?
 #
-# One row per check. **Green**: fine. **Amber**: works, with a limitation; the arrow says what you can do about it.
-# **Red**: fix it now, or raise your hand. "No GPU" is amber, and that is perfectly all right: no notebook needs one.
+# **Green**: fine. **Amber**: works, with a limit; the arrow says what you can do. **Red**: fix it now, or raise your hand.
+# "No GPU" is amber, and that is all right: no notebook needs one.
 
 # %%
 doctor.report()
 
 # %% [markdown] tags=["slide"]
+# ## One neuron
+#
+# The membrane of a neuron is like a leaky bucket. Input fills it, and the leak empties it. When it is full, the neuron
+# fires a **spike** and starts again from empty:
+#
+# $$v \leftarrow v + \frac{x - v}{\tau}, \qquad \text{a spike and } v \leftarrow 0 \text{ where } v \ge 1.$$
+#
+# The level $v$ and the input $x$ are in units of the full bucket, the time constant $\tau$ is in time steps.
+#
+# **Predict first.** The bucket is full at 1. Here $\tau = 20$ steps, and the input is 0.9 in all of 100 steps. What does
+# the neuron do?
+
+# %%
+predict("00.a")
+
+# %%
+spikes, _ = neuron.LIF(tau=20.0)(torch.full((100, 1, 1), 0.9))
+outcome("00.a", min(int(spikes.sum()), 2))  # 0: never, 1: once, 2: more often
+
+# %% [markdown]
+# Now move the slider of the input, and look for the value at which the neuron starts to fire.
+
+# %% tags=["slide"]
+viz.labs.population_lab(neurons=1, steps=100, current=1.5, only_current=True)
+
+# %% [markdown] tags=["slide"]
+# **What to notice.** Up to an input of 1 the leak wins and the neuron never fires. Above 1 it fires regularly. Triangles
+# mark the spikes; after each the membrane starts again from 0. Notebook 01 explains every feature of this curve.
+#
 # ## Spikes are tensors, and time comes first
 #
-# Everywhere in snnkit, spike trains are a tensor of zeros and ones of shape `[T, B, N]`:
+# The page at the top runs a network that you can also call in Python. Everywhere in snnkit, spike trains are a tensor
+# of zeros and ones of shape `[T, B, N]`:
 #
 # | axis | what | here |
 # |---|---|---|
-# | `T` | time steps | 50 |
-# | `B` | batch: independent samples | 4 |
-# | `N` | neurons (or channels, height, width) | 30 |
+# | `T` | time steps | 20 |
+# | `B` | batch: independent samples | 20 images |
+# | `N` | neurons (or channels, height, width) | 128 hidden, 10 output |
 #
-# A neuron takes such a tensor and returns **two** things: its output spikes, and its **state** at the end. The module
-# itself stores no state. To continue a sequence, pass the state to the next call; to start again from rest, leave it
-# out.
+# **Predict first.** The first image is a 5, shown for 20 steps. How many of the 128 hidden neurons fire at least once?
+
+# %%
+predict("00.b")
 
 # %% tags=["slide"]
-rain = encode.poisson(torch.full((4, 30), 0.3), steps=50, generator=torch.Generator().manual_seed(SEED))
-layer = neuron.LIF(tau=5.0, v_threshold=0.4)
-out, state = layer(rain)
-more, state = layer(rain, state)  # continues where the first call stopped
+images, labels = data.load("digits", "test")
+images, labels = images[:20], labels[:20]
+shown = encode.repeat(data.to_unit(images), steps=20)  # each image at every step: [20, 20, 1, 8, 8]
+net = export.reader_network()
+hidden = net.record(shown).layers[2]  # spikes of the hidden neurons: [20, 20, 128]
 
-print(
-    f"in {tuple(rain.shape)}, out {tuple(out.shape)}, state.v {tuple(state.v.shape)}: one membrane per sample and neuron"
-)
-viz.show(viz.figures.raster(out[:, 0], title="Sample 0, 30 neurons"))
+viz.show(viz.figures.raster(hidden[:, 0], title="Hidden neurons see a 5"))
+outcome("00.b", int((hidden[:, 0].sum(0) > 0).sum()))
+
+# %% [markdown]
+# Most neurons are silent, and each image wakes others. Such **sparse** activity is what makes spiking networks
+# interesting for hardware: a silent neuron has nothing to send.
+#
+# A network returns **two** things: its output spikes, and its **state** at the end. It stores no state itself. To continue
+# a sequence, pass the state to the next call. To start again from rest, leave it out.
+
+# %%
+out, state = net(shown)
+first, state = net(shown[:10])
+second, state = net(shown[10:], state)  # continues where the first call stopped
+print(f"in {tuple(shown.shape)}, out {tuple(out.shape)}: ten output neurons for each image")
+print("10 steps and 10 more are the same as 20:", torch.equal(torch.cat([first, second]), out))
 
 # %% [markdown]
 # ## How exercises work
 #
-# An exercise is a cell with a `...` in it. Replace the dots and run it; a card shows the result:
-#
-# - **○ to do**: the dots are still there.
-# - **✗ failed**: the card shows the first property that does not hold, your result and the expected one, and a hint.
-# - **✓ passed**.
+# An exercise is a cell with a `...` in it. Replace the dots and run it. A card says **○ to do**, **✓ passed**, or
+# **✗ failed** with the first thing that is wrong and a hint.
 #
 # The last line, `attempt`, returns your answer if it passes and **our solution if it does not**. So a wrong or missing
-# answer never stops you: the notebook goes on, and you can come back to the exercise later.
+# answer never stops you: the notebook goes on, and you can come back later.
 #
 # ### Exercise 00.1 · Count the spikes (2 min, ●○○)
 #
-# See all three states once. Run the cell as it is (*to do*). Then write `spikes.numel()`, which counts zeros as well
+# See all three cards once. Run the cell as it is (*to do*). Then write `spikes.numel()`, which counts zeros as well
 # (*failed*). Then write the correct answer (*passed*).
 
 
@@ -160,12 +196,11 @@ def count_spikes(spikes):
 count_spikes = attempt("00.1", count_spikes)
 
 # %%
-print(f"{int(count_spikes(rain))} spikes in, {int(count_spikes(out))} out")
+print(f"first image: {int(count_spikes(hidden[:, :1]))} hidden spikes; all 20 images: {int(count_spikes(hidden))}")
 
 # %% [markdown]
-# Stuck? Run `hint("00.1")` in a separate cell: each call shows one more hint. After that, feel free to run
-# `solution("00.1")`. Try it. (The scorecard counts hints, but they cost you nothing. The one hint that it will show for
-# 00.1 comes from the next cell.)
+# Stuck? Each call of `hint("00.1")` shows one more hint; then there is `solution("00.1")`. Hints cost you nothing. (The
+# one hint that the scorecard will show for 00.1 comes from the next cell.)
 
 # %%
 hint("00.1")
@@ -173,8 +208,8 @@ hint("00.1")
 # %% [markdown]
 # ### Exercise 00.2 · Time first (1 min, ●○○)
 #
-# Some exercises ask for a value. You show a batch of 32 images of 8 × 8 pixels, one neuron per pixel, for 20 time steps.
-# What is the shape of the spikes? Replace the dots by three numbers.
+# You show a batch of 32 images of 8 × 8 pixels, one neuron per pixel, for 20 time steps. What is the shape of the spikes?
+# Replace the dots by three numbers.
 
 # %% tags=["exercise"]
 shape = (..., ..., ...)
@@ -187,39 +222,46 @@ print(f"T = {spikes.shape[0]} steps, B = {spikes.shape[1]} images, N = {spikes.s
 # %% [markdown] tags=["slide"]
 # ## What broke?
 #
-# The most frequent mistake with spiking networks raises no error. Many data loaders put the batch first, `[B, T, N]`,
-# and every number in this tensor is a valid spike. Pass it on as it is, and the neuron treats your samples as time
-# steps.
+# Many data loaders put the batch first: `[B, T, …]`. We give our 20 images of 20 steps to the network in this order.
+#
+# **Predict first.** What happens?
 
 # %%
-batch_first = rain.transpose(0, 1)  # [4, 50, 30]: as a data loader may return it
-wrong, _ = layer(batch_first)
-right, _ = layer(batch_first.transpose(0, 1))
+predict("00.c")
 
-print(f"as delivered:      {tuple(wrong.shape)}: 4 steps of 50 samples, {int(wrong.sum())} spikes")
-print(f"time put in front: {tuple(right.shape)}: 50 steps of 4 samples, {int(right.sum())} spikes")
+# %% tags=["slide"]
+batch_first = shown.transpose(0, 1)  # as a data loader may return it
+orders = {"batch first": batch_first, "time first": batch_first.transpose(0, 1)}
+right = {}
+for order, x in orders.items():
+    spikes, _ = net(x)
+    right[order] = int((spikes.sum(0).argmax(1) == labels).sum())
+    print(f"{order}: {tuple(spikes.shape)}, {right[order]} of 20 images read correctly")
+outcome("00.c", 1 if right["batch first"] == right["time first"] else 2)
 
 # %% [markdown] tags=["slide"]
-# There is no error and the spikes are plausible, but sample 3 has inherited the membrane of sample 0. **The fix:**
-# apply `x.transpose(0, 1)` where the data come in, and look at `x.shape` before the first long run. When a number
+# There is no error, and the shape is the same. But each of the 20 samples now shows all 20
+# images, one per step, so all 20 answers are the same. **The fix:** apply `x.transpose(0, 1)` where the data come in. When a number
 # surprises you in this course, print the shapes first.
 #
-# ## Where the data are
+# ## For reference (optional)
+#
+# Look these up when you need them.
+#
+# ### Where the data are
 #
 # `data.load(name)` gives images as bytes `[N, 1, H, W]` and labels `[N]`. The **digits** are always available, even
 # offline. MNIST and Fashion-MNIST are downloaded once and checked, or read from the folder that the environment
-# variable `SNNKIT_DATA` names: in a room with bad Wi-Fi the instructor passes that folder round on a USB stick.
+# variable `SNNKIT_DATA` names. In a room with bad Wi-Fi the instructor passes that folder round on a USB stick.
 
 # %% tags=["slide"]
 for name in ("digits", "mnist", "fashion"):
     print(f"{name:8} {'here' if data.available(name) else 'not here yet'}")
 
-images, labels = data.load("digits")
-title = f"Digits: {len(images)} training images, {tuple(images.shape[1:])}"
-viz.show(viz.figures.image_grid(images[:20], labels[:20], columns=10, title=title))
+viz.show(viz.figures.image_grid(images, labels, columns=10, title="Twenty digits and their labels"))
 
 # %% [markdown] tags=["slide"]
-# ## GPU: when, and when not
+# ### GPU: when, and when not
 #
 # **Not now.** Notebooks 00 to 04 need none. Colab gives everyone a limited allowance, and a GPU uses it up even while
 # you only read. The top of each notebook says how many GPU minutes it needs.
@@ -232,7 +274,7 @@ viz.show(viz.figures.image_grid(images[:20], labels[:20], columns=10, title=titl
 print(f"DEVICE = {DEVICE!r} selects: {data.resolve_device(DEVICE)}")
 
 # %% [markdown] tags=["slide"]
-# ## When you are stuck
+# ### When you are stuck
 #
 # | what you see | what to do |
 # |---|---|
@@ -257,8 +299,9 @@ scorecard("00")
 # %% [markdown]
 # ## Next
 #
-# **01 · Your first spiking neuron**: where the leaky bucket comes from, how to write it in one line, and what the
-# features of its curves mean.
+# **[Why spikes?](https://github.com/snnkit/snnkit/blob/main/docs/why_spikes.md)** is one page on energy, time, events and brains: with numbers, and with what is
+# contested. Then **[01 · Your first spiking neuron](01_first_spiking_neuron.ipynb)**: where the leaky bucket comes from, how
+# to write it in one line, and what the features of its curves mean.
 #
 # ## Sources
 #

@@ -1,4 +1,4 @@
-"""Exercises and quiz of notebook 00: pre-flight."""
+"""Exercises of notebook 00: pre-flight."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from . import expect
-from .exercise import Check, Exercise, Question
+from .exercise import Check, Exercise
 
 # --- 00.1 -------------------------------------------------------------------------------------------------------------
 
@@ -88,34 +88,5 @@ EXERCISES = [
             "Then the batch, then the neurons. One neuron per pixel: how many pixels has an image of 8 × 8?",
             "Each axis keeps its own length: nothing is multiplied across time, batch and neurons.",
         ),
-    ),
-]
-
-QUIZ = [
-    Question(
-        "You call `out, state = neuron(x)` with `x` of shape `(100, 32, 8)`. How many time steps does it run?",
-        ("32", "100", "8"),
-        answer=1,
-        why="Time comes first, always: 100 steps of a batch of 32 with 8 neurons each.",
-    ),
-    Question(
-        "You have run 100 steps and want to go on exactly where the neurons stopped. What do you do?",
-        (
-            "call the module again: it remembers where it was",
-            "call a reset function first, then the module",
-            "hand the returned state back: `neuron(more, state)`",
-        ),
-        answer=2,
-        why="State is explicit. Nothing is stored inside, so nothing has to be reset: no state means a start at rest.",
-    ),
-    Question(
-        "Your answer to an exercise is wrong and you choose Run All. What do the cells after it work with?",
-        (
-            "the reference, until yours passes",
-            "your answer, as you wrote it",
-            "nothing, since the notebook stops there",
-        ),
-        answer=0,
-        why="`attempt` hands back your answer if it passes and the reference if not, so you are never locked out.",
     ),
 ]

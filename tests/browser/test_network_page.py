@@ -39,17 +39,19 @@ def opened(page, path):
     return page
 
 
-def draw(page, strokes):
+def draw(page, strokes, mouse=None):
+    """On the page, or with the ``mouse`` of a notebook on the frame that it is in."""
+    mouse = mouse or page.mouse
     page.get_by_role("button", name="Clear").click()
     box = page.locator("#pad").bounding_box()
     for stroke in strokes.split("|"):
         points = [[float(part) / 100 for part in point.split(",")] for point in stroke.split()]
         points = [(box["x"] + x * box["width"], box["y"] + y * box["height"]) for x, y in points]
-        page.mouse.move(*points[0])
-        page.mouse.down()
+        mouse.move(*points[0])
+        mouse.down()
         for point in points:
-            page.mouse.move(*point, steps=3)
-        page.mouse.up()
+            mouse.move(*point, steps=3)
+        mouse.up()
 
 
 def reads(page, what):

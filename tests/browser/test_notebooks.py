@@ -10,6 +10,7 @@ from snnkit.course import exercise as registry
 
 from .conftest import shoot
 from .notebook import DATA
+from .test_network_page import STROKES, draw
 
 expect = pytest.importorskip("playwright.sync_api", reason="pip install -e '.[all]'").expect
 
@@ -50,6 +51,13 @@ def test_every_cell_runs(notebook):
     assert [error for cell in code for error in cell["errors"]] == []
     assert [cell["source"] for cell in code if not cell["count"]] == []
     assert len(code) > 10
+
+
+@pytest.mark.parametrize("name", ["00_preflight"])
+def test_the_first_thing_in_the_course_reads_what_one_draws(notebook):
+    frame = notebook.outputs("export.reader(").frame_locator("iframe")
+    draw(frame, STROKES[7], notebook.page.mouse)
+    expect(frame.locator("#reading")).to_have_text("7")
 
 
 @pytest.mark.parametrize("name", ["01_first_spiking_neuron"])
