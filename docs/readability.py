@@ -23,7 +23,7 @@ SKIPPED = (
     r"^ *(?:\||#+ ).*?$",  # rows of tables, and headings
     r"!\[[^\]]*\]\([^)]*\)",
 )
-ONE_WORD = (r"(`+)[^`].*?\1", r"\$[^$\n]+(?:\n[^$\n]+)?\$", r"https?://\S+")
+ONE_WORD = (r"(`+)[^`].*?\1", r"\$[^$\n]+(?:\n[^$\n]+)?\$", r"https?://[^\s)>]+")
 ABBREVIATED = r"(?<!e\.g\.)(?<!i\.e\.)(?<!et al\.)(?<!cf\.)(?<!vs\.)(?<!Fig\.)(?<!Eq\.)(?<!No\.)"
 END = re.compile(rf"(?<=[.!?…])[\"')\]*_]*{ABBREVIATED}\s+(?=[\"'(\[*_]*[A-Z0-9α-ω])")
 PARAGRAPH = re.compile(r"\n\s*(?:\n|[-*+] |\d+\. |> )")

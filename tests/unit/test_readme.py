@@ -128,7 +128,7 @@ def test_sentences_are_counted_where_they_are(tmp_path):
 # A heading. Not prose
 
 One sentence has [five
-words](a/b.md). It costs `a + b. C`, e.g. $x. Y$ or 1.5 mV.
+words](https://a.b/c). It costs `a + b. C`, e.g. $x. Y$ or 1.5 mV.
 
 | a | table. Of cells |
 
