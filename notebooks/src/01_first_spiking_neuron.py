@@ -19,10 +19,10 @@
 # - run thousands of neurons at once, and stop and resume them, because you know where their state is;
 # - write your own neuron, which the kit runs like its built-in ones.
 #
-# **Time:** 45 minutes, and 15 more for the optional part in class · **GPU minutes:** 0 · **You need:** Python, a little PyTorch (tensors, `+`, `*`), and the
+# **Time:** 45 minutes, and 15 more for the optional part · **GPU minutes:** 0 · **You need:** Python, a little PyTorch (tensors, `+`, `*`), and the
 # idea of a derivative. No biology.
 #
-# Each block follows the pattern *predict, run, explain*: make up your mind before you run the cell. Wrong predictions
+# Each block follows the pattern *predict, run, explain*. Lock your guess before you run the cell: wrong predictions
 # teach the most.
 
 # %% tags=["bootstrap"] cellView="form"
@@ -64,7 +64,7 @@ from typing import NamedTuple
 import torch
 
 from snnkit import course, engine, neuron, surrogate, train, viz
-from snnkit.course import attempt, hint, quiz, scorecard, solution
+from snnkit.course import attempt, hint, outcome, predict, quiz, scorecard, solution
 from snnkit.viz import figures
 
 train.seed_everything(SEED)
@@ -75,14 +75,15 @@ device = torch.device(best if DEVICE == "auto" else DEVICE)
 # %% [markdown]
 # ## 1. A leaky bucket
 #
-# A neuron's membrane is a thin wall between two salt solutions. It stores charge like a capacitor and leaks like a
-# resistor. Inject current and the voltage rises; stop, and the voltage decays. A bucket with a hole behaves the same.
+# A neuron's membrane is a thin wall between two salt solutions. It stores charge like a capacitor, and it leaks like a
+# resistor. When current flows in, the voltage rises. When the current stops, the voltage decays. A bucket with a hole
+# behaves the same.
 #
 # ![Left, a bucket with a hole: water flows in from a tap (the current I), its level is the potential v, the width of the bucket is the capacitance C, water leaks out through the hole (the resistance R), and the rim is the threshold. Right, the same as a circuit: a current source, a resistor and a capacitor side by side between inside and outside.](drawings/membrane.svg)
 #
-# Notice what both halves share: one thing fills, one thing leaks, and the fuller it is, the faster it leaks.
+# Both halves have this in common: one thing fills, one thing leaks, and the fuller it is, the faster it leaks.
 #
-# With $C$ the capacitance, $R$ the resistance and $v_\text{rest}$ the voltage of the undisturbed cell, charge balance
+# Let $C$ be the capacitance, $R$ the resistance, and $v_\text{rest}$ the voltage of the undisturbed cell. Charge balance
 # says $C\,\frac{dv}{dt} = -\frac{v - v_\text{rest}}{R} + I$. Multiply by $R$ and call $\tau = RC$ the **membrane time
 # constant**:
 #
@@ -97,14 +98,13 @@ device = torch.device(best if DEVICE == "auto" else DEVICE)
 # | $R$ | input resistance | MΩ | 100 |
 # | $I$ | input current | nA | 0 to 1 |
 #
-# To avoid carrying millivolts around, measure the potential from rest, in units of the distance to threshold: replace
-# $v$ by $(v - v_\text{rest})/(\theta - v_\text{rest})$, and scale the input in the same way:
-# $x = R\,I/(\theta - v_\text{rest})$. Now rest is 0, threshold is 1, and $\tau$ is the only parameter left:
+# Millivolts are a burden. So measure the potential from rest, in units of the distance to the threshold: replace $v$ by
+# $(v - v_\text{rest})/(\theta - v_\text{rest})$. Scale the input in the same way: $x = R\,I/(\theta - v_\text{rest})$.
+# Now rest is 0, the threshold is 1, and $\tau$ is the only parameter left:
 #
 # $$\tau\,\frac{dv}{dt} = -v + x \tag{2}$$
 #
-# For the cell in the table $x = 1$ is a current of $20\,\text{mV} / 100\,\text{MΩ} = 0.2\,\text{nA}$. Remember that
-# number: you will meet it again in section 4.
+# For the cell in the table, $x = 1$ is a current of $20\,\text{mV} / 100\,\text{MΩ} = 0.2\,\text{nA}$.
 #
 # Equation (2) has a solution that you can say in words: *the distance to $x$ shrinks by the factor $e^{-t/\tau}$*.
 #
@@ -117,30 +117,27 @@ device = torch.device(best if DEVICE == "auto" else DEVICE)
 # $$\text{Euler:}\quad v \leftarrow v + \frac{\Delta t}{\tau}\,(x - v) \qquad\qquad
 # \text{exact:}\quad v \leftarrow x + (v - x)\,e^{-\Delta t/\tau}$$
 #
-# Euler follows the tangent for a whole step. The exact step is equation (3) with $t = \Delta t$. It is correct as long
-# as $x$ does not change within the step. Write $\beta = e^{-\Delta t/\tau}$ for the **decay** per step. Euler's decay
-# is $\beta = 1 - \Delta t/\tau$, the first two terms of the same series.
+# Euler follows the tangent for a whole step. The exact step is equation (3) with $t = \Delta t$; it is correct as long
+# as $x$ does not change within the step. The **decay** per step is $\beta = e^{-\Delta t/\tau}$. Euler's decay,
+# $\beta = 1 - \Delta t/\tau$, is the first two terms of the same series.
 #
-# **Predict first.** With $\Delta t \ll \tau$ the two agree. What will Euler's method do at $\Delta t = 1.5\,\tau$? And
-# beyond $2\,\tau$? Decide, then move the slider.
+# **Predict first.** With $\Delta t \ll \tau$ the two agree. What will Euler's method do at $\Delta t = 1.5\,\tau$? Lock
+# your guess, then run the next cell and move the slider, also beyond 2.
+
+# %%
+predict("01.a")
 
 
 # %%
 def euler_against_exact(ratio):
-    """Both kinds of step, for a time step dt given as a fraction of tau."""
-    count = int(6 / ratio) + 1
-    at = [ratio * n for n in range(count)]
-    euler, v = [], 0.0
-    for _ in at:
-        euler.append(v)
-        v = v + ratio * (1 - v)
+    """Both kinds of step towards x = 1, for a time step dt given as a fraction of tau."""
+    at = torch.arange(0, 6.01, ratio)  # in units of tau
+    euler = 1 - (1 - ratio) ** torch.arange(len(at))  # one Euler step multiplies the distance by 1 - dt / tau
     fine = torch.linspace(0, 6, 121)
-    exact = 1 - torch.exp(-fine)
-    off = max(abs(value - (1 - math.exp(-t))) for t, value in zip(at, euler, strict=True))
-    title = f"A constant input x = 1, dt = {ratio:g} tau: largest error {off:.2g}"
-    axes = {"x_title": "time in units of tau", "y_title": "potential v"}
-    both = {"exact, eq. (3)": (fine, exact), "Euler": (at, euler)}
-    figure = figures.lines(both, title=title, faint=["exact, eq. (3)"], **axes)
+    off = (euler - (1 - torch.exp(-at))).abs().max()
+    both = {"exact, eq. (3)": (fine, 1 - torch.exp(-fine)), "Euler": (at, euler)}
+    axes = {"x_title": "time in units of tau", "y_title": "potential v", "faint": ["exact, eq. (3)"]}
+    figure = figures.lines(both, title=f"Input x = 1, dt = {ratio:g} tau: largest error {off:.2g}", **axes)
     return figure.update_xaxes(range=[-0.1, 6.1]).update_yaxes(range=[-0.6, 2.6])
 
 
@@ -152,20 +149,19 @@ viz.show(viz.frames(euler_against_exact, "dt / tau", ratios, start=3))
 #
 # - At $\Delta t = \tau/20$, the usual choice, Euler's error is about 1 %. No membrane is known that precisely.
 # - At $\Delta t = \tau$ Euler jumps to $x$ in one step, whatever $v$ was: the neuron has no memory left.
-# - Above $\tau$ it overshoots, and above $2\tau$ it oscillates with growing amplitude. The neuron does not do this; the
-#   numerical method does. The exact step is well behaved at any $\Delta t$.
+# - Above $\tau$ it jumps past $x$. Above $2\tau$ it swings with growing size. The neuron does not do this; the numerical
+#   method does. The exact step is well behaved at any $\Delta t$.
 #
-# From here on we count time in steps: $\Delta t = 1$, so `tau = 20` means *20 steps*. If a step represents 1 ms, that
-# is 20 ms. A trained network works without knowing the length of a step in milliseconds; you need to know it when you
-# feed the network real recordings.
+# From here on we count time in steps: $\Delta t = 1$, so `tau = 20` means *20 steps*. If a step stands for 1 ms, that
+# is 20 ms. A trained network works without this knowledge; you need it for real recordings.
 #
 # ### Exercise 01.1: charge the membrane
 #
-# Write one line. `x` and `v` are tensors of the same shape (one number per neuron), `tau` is a number of steps. Return
-# the membrane one step later. Both Euler and the exact step pass.
+# Write one line. `x` and `v` are tensors of the same shape (one number per neuron), and `tau` is a number of steps.
+# Return the membrane one step later. Both Euler and the exact step pass.
 #
 # The card below says what is missing. Until your answer passes, the notebook uses the reference solution, so you can
-# read ahead and come back. Stuck? Call `hint("01.1")`, several times if you need to; then `solution("01.1")`.
+# read on and come back. Stuck? Call `hint("01.1")`, several times if you need to; then `solution("01.1")`.
 
 
 # %% tags=["exercise"]
@@ -179,19 +175,17 @@ lif_step = attempt("01.1", lif_step)
 # %% [markdown] tags=["slide"]
 # ## 3. Fire and reset
 #
-# At threshold, real neurons do something drastic: ion channels open and the voltage shoots up by 100 mV and falls back
-# within 2 ms. All spikes of one cell look alike, so their shape carries no information; their *timing* does. The
-# **leaky integrate-and-fire** neuron (LIF) models only that: at threshold it records a spike and resets the membrane.
+# At the threshold, a real neuron does something drastic: ion channels open, and within 2 ms the voltage shoots up by 100
+# mV and falls back. All spikes of one cell look alike, so their shape carries no information; their *timing* does. The
+# **leaky integrate-and-fire** neuron (LIF) models only that. At the threshold it records a spike and resets the membrane:
 #
 # 1. **charge**: $v \leftarrow v + (x - v)/\tau$
 # 2. **fire**: $s = 1$ if $v \ge \theta$, else $0$
 # 3. **reset**: *hard*, $v \leftarrow v_\text{reset}$ where $s = 1$; or *soft*, $v \leftarrow v - s\,\theta$
 #
-# A hard reset discards the amount by which the membrane exceeded the threshold. A soft reset ("reset by subtraction")
-# keeps this surplus.
-#
-# **Predict first.** Under a strong input, say $x = 4$, which of the two neurons fires more often?
-#
+# A hard reset discards what the membrane had above the threshold. A soft reset ("reset by subtraction") keeps it.
+
+# %% [markdown]
 # ### Exercise 01.2: fire and reset
 #
 # Two lines are enough. Return the spikes, 0 or 1 *in the dtype of* `v`, and the membrane after the reset. `v_reset` is
@@ -234,17 +228,28 @@ title = f"A LIF neuron, tau = {TAU:g} steps"
 viz.show(figures.traces(membrane, spikes, threshold=1.0, current=x, title=title))
 
 # %% [markdown]
-# **What to notice.** The first pulse brings the membrane close to the threshold and nothing happens; the second makes
+# **What to notice.** The first pulse brings the membrane close to the threshold, and nothing happens. The second makes
 # the neuron fire at even intervals (triangles). The line never touches the threshold, because it is drawn *after* the
-# reset: the membrane is reset in the same step in which it reaches the threshold.
+# reset, which comes in the same step.
 #
+# **Predict first.** Under a strong input, $x = 4$, which neuron fires more often: hard or soft reset?
+
+# %%
+predict("01.b")
+
+# %%
+strong = torch.full((1000,), 4.0)
+hard, soft = (int(simulate(strong, v_reset=v)[0].sum()) for v in (0.0, None))
+print("spikes in 1000 steps at x = 4: hard reset", hard, "and soft reset", soft)
+outcome("01.b", int(soft > hard))
+
+# %% [markdown]
 # ### Play
 #
-# Thirty neurons get the same mean input; each has independent noise. The upper panel shows the membrane of neuron 0,
-# the lower panel the spikes of all neurons, and the title the mean **interspike interval**: the number of steps from one
-# spike of a neuron to its next. (Steps divided by spikes would be something else: it also counts the wait for the first
-# spike and what is left after the last.) The neurons run for 1000 steps, of which you see 150. Try to find, in this
-# order:
+# Thirty neurons get the same mean input, each with noise of its own. Above is the membrane of neuron 0, below are the
+# spikes of all. The title gives the mean **interspike interval**: the number of steps from one spike of a neuron to its
+# next. (Steps divided by spikes would be something else: it counts the wait for the first spike and what is left after
+# the last.) The neurons run for 1000 steps, of which you see 150. Try to find, in this order:
 #
 # 1. the smallest `current` at which they fire without noise;
 # 2. a setting in which they fire *only because of* the noise: is the raster then regular or irregular?
@@ -257,64 +262,69 @@ viz.labs.population_lab()
 # %% [markdown] tags=["slide"]
 # ## 4. The firing rate: a formula and a test
 #
-# Apply a constant input $x$. After a hard reset to 0, equation (3) says $v(t) = x\,(1 - e^{-t/\tau})$. It reaches
-# $\theta$ when $e^{-t/\tau} = 1 - \theta/x$, so the **interspike interval** is
+# Apply a constant input $x$. From a hard reset to 0 the membrane rises as $v(t) = x\,(1 - e^{-t/\tau})$. It reaches
+# $\theta$ when $e^{-t/\tau} = 1 - \theta/x$. So the **interspike interval**, in steps, is
 #
-# $$T = -\tau\,\ln\!\left(1 - \frac{\theta}{x}\right) \tag{4}$$
+# $$\text{interval} = -\tau\,\ln\!\left(1 - \frac{\theta}{x}\right) \tag{4}$$
 #
-# and the rate is $1/T$. For $x \le \theta$ the logarithm is undefined: the membrane levels off at $x$ and never rises
-# above the threshold, and the neuron never fires. The smallest current that makes it fire is its **rheobase**. Here it
-# is $x = \theta = 1$, and in the cell of section 1 it is 0.2 nA.
+# and the rate is one divided by that. For $x \le \theta$ there is no such logarithm: the membrane levels off at $x$ and
+# the neuron never fires. The smallest input that makes it fire is its **rheobase**. Here it is $x = \theta = 1$, in a
+# typical cortical cell 0.2 nA.
 #
 # The rate as a function of the input is the neuron's **f-I curve**. It is the first thing that a physiologist measures
 # in a new cell.
 #
-# **Predict first.** Does the rate double when $x$ goes from 1.5 to 3? And what does (4) predict for very large $x$,
-# when a simulated neuron can fire at most once per step?
+# **Predict first.** (c) By what factor does the rate grow when $x$ goes from 1.5 to 3? (d) At $x = 100$, equation (4)
+# gives an interval of 0.2 steps: five spikes per step. What will the simulated neuron do?
 
+# %%
+predict("01.c")
+predict("01.d")
 
 # %% tags=["slide"]
-def mean_interval(spikes):
-    """Mean number of steps from one spike of a neuron to its next. spikes [T, N]; nan if no neuron fires twice."""
-    intervals = [spikes[:, n].nonzero().flatten().diff() for n in range(spikes.shape[1])]
-    return torch.cat(intervals).double().mean().item()
-
-
 currents = torch.linspace(0, 6, 61 if QUICK else 241, dtype=torch.float64)
-steps = 1000 if QUICK else 4000
-constant = currents.expand(steps, -1)  # [T, currents]: one neuron per current, all at once, no copy
+constant = currents.expand(1000 if QUICK else 4000, -1)  # [T, currents]: one neuron per current, all at once, no copy
 
-with torch.no_grad():
-    hard, _ = simulate(constant, tau=TAU, v_reset=0.0)
-    soft, _ = simulate(constant, tau=TAU, v_reset=None)
-above = currents > 1
-formula = torch.zeros_like(currents)
-formula[above] = 1 / (-TAU * torch.log(1 - 1 / currents[above]))
+
+def rate(spikes):
+    """One divided by the mean interval between spikes, for each neuron; 0 where there is no interval. spikes [T, N]"""
+    intervals = [one.nonzero().flatten().diff().double().mean() for one in spikes.T]
+    return torch.nan_to_num(1 / torch.stack(intervals))
+
+
+formula = torch.nan_to_num(1 / (-TAU * torch.log(1 - 1 / currents)))  # no logarithm: rate 0
 rates = {"equation (4)": formula}
-for name, spikes in {"hard reset": hard, "soft reset": soft}.items():
-    intervals = torch.tensor([mean_interval(one[:, None]) for one in spikes.T])
-    rates[name] = torch.nan_to_num(1 / intervals)  # a neuron that does not fire twice has the rate 0
+rates["hard reset"] = rate(simulate(constant, v_reset=0.0)[0])
+rates["soft reset"] = rate(simulate(constant, v_reset=None)[0])
 title = f"f-I curve of a LIF neuron, tau = {TAU:g} steps"
-axes = {"x_title": "input current", "y_title": "firing rate (spikes per step)", "title": title}
+axes = {"x_title": "input x", "y_title": "firing rate (spikes per step)", "title": title}
 viz.show(figures.lines(rates, x=currents, faint=["equation (4)"], **axes))
-print("mean interval in steps at x =", *(f"{x:8g}" for x in (1.2, 1.5, 3, 4, 6)))
-for name, rate in rates.items():
-    print(f"{name:28s}", *(f"{1 / rate[(currents - x).abs().argmin()]:8.2f}" for x in (1.2, 1.5, 3, 4, 6)))
+
+# %%
+shown = [1.2, 1.5, 3.0, 4.0, 6.0]
+at = [int((currents - x).abs().argmin()) for x in shown]
+print("mean interval in steps at x =", *(f"{x:6g}" for x in shown))
+for name, one in rates.items():
+    print(f"{name:28s}", *(f"{1 / one[i]:6.2f}" for i in at))
+outcome("01.c", formula[at[2]] / formula[at[1]])
+most = simulate(torch.full((50,), 100.0))[0].mean()
+print(f"at x = 100: {most:g} spikes per step")
+outcome("01.d", int(most == 1))
 
 # %% [markdown]
 # **What to notice.**
 #
-# - The neuron is silent up to the rheobase, then the rate rises steeply: just above $x = 1$, small changes of the input
-#   matter most. From 1.5 to 3 the rate goes up 2.7-fold, not twice.
-# - With a *hard* reset the curve is a staircase. At $x = 4$ the formula gives an interval of 5.75 steps; a simulation
-#   that fires on whole steps rounds this **up** to 6 and discards the surplus. This error is the price of a finite
+# - The neuron is silent up to the rheobase; then the rate rises steeply. Just above $x = 1$, small changes of the input
+#   matter most. From 1.5 to 3 the rate grows 2.7-fold, not twofold.
+# - With a *hard* reset the curve is a staircase. At $x = 4$ the formula gives an interval of 5.75 steps. A simulation
+#   that fires on whole steps rounds this **up** to 6, and discards the surplus. This is the price of a finite
 #   $\Delta t$, and it grows with the rate.
 # - The *soft* reset keeps the surplus: after some intervals of 6 comes one of 5, and the average is right. Its curve
-#   follows the formula up to the strongest input. Conversions of conventional networks to spiking ones use this reset,
-#   because there the rates must represent numbers.
-# - At weak inputs both simulations fire slightly *earlier* than the formula says: at $x = 1.2$ after 35 steps, where (4)
-#   gives 35.8. That is Euler's step, which decays by $1 - 1/\tau$ instead of $e^{-1/\tau}$, so a little faster. (If your
-#   `lif_step` uses the exact step, the hard reset waits 36 steps.)
+#   follows the formula up to the strongest input. Networks that were converted to spikes use this reset, because there
+#   the rates must stand for numbers.
+# - At weak inputs both simulations fire slightly *early*: at $x = 1.2$ after 35 steps, where (4) gives 35.8. That is
+#   Euler's step: it decays by $1 - 1/\tau$ instead of $e^{-1/\tau}$, so a little faster. (If your `lif_step` uses the
+#   exact step, the hard reset waits 36 steps.)
 
 # %% [markdown] tags=["slide"]
 # ## 5. You hold the state
@@ -326,9 +336,9 @@ for name, rate in rates.items():
 # out, state = neuron.LIF(tau=20.0)(x, state=None)      # x and out: [T, B, ...]
 # ```
 #
-# Only `state` may look odd. A neuron remembers its membrane potential, and this memory has to be stored somewhere. In
-# the kit **you hold it**: the state is an argument and a return value, and the module hides nothing. `None` means
-# *start at rest*.
+# Only `state` may look odd. A neuron remembers its membrane potential, and this memory must be stored somewhere. In the
+# kit **you hold it**: the state is an argument and a return value, and the module hides nothing. `None` means *start at
+# rest*.
 #
 # Why so strict? A state that you can see is one that you can save, cut, move to a GPU, or discard on purpose. Let's
 # stop a neuron in the middle of a sequence and resume it.
@@ -345,19 +355,20 @@ print("shapes: spikes", tuple(whole.shape), "and state v", tuple(state.v.shape))
 print("in two pieces the same spikes:", torch.equal(whole, torch.cat([first, second])))
 print("your neuron, the same spikes: ", torch.equal(simulate(x)[0], whole))
 
-# %% [markdown] tags=["slide"]
+# %% [markdown]
 # **What to notice.** The state has the shape of *one step*, `[B, N]`: time is not in it. It holds everything about the
-# past that the future depends on, so one run of 200 steps, runs of 70 and 130, or 200 runs of 1 step give the same
-# result. (The last line compares your neuron with the kit's, which uses the Euler step. If yours uses the exact step, a
-# few spikes shift and the line prints `False`: both are good approximations, and neither is a mistake.)
-#
+# past that the future depends on. So one run of 200 steps, runs of 70 and 130, or 200 runs of 1 step give the same
+# result. (The last line compares your neuron with the kit's Euler step. If yours uses the exact step, a few spikes shift
+# and the line prints `False`. Both are good approximations.)
+
+# %% [markdown] tags=["slide"]
 # ## What broke?
 #
 # A colleague reads a sensor that delivers 25 samples at a time, and runs the neuron on each packet. The input of 1.3 is
-# well above the rheobase; equation (4) promises a spike every 29 steps. In a minute of data there is not one spike. The
+# well above the rheobase, and equation (4) promises a spike every 29 steps. In 1000 steps there is not one spike. The
 # hardware is fine. **Find the faulty line before you read on.**
 
-# %%
+# %% tags=["slide-more", "slide-code"]
 stream = torch.full((1000, 1), 1.3)
 count = 0.0
 for packet in stream.split(25):
@@ -367,36 +378,36 @@ print("spikes counted:", int(count))
 
 # %% [markdown]
 # `out, _ = cell(packet)` discards the state, so each packet starts at rest. From rest, 25 steps are too few to reach
-# the threshold, so the neuron never fires. There is no error, no warning, and the shapes are plausible, but the sensor
-# seems dead. Pass the state on and the neuron fires. The next figure shows both.
+# the threshold, so the neuron never fires. There is no error, no warning, and the shapes are plausible; the sensor
+# seems dead. Pass the state on, and the neuron fires. The next figure shows both.
+
 
 # %% tags=["slide"]
-state = cell.initial_state(stream[0])
-carried, forgotten, spikes = [], [], []
-for packet in stream.split(25):
-    lost = cell.initial_state(packet[0])  # the mistake: at rest again for every packet
-    for x_t in packet:
-        spike, state = cell.step(x_t, state)
-        carried.append(state.v)
-        spikes.append(spike)
-        _, lost = cell.step(x_t, lost)
-        forgotten.append(lost.v)
-print("spikes counted:", int(torch.cat(spikes).sum()))
-show = slice(0, 150)
-viz.show(
-    figures.traces(
-        {"state carried": torch.cat(carried)[show], "state forgotten": torch.cat(forgotten)[show]},
-        {"state carried": torch.cat(spikes)[show]},
-        threshold=1.0,
-        title="The same input in packets of 25 steps",
-    )
-)
+def in_packets(carry):
+    """Membrane and spikes, each [T], of the stream in packets of 25 steps."""
+    state, membrane, spikes = cell.initial_state(stream[0]), [], []
+    for packet in stream.split(25):
+        if not carry:
+            state = cell.initial_state(stream[0])  # the mistake: at rest again for every packet
+        for x_t in packet:
+            spike, state = cell.step(x_t, state)
+            membrane.append(state.v)
+            spikes.append(spike)
+    return torch.cat(membrane), torch.cat(spikes)
+
+
+carried, spikes = in_packets(carry=True)
+forgotten, _ = in_packets(carry=False)
+print("spikes counted:", int(spikes.sum()))
+both = {"state carried": carried[:150], "state forgotten": forgotten[:150]}
+marks = {"state carried": spikes[:150]}
+viz.show(figures.traces(both, marks, threshold=1.0, title="The same input in packets of 25 steps"))
 
 # %% [markdown]
 # A related mistake: **the batch came first.** Most of PyTorch puts the batch first, `[B, T, N]`; here time is first,
-# `[T, B, N]`. If you mix them up, the shapes fit, everything runs, and the membrane is carried from one *sample* to the
-# next instead of from one time step to the next. Here is a test that you can run on any model: change one sample and
-# see whether the output of another one changes.
+# `[T, B, N]`. If you mix them up, the shapes fit and everything runs. But the membrane is carried from one *sample* to
+# the next, instead of from one time step to the next. Here is a test that you can run on any model: change one sample,
+# and see whether the output of another one changes.
 
 # %%
 batch_first = 1.0 + torch.randn(8, 200, 3)  # 8 samples, 200 steps, 3 neurons
@@ -411,28 +422,32 @@ print("x.transpose(0, 1), so [T, B, N]:  other samples changed at", int(right.su
 # %% [markdown] tags=["slide"]
 # ## 6. Many neurons at once
 #
-# A step is elementwise arithmetic, so it works for any number of neurons: `[T, B, N]` runs `B × N` of them in parallel,
-# and `[T, B, C, H, W]` a whole stack of images. The parameters of the neuron may be tensors, too. Give `tau` one value
-# per neuron and you have a population in which no two neurons are alike.
+# A step is elementwise arithmetic, so it works for any number of neurons. `[T, B, N]` runs `B × N` of them in parallel,
+# and `[T, B, C, H, W]` a whole stack of images. The parameters may be tensors, too. Give `tau` one value per neuron, and
+# no two neurons of the population are alike.
 #
 # **Predict first.** Sixty neurons with `tau` from 2 (bottom) to 100 (top) get the *same* input: a weak start, a pulse
-# (shaded), and noise. Which of them follow the noise? Which show the pulse most clearly?
+# (shaded), and noise. Which of them show the pulse most clearly?
+
+# %%
+predict("01.e")
 
 # %% tags=["slide"]
-count, steps = 60, 400
-taus = torch.logspace(math.log10(2), math.log10(100), count)
-drive = 0.7 + 0.9 * torch.randn(steps, 1, 1)
-drive[100:300] += 1.5  # the pulse
-x = drive.expand(steps, 1, count).to(device)  # one input for all: a view, nothing is copied
+taus = torch.logspace(math.log10(2), math.log10(100), 60)
+x = 0.7 + 0.9 * torch.randn(400, 1, 1)
+x[100:300] += 1.5  # the pulse
+spikes, state = neuron.LIF(tau=taus).to(device)(x.expand(-1, 1, 60).to(device))  # one input for all: no copy
 
-spikes, state = neuron.LIF(tau=taus).to(device)(x)
-figure = figures.raster(spikes[:, 0], title="tau from 2 (bottom) to 100 (top)")
+figure = figures.raster(spikes[:, 0], title="One input, 60 neurons: tau from 2 steps (bottom) to 100 (top)")
 figure.add_vrect(x0=100, x1=300, fillcolor=viz.theme.faint(viz.theme.ORANGE, 0.15), line_width=0)
 viz.show(figure)
+inside = spikes[100:300, 0].sum(0) / spikes[:, 0].sum(0).clamp(min=1)
+print(f"spikes within the pulse: {inside[:15].mean():.0%} for short tau, {inside[-15:].mean():.0%} for long tau")
+outcome("01.e", int(inside[-15:].mean() > inside[:15].mean()))
 
 # %% [markdown]
 # **What to notice.** Neurons with a short memory (bottom) fire at every large fluctuation, pulse or no pulse. Neurons
-# with a long memory (top) average the noise away: they are silent until the mean input is above the rheobase, respond
+# with a long memory (top) average the noise away. They are silent until the mean input is above the rheobase, respond
 # late even then, fire at nearly even intervals, and stop when the pulse ends. `tau` is a choice between fast and
 # reliable. Networks can learn it (`neuron.PLIF`).
 
@@ -444,13 +459,16 @@ viz.show(figure)
 #
 # | neuron | what it adds | state |
 # |---|---|---|
-# | `Leaky` | the LIF of snnTorch: `v ← beta v + x`, and the reset comes one step after the spike | `mem` |
-# | `CubaLIF` | a synapse that smooths the input before the membrane does (Norse) | `v, i` |
+# | `Leaky` | the LIF of snnTorch: $v \leftarrow \beta v + x$ (there `mem`), and the reset comes one step after the spike | `mem` |
+# | `CubaLIF` | a synapse that smooths the input before the membrane does (the LIF of Norse) | `v, i` |
 # | `ALIF` | each spike raises the threshold for a while: the neuron adapts | `v, a` |
 # | `Izhikevich` | two equations that reproduce the firing patterns of many kinds of cortical cells [2] | `v, u` |
 #
-# **Predict first.** All of them get a constant current, switched on and off again. Which of them will *not* fire at
-# even intervals?
+# **Predict first.** The six neurons below get a constant current, switched on and off again. How many of them will *not*
+# fire at even intervals? (One step more or less counts as even.)
+
+# %%
+predict("01.f")
 
 
 # %% tags=["slide"]
@@ -479,15 +497,23 @@ cells = {
 runs = {name: watch(cell, current * on) for name, (cell, current) in cells.items()}
 viz.show(figures.gallery(runs, title="One step of current, six neurons"))
 
+# %%
+uneven = 0
+for name, (_, spikes) in runs.items():
+    gaps = spikes.nonzero().flatten().diff()
+    uneven += int(gaps.max() - gaps.min() > 1)
+    print(f"{name:38s} intervals {gaps[:6].tolist()}")
+outcome("01.f", uneven)
+
 # %% [markdown]
 # **What to notice.** The synapse of `CubaLIF` rounds the onset: its first spike comes late. `ALIF` and the
 # regular-spiking Izhikevich cell **adapt**: fast at first, then slower, as most excitatory cells of the cortex do. A
-# constant input carries no new information, so the neuron signals it less and less. The chattering cell answers the
-# same current with bursts. The last two neurons differ only in the reset potential (`c`) and in the jump of the
-# recovery variable (`d`). They are also the only two whose equations contain the upstroke of a spike: above some −50 mV
-# the membrane rises faster and faster by itself. At 30 mV the spike is cut off and the membrane set to `c`, so all
-# spikes look alike here, too. (The last step of 1 ms carries the membrane anywhere from 50 to 800 mV, which means
-# nothing; the figure shows the cut-off.)
+# constant input carries no news, so the neuron signals it less and less. The chattering cell answers the same current
+# with bursts.
+#
+# The last two neurons differ only in the reset potential (`c`) and in the jump of the recovery variable (`d`). They are
+# also the only two whose equations contain the upstroke of a spike: above some −50 mV the membrane rises faster and
+# faster by itself. At 30 mV the spike is cut off and the membrane set to `c`, so all spikes look alike here, too.
 #
 # Your ear is better at time than your eye. Listen to four of them, 10 ms a step (ten times slower than life):
 
@@ -496,33 +522,45 @@ listed = ("LIF, hard reset", *list(runs)[3:])
 viz.listen({name: runs[name][1] for name in listed}, seconds_per_step=0.01)
 
 # %% [markdown]
-# **What to notice.** The LIF ticks like a clock. `ALIF` and the regular-spiking cell slow down as they go on: that is what
-# adaptation sounds like. The chattering cell drums. At a quarter of the speed you can count the spikes of a burst.
+# **What to notice.** The LIF ticks like a clock. `ALIF` and the regular-spiking cell slow down: that is what adaptation
+# sounds like. The chattering cell drums. At a quarter of the speed you can count the spikes of a burst.
 #
 # ### The neuron lab
 #
 # Here you can compare them all, with the same controls and with the f-I curve beside the traces. The diamond marks your
 # setting: drag it along the curve. Drag the dashed threshold, too, or draw an input of your own into the upper panel.
-# `current` is the level at which a leaky membrane without a threshold would settle; the line under the title gives the
+# `current` is the level at which a leaky membrane without a threshold would settle. The line under the title gives the
 # neuron in code and the `x` that it gets.
 #
-# **Predict first.** (a) Which neuron of the catalogue has *no* rheobase? (b) The f-I curve of the LIF has a sharp
-# corner at 1. What does noise do to the corner? (c) `current` goes from 1.5 to 3, and the LIF fires nearly three times
-# as often. What does `ALIF` do?
+# **Predict first.** (g) Which neuron of the catalogue has *no* rheobase? (h) The f-I curve of the LIF has a sharp
+# corner at 1. What does noise do to the corner? (i) `current` goes from 1.5 to 3, and the LIF fires 2.7 times as often.
+# And `ALIF`?
+
+# %%
+predict("01.g")
+predict("01.h")
+predict("01.i")
 
 # %%
 viz.labs.neuron_lab()
 
+# %%
+levels = torch.tensor([1.5, 3.0]) * (1 - math.exp(-1 / 20))  # the x that lets v settle at 1.5 and 3
+spikes, _ = neuron.ALIF(tau=20.0, beta=0.2, v_reset=0.0)(levels.expand(4000, 2))
+growth = spikes[1000:, 1].sum() / spikes[1000:, 0].sum()  # after 1000 steps the threshold has risen
+print(f"ALIF fires {growth:.1f} times as often")
+outcome("01.i", 0 if growth < 2.7 else 2)
+
 # %% [markdown]
 # **What to notice.**
 #
-# - `IF` has no leak, so no input is too weak if you wait long enough: its f-I curve is a straight line from 0. The
+# - `IF` has no leak, so no input is too weak if you wait long enough. Its f-I curve is a straight line from 0. The
 #   corner comes from the leak.
 # - Noise rounds the corner off. At `current = 0.9` with some noise the LIF fires now and then, irregularly: the mean is
 #   below the rheobase, and only large fluctuations carry the membrane over the threshold. Many cells of the cortex are
-#   believed to work in this regime.
-# - `ALIF` fires only 2.3 times as often: each spike raises its (dashed) threshold, so a strong input partly cancels its
-#   own effect.
+#   believed to work like this.
+# - In the long run `ALIF` fires 2.5 times as often: each spike raises its (dashed) threshold, so a strong input partly
+#   cancels its own effect.
 # - `LI` never fires. It is a readout: its membrane is the output.
 
 # %% [markdown] tags=["slide"]

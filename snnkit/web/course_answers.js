@@ -45,7 +45,7 @@ export function heightAt([xs, ys], x) {
  */
 export function judge(question, guess, truth) {
   if (question.kind === "choice") {
-    return {right: guess === truth, words: ""};
+    return {right: guess === truth, words: `It is “${question.choices[truth]}”.`};
   }
   if (question.kind === "number") {
     const off = Math.abs(guess - truth), {within, tolerance, unit} = question;
@@ -55,8 +55,8 @@ export function judge(question, guess, truth) {
     const far = within !== undefined || !truth ? `${short(off)}${measure}`
       : apart < 3 ? `${percent(apart)} %` : `${short(guess / truth)} times the result,`;
     const limit = within === undefined ? `${percent(tolerance)} %` : `${short(within)}${measure}`;
-    return {right, words: `You said ${short(guess)}, it is ${short(truth)}${measure}: `
-      + `${off === 0 ? "exact" : `${far} ${way}`}. Right is within ${limit}.`};
+    const found = `You said ${short(guess)}, it is ${short(truth)}${measure}: `;
+    return {right, words: found + (off ? `${far} ${way}. Right is within ${limit}.` : "exact.")};
   }
   const [low, high, label] = question.y, [left, end] = question.x, differences = [];
   guess.forEach((height, i) => {

@@ -70,10 +70,12 @@ function whenLocked({question: {key}, line, record}, known) {
   if (line && !done) hub.say(line, {known: [key]}); // the page may be older than what the kernel knows
 }
 
-/** The guess and, once it is known (not null), the result, in a picture and in words. */
-function compared(question, {guess, sure}, truth) {
+/** The guess and, once it is known (not null), the result, in a picture and in words; `brief`: in words. */
+function compared(question, {guess, sure}, truth, brief = false) {
   const parts = [], verdict = truth === null ? null : judge(question, guess, truth);
-  if (question.kind === "choice") {
+  if (brief) {
+    // the choices have been marked above
+  } else if (question.kind === "choice") {
     const rows = question.choices.map((text, i) => {
       const marks = [i === guess && "your guess", i === truth && "result"].filter(Boolean);
       return make("li", {className: `${i === guess ? "guess" : ""} ${i === truth ? "result" : ""}`},
@@ -91,7 +93,7 @@ function compared(question, {guess, sure}, truth) {
   }
   if (verdict) {
     const word = make("b", {className: verdict.right ? "right" : "wrong"}, verdict.right ? "✓ Right. " : "✗ Not this time. ");
-    parts.push(make("p", {className: "verdict"}, word, ...rich(`${verdict.words} You were ${sure} % sure.`.trim())));
+    parts.push(make("p", {className: "verdict"}, word, ...rich(`${brief || question.kind !== "choice" ? `${verdict.words} ` : ""}You were ${sure} % sure.`)));
   }
   return parts;
 }
@@ -193,7 +195,7 @@ export function outcomePage(place, data) {
     else open(make("p", {}, ...rich(words)));
   });
   open(make("p", {className: "waiting"}, "Make your prediction above first. ", show));
-  whenLocked(data, (record) => open(...compared(question, record, truth)));
+  whenLocked(data, (record) => open(...compared(question, record, truth, question.kind === "choice" && question.answer === truth)));
 }
 
 /**
