@@ -12,17 +12,16 @@
 # %% [markdown] tags=["slide"]
 # # 04 · Train your first spiking network
 #
-# So far you have met single neurons, surrogates and codes. Now we combine them: a network of 138 spiking neurons learns
-# to read handwritten digits, in a few seconds on a laptop, and you write the lines of code that train it.
+# So far you have met single neurons, surrogates and codes. Now we combine them. A network of 138 spiking neurons learns
+# to read handwritten digits in a few seconds on a laptop. You write the lines that train it.
 #
 # **Afterwards you can**
 #
-# - follow an image through a spiking network: encode, network, decode, and give the shape of every tensor;
-# - say what the loss must be *before* you train, and interpret it when it is something else;
-# - write a training step yourself and use `train.fit` for the long run;
-# - analyse the trained network: which neurons fire, when the answer is reached, which classes are confused, what it
-#   costs;
-# - recognise a dead network within a minute, and revive it;
+# - follow an image through the network (encode, network, decode) and give the shape of every tensor;
+# - say what the loss must be *before* you train, and what another value means;
+# - write a training step, and use `train.fit` for the long run;
+# - look inside: which neurons fire, when the answer is known, what is confused, what it costs;
+# - find a dead layer within a minute, and repair it;
 # - take your network home as a page that runs in any browser.
 #
 # | | |
@@ -68,11 +67,10 @@ import math
 import time
 from functools import partial
 
-import plotly.graph_objects as go
 import torch
 
 from snnkit import course, data, encode, export, loss, neuron, nn, train, viz
-from snnkit.course import attempt, hint, quiz, scorecard, solution
+from snnkit.course import attempt, hint, outcome, predict, quiz, scorecard, solution
 from snnkit.viz import figures
 
 train.seed_everything(SEED)
@@ -82,11 +80,14 @@ device = data.resolve_device(DEVICE)
 # %% [markdown] tags=["slide"]
 # ## 1 · The task
 #
-# The network receives an image and returns the name of a class. The digits come with scikit-learn: 1797 images of 8 × 8
-# pixels, written by 13 people; every fifth image is used for the test. With `QUICK = False` the same notebook trains on
-# MNIST: 60 000 images of 28 × 28 pixels and a hidden layer of 1000 neurons instead of 128.
+# The network receives an image and returns the name of a class.
 
-# %% tags=["slide"]
+# %% [markdown]
+# The digits come with scikit-learn: 1797 images of 8 × 8 pixels, written by 13 people. Every fifth image of each class
+# is for the test. With `QUICK = False` the same notebook trains on MNIST: 60 000 images of 28 × 28 pixels, and a hidden
+# layer of 1000 neurons instead of 128.
+
+# %% tags=["slide-more"]
 if DATASET == "auto":
     DATASET = "mnist" if not QUICK and data.available("mnist") else "digits"
     if not QUICK and DATASET == "digits":
@@ -117,37 +118,50 @@ viz.show(figures.image_grid(train_images[some], [classes[k] for k in range(10)] 
 # \underbrace{\text{sequence}}_{[T,\,B,\,1,\,H,\,W]} \;\xrightarrow{\text{network}}\;
 # \underbrace{\text{spikes}}_{[T,\,B,\,10]} \;\xrightarrow{\text{decode}}\;
 # \underbrace{\text{class}}_{[B]}$$
+
+# %% [markdown]
+# $B$ is the number of images in a batch, $T$ the number of time steps.
 #
-# **Encode.** Notebook 03 compared ways to turn a number into spikes. Here we take the simplest and strongest, *direct
-# coding*: show the same image at each of $T$ time steps and let the first layer of neurons produce the spikes. Grey
-# values are the input currents, so no information is lost to randomness.
+# **Encode.** Notebook 03 compared ways to turn a number into spikes. Here we take the simplest: *direct coding*. We show
+# the same image at each of $T$ steps, and the first layer of neurons makes the spikes. The grey values are input
+# currents, so no information is lost to chance.
 #
-# > **Predict first.** A batch of 64 digits takes 16 kB (64 × 64 pixels × 4 bytes). We show it for 20 steps.
-# > How much memory does the sequence take?
+# **Predict first.** A batch of 64 images is shown for 20 steps. How much memory does the sequence take?
+
+# %%
+predict("04.a")
 
 # %%
 encoder = partial(encode.repeat, steps=steps)
 
 images, labels = train_images[:64], train_labels[:64]
 x = encoder(data.to_unit(images))
+memory, of_batch = x.untyped_storage().nbytes(), images.numel() * 4  # bytes; a float32 has 4
 print("shape ", tuple(x.shape), "= [T, B, channels, height, width]")
 print("stride", x.stride())
-print(f"memory {x.untyped_storage().nbytes() / 1e3:.0f} kB, where copies would take {x.numel() * 4 / 1e3:.0f} kB")
+print(
+    f"memory {memory / 1e3:.0f} kB; one batch has {of_batch / 1e3:.0f} kB, {steps} copies have {x.numel() * 4 / 1e3:.0f}"
+)
+outcome("04.a", 0 if memory == of_batch else 1)
+
+# %% [markdown]
+# **Notice** the stride of 0 in the first dimension. From one time step to the next, the address moves by 0 numbers. The
+# sequence is a *view*: all its steps are the same piece of memory. snnkit uses this. What does not depend on time is
+# computed once instead of $T$ times.
 
 # %% [markdown] tags=["slide"]
-# **Notice** the stride of 0 in the first dimension: from one time step to the next, the address moves by 0 numbers. The
-# sequence is a *view*; all its steps are the same piece of memory. snnkit uses this: what does not depend on time is
-# computed once instead of $T$ times.
+# **The network** has two layers of weights. Each is followed by leaky neurons:
 #
-# **Network.** Two layers of weights, each followed by leaky neurons, as in notebook 01:
+# $$v_i[t] = \beta\, v_i[t-1] + \sum_j w_{ij}\, x_j[t] + b_i - \theta\, s_i[t-1], \qquad
+# s_i[t] = \begin{cases}1 & v_i[t] > \theta\\ 0 & \text{otherwise}\end{cases}$$
 #
-# $$U_i[t] = \beta\, U_i[t-1] + \sum_j w_{ij}\, x_j[t] + b_i - \theta\, S_i[t-1], \qquad
-# S_i[t] = \begin{cases}1 & U_i[t] > \theta\\ 0 & \text{otherwise}\end{cases}$$
-#
-# $U$ is the membrane potential (in units of the threshold, $\theta = 1$), $S$ the spike. $\beta = 0.9$ per step means
-# that the membrane decays with a time constant of $-1/\ln 0.9 \approx 9.5$ steps. The gradient of $S$ is the arctan
-# surrogate of notebook 02. `torch.nn.Linear` is PyTorch's own; `nn.Sequential` is snnkit's, which carries the neurons'
-# state through time.
+# $v$ membrane potential, $s$ spike, $w$ weights, $b$ bias, $\theta = 1$ threshold, $\beta = 0.9$ decay per step
+
+# %% [markdown]
+# The membrane is measured in units of the threshold. $\beta = 0.9$ per step is a time constant of $-1/\ln 0.9 \approx
+# 9.5$ steps. (This is the `Leaky` neuron of snnTorch, which calls the membrane `mem`; the reset comes one step after the
+# spike.) The gradient of $s$ is the arctan surrogate of notebook 02. `torch.nn.Linear` is PyTorch's own;
+# `nn.Sequential` is snnkit's, which carries the state of the neurons through time.
 
 
 # %%
@@ -175,15 +189,15 @@ for module, layer in zip(net, recording.layers, strict=True):
     note = "the same at all steps: computed once" if nn.is_static(layer) else note
     print(f"{type(module).__name__:8} {tuple(layer.shape)!s:16} {weights:7,} weights   {note}")
 
+# %% [markdown]
+# **Notice** that the first `Linear` is computed once, although it feeds a neuron that runs for 20 steps. On MNIST this
+# layer holds 99 % of the weights: one large matrix product is left instead of 25. From the first `Leaky` on every step
+# is different, because the neurons have state.
+
 # %% [markdown] tags=["slide"]
-# **Notice** that the first `Linear` is computed once although it feeds a neuron that runs for 20 steps. On MNIST, where
-# this layer holds 98 % of the weights, this leaves one large matrix product instead of 25. From the first `Leaky` on,
-# every step is different, because the neurons have state.
+# **Decode.** Each of the ten output neurons votes for a class. Count its spikes; the busiest neuron gives the answer:
 #
-# **Decode.** Each of the ten output neurons represents a class. Count the spikes of each; the most active neuron gives
-# the answer:
-#
-# $$c_k = \sum_{t=1}^{T} S_k[t], \qquad \text{answer} = \arg\max_k c_k$$
+# $$c_k = \sum_{t=1}^{T} s_k[t], \qquad \text{answer} = \arg\max_k c_k$$
 
 # %%
 counts = recording.out.sum(0)  # [T, B, 10] -> [B, 10]
@@ -195,17 +209,22 @@ print(f"right on {(guess == labels).float().mean():.0%} of the batch; chance wou
 # %% [markdown] tags=["slide"]
 # ## 3 · The loss: how wrong is the vote?
 #
-# The counts are votes. To learn, we need one number that says how wrong they are and that is smooth in the counts. Take
-# the counts as logits, turn them into probabilities with a softmax, and compute the negative log-probability
-# ("surprise") of the right class:
+# The counts $c_k$ are votes. A softmax turns them into probabilities. The loss is the surprise at the right class $y$:
 #
-# $$p_k = \frac{e^{c_k}}{\sum_j e^{c_j}}, \qquad L = -\frac{1}{B} \sum_{b=1}^{B} \ln p_{y_b}$$
+# $$p_k = \frac{e^{c_k}}{\sum_j e^{c_j}}, \qquad L = -\frac{1}{B} \sum_{b=1}^{B} \ln p_{y_b} \quad \text{(nats)}$$
 #
-# $L$ is in nats; 0 means certain and right. A lead of five votes over all others gives $p$ of about 94 %.
+# **Predict first.** No output neuron fires at all. What is the loss, with ten classes?
+
+# %% [markdown]
+# To learn we need one number that says how wrong the votes are, and that changes smoothly with them. $L = 0$ means
+# certain and right. A lead of five votes over all others gives $p \approx 94\,\%$.
 #
-# > **Predict first.** Suppose that no output neuron fires at all. What is the loss, with ten classes? Work it out
-# > before you scroll; you will meet this number again in section 7, where it is a bad sign.
-#
+# Work out the loss of silence before you go on. In section 7 you will meet this number again, as a bad sign.
+
+# %%
+predict("04.b")
+
+# %% [markdown]
 # ### Exercise 04.1 · The loss of a vote (5 minutes, ●○○)
 #
 # `spikes` is `[T, B, C]`, `labels` holds the right classes, int64 `[B]`. Return the loss above, as one number with a
@@ -224,26 +243,32 @@ def count_cross_entropy(spikes, labels):
 count_cross_entropy = attempt("04.1", count_cross_entropy)
 
 # %%
-silent = torch.zeros_like(recording.out)
-print(f"a silent network:       {count_cross_entropy(silent, labels):.4f}   (ln 10 = {math.log(10):.4f})")
+silent = count_cross_entropy(torch.zeros_like(recording.out), labels).item()
+print(f"a silent network:       {silent:.4f}   (ln 10 = {math.log(10):.4f})")
 print(f"our untrained network:  {count_cross_entropy(recording.out, labels):.4f}")
+outcome("04.b", silent)
+
+# %% [markdown]
+# **Notice.** Silence is a guess without a favourite: all counts are 0, and every class gets the probability 1/10. The
+# surprise is $\ln 10 = 2.3026$. The untrained network is a little *worse*: it fires a few spikes at random, and random
+# votes raise the loss on average. Always check the first loss before a long training run. If it is 23 instead of 2.3,
+# the inputs or the weights are far too large.
 
 # %% [markdown] tags=["slide"]
-# **Notice.** Silence is a uniform guess: all counts are 0, every class gets probability 1/10, the surprise is
-# $\ln 10 = 2.3026$. The loss of the untrained network is a little *higher*: it fires a few random spikes, each of them
-# is a random vote, and random votes increase the loss on average. Always make this check before a long training run. A
-# first loss of 23 instead of 2.3 means that the inputs or the weights are far too large.
-#
 # ## 4 · One step of learning
 #
-# Gradient descent improves the weights, $w \leftarrow w - \eta\, \partial L / \partial w$, and PyTorch computes the
-# gradient. It goes backwards through all $T$ steps (*backpropagation through time*), and at every spike it uses the
-# surrogate. You only have to make the calls in the right order.
+# $$w \leftarrow w - \eta\, \frac{\partial L}{\partial w} \qquad (\eta \text{: learning rate})$$
+#
+# PyTorch computes the gradient: backwards through all $T$ steps (*backpropagation through time*), and through every
+# spike by the surrogate.
+
+# %% [markdown]
+# You only have to make the calls in the right order.
 #
 # ### Exercise 04.2 · The training step (8 minutes, ●●○)
 #
-# `x` is the encoded batch `[T, B, …]`, `y` its labels. Run `net` (it returns `out, state`; called without a state,
-# every neuron starts at rest, so the batches are independent), compute `loss_fn(out, y)`, and let the optimizer take
+# `x` is the encoded batch `[T, B, …]`, `y` its labels. Run `net`: it returns `out, state`. (Called without a state,
+# every neuron starts at rest, so the batches are independent.) Compute `loss_fn(out, y)`, and let the optimizer take
 # one step. Return the loss before the step as a plain number.
 
 
@@ -256,10 +281,14 @@ def train_step(net, optimizer, loss_fn, x, y):
 train_step = attempt("04.2", train_step)
 
 # %% [markdown] tags=["slide"]
-# Here is a complete training program around it: a network, an optimizer, and batches.
-#
-# > **Predict first.** Sixty batches of 64 digits are two and a half passes through the training set. Will the loss fall
-# > smoothly? Where will it be at the end?
+# **Predict first.** Sixty batches of 64 digits are about two and a half passes through the training set. Sketch the loss
+# over these sixty steps.
+
+# %%
+predict("04.c")
+
+# %% [markdown]
+# Here is a complete training program: a network, an optimizer, and batches.
 
 
 # %% tags=["slide"]
@@ -277,28 +306,24 @@ net = make_net()
 optimizer = torch.optim.Adam(net.parameters(), lr=lr)
 losses = [train_step(net, optimizer, count_cross_entropy, x, y) for x, y in some_batches(60)]
 
-guessing = {"ln 10: silence": math.log(10)}
-viz.show(
-    figures.lines(
-        {"loss": losses}, x_title="batch", y_title="loss (nats)", levels=guessing, title="Sixty steps of learning"
-    )
-)
+axes = {"x_title": "batch", "y_title": "loss (nats)", "levels": {"ln 10: silence": math.log(10)}}
+viz.show(figures.lines({"loss": losses}, title="Sixty steps of learning", **axes))
+outcome("04.c", (range(1, 61), losses))
 
-# %% [markdown] tags=["slide"]
-# **Notice** that the curve is noisy: every batch contains different images, and spike counts are whole numbers, so the
-# loss moves in small jumps. Only the trend matters. After sixty batches the network is far better than guessing.
+# %% [markdown]
+# **Notice** that the curve is noisy. Every batch has other images, and spike counts are whole numbers, so the loss moves
+# in small jumps. Only the trend matters. After sixty batches the network is far better than guessing.
 #
 # ## 5 · The long run
 #
 # `train.fit` is the same loop with the usual additions: the test set after every epoch, a progress bar, checkpoints,
-# mixed precision. It is some hundred lines long and worth reading: `snnkit/train/loop.py`. The panel is updated while
-# the network learns. Besides loss and accuracy it shows what only spiking networks have: **firing rates**. If one of
-# them goes to zero, learning stops. Its button ends the training after the current update; the network keeps the
-# weights that it has by then, and the notebook continues with them.
+# mixed precision. It is worth reading: `snnkit/train/loop.py`. The panel below changes while the network learns. Besides
+# loss and accuracy it shows what only spiking networks have: **firing rates**. If one of them falls to zero, learning
+# stops. The button of the panel ends the training; the notebook goes on with the weights of that moment.
 #
-# The learning rate follows a cosine from its first value down to zero: large steps first, fine work at the end.
+# The learning rate follows a cosine down to zero: large steps first, fine work at the end.
 
-# %%
+# %% tags=["slide"]
 net = make_net()
 optimizer = torch.optim.Adam(net.parameters(), lr=lr)
 cosine = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs)
@@ -324,13 +349,13 @@ seconds = time.perf_counter() - started
 reached = f"right on {history.test_accuracy[-1]:.1%} of the test images" if history.epochs else "no epoch was completed"
 print(f"{history.epochs} epochs in {seconds:.1f} s; {reached}")
 
-# %% [markdown] tags=["slide"]
+# %% [markdown]
 # **What to notice**
 #
-# - Training accuracy ends above test accuracy: the network also memorises. The gap shows how much it fails to
+# - Training accuracy ends above test accuracy: the network also learns images by heart. The gap is what it fails to
 #   generalise.
-# - The hidden layer settles at 0.1 spikes per neuron and step or below, although the loss does not require this: at
-#   least nine of ten possible spikes do not occur. Section 6 converts this into energy.
+# - The hidden layer ends near 0.1 spikes per neuron and step, although the loss does not ask for that. Nine of ten
+#   possible spikes do not occur. Section 6 turns this into energy.
 # - The output layer fires more as it becomes confident: confidence *is* a high count.
 #
 # ## 6 · Look inside
@@ -340,24 +365,29 @@ print(f"{history.epochs} epochs in {seconds:.1f} s; {reached}")
 # %% tags=["slide"]
 with torch.no_grad():
     recording = net.record(encoder(data.to_unit(test_images[:1])))
-viz.show(
-    figures.raster(recording.layers[HIDDEN][:, 0], title=f"Hidden layer while it sees a {classes[int(test_labels[0])]}")
-)
+one_image = recording.layers[HIDDEN][:, 0]  # [T, hidden]
+viz.show(figures.raster(one_image, title=f"Hidden layer while it sees a {classes[int(test_labels[0])]}"))
 
 # %% [markdown] tags=["slide"]
-# Each row is a neuron, each mark a spike. Many rows are empty: those neurons do not respond to *this* image. Others
-# fire regularly, because their input is constant: they follow the f–I curve of notebook 01.
+# Each row is a neuron, each mark a spike. Many rows are empty.
 #
-# > **Predict first.** Are the empty rows the same for every image (dead neurons), or do other images activate them?
-#
-# Now all test images. We run them once and store what we need: every output spike, and the firing rate of each hidden
-# neuron.
+# **Predict first.** Are these neurons silent for every image (dead), or do other images wake them?
+
+# %% [markdown]
+# (The busy rows are regular, because their input is constant: they follow the f–I curve of notebook 01.)
+
+# %%
+predict("04.d")
+
+# %% [markdown]
+# Now all test images. We run them once and store what we need: every output spike, the firing rate of each hidden
+# neuron, and the number of hidden spikes up to each step.
 
 
 # %% tags=["slide"]
 @torch.no_grad()
 def examine(net, images):
-    """Output spikes [T, N, 10], firing rate of each hidden neuron [hidden], hidden spikes per image up to each step [T]."""
+    """Output spikes [T, N, 10], rate of each hidden neuron [hidden], hidden spikes per image up to each step [T]."""
     outputs, rates, spent = [], 0.0, 0.0
     for part in images.split(500):
         recording = net.record(encoder(data.to_unit(part)))
@@ -369,21 +399,22 @@ def examine(net, images):
 
 
 output, hidden_rates, hidden_spikes = examine(net, test_images)
-votes = output.sum(0)  # [N, 10]
-answers = votes.argmax(1)
+answers = output.sum(0).argmax(1)  # of the votes [N, 10]
 accuracy = float((answers == test_labels).float().mean())
 
 viz.show(figures.rate_histogram(hidden_rates, bins=25, title="Hidden neurons, all test images"))
-print(
-    f"{int((hidden_rates == 0).sum())} of {hidden} hidden neurons never fire; the busiest fires at {hidden_rates.max():.2f}"
-)
+empty, dead = one_image.sum(0) == 0, hidden_rates == 0
+print(f"{int(empty.sum())} rows were empty; {int((empty & dead).sum())} of these neurons fire for no test image at all")
+outcome("04.d", 0 if dead[empty].all() else 2 if dead.any() else 1)
 
 # %% [markdown]
-# **Notice** the long tail: a few neurons fire often, most fire rarely, and some never fire for any image: they are the
-# separate striped bar. The empty rows were of both kinds. Silent neurons are useless, and they get a gradient only
-# while their membrane comes near the threshold. `loss.spike_rate_regulariser` makes quiet neurons fire more often and
-# busy ones less (the challenge at the end needs it), but its gradient passes through the same surrogate, so it helps few
-# of those that never fire (02, section 5). (A *saturated* neuron fires in nine steps of ten or more, and carries as little information.)
+# **Notice** the long tail. A few neurons fire often, most fire rarely, and some never fire: they are the striped bar on
+# the left. The empty rows were of both kinds.
+#
+# A silent neuron is useless, and it gets a gradient only while its membrane comes near the threshold.
+# `loss.spike_rate_regulariser` makes quiet neurons fire more and busy ones less; the challenge at the end needs it. But
+# its gradient passes through the same surrogate, so it revives few of those that never fire (02, section 5). A
+# *saturated* neuron, which fires in nine of ten steps or more, carries as little information.
 #
 # ### Which classes does it confuse?
 
@@ -408,7 +439,7 @@ if shown:
 # and the votes over time. Green is the right class; a red dashed line is a wrong answer.
 #
 # 1. Find an image where the leading class changes. From which step on is the decision final?
-# 2. Tick *mistakes only*. Do wrong answers look different from right ones, before you know that they are wrong?
+# 2. Tick *mistakes only*. Do wrong answers look different, before you know that they are wrong?
 # 3. Add *noise* to a clear digit until the answer is wrong. What happens to the number of hidden spikes?
 
 
@@ -437,34 +468,36 @@ viz.explore(
 # %% [markdown] tags=["slide"]
 # ### When is the answer known?
 #
-# A conventional network gives its answer when its last layer is finished. A spiking network has an answer at every
-# step, and you may stop whenever you like (*anytime inference*). The network is causal: its output up to step 5 does
-# not depend on later steps. So one run gives the accuracy for every stopping time:
+# A spiking network has an answer at every step, and you may stop whenever you like (*anytime inference*):
 #
-# $$\text{answer}(t) = \arg\max_k \sum_{s \le t} S_k[s]$$
+# $$\text{answer}(t) = \arg\max_k \sum_{t' \le t} s_k[t']$$
 #
-# > **Predict first.** It was trained to be right after all the steps. How many does it need to be *nearly* as good?
+# **Predict first.** It was trained to be right after all the steps. How many does it need to come within 1 % of that?
+
+# %% [markdown]
+# A conventional network answers when its last layer is finished. This one is causal: its output up to step 5 does not
+# depend on later steps. So a single run gives the accuracy for every stopping time.
+
+# %%
+predict("04.e")
 
 # %% tags=["slide"]
 by_step = (output.cumsum(0).argmax(2) == test_labels).float().mean(1).cpu()  # [T]
 enough = int((by_step >= accuracy - 0.01).nonzero()[0]) + 1
 stop = {f"step {enough}: within 1 % of the end": enough}
-title = "Accuracy if you stop after so many steps"
-viz.show(
-    figures.lines(
-        {"test accuracy": 100 * by_step}, x_title="time steps used", y_title="right (%)", marks=stop, title=title
-    )
-)
+axes = {"x_title": "time steps used", "y_title": "right (%)", "marks": stop}
+viz.show(figures.lines({"test accuracy": 100 * by_step}, title="Accuracy if you stop early", **axes))
+outcome("04.e", enough)
 
 # %% [markdown]
-# **Notice** the silence at the start: before the first output spike every count is 0, and the answer is class 0 by
-# default, right for one image in ten. It takes a step or two until the membranes are charged. Then the accuracy rises
-# quickly, and the last steps add almost nothing. A network trained with fewer steps would be faster still.
+# **Notice** the silence at the start. Before the first output spike every count is 0, and the answer is class 0 by
+# default: right for one image in ten. The membranes need a step or two to charge. Then the accuracy rises quickly, and
+# the last steps add almost nothing. A network trained with fewer steps would be faster still.
 #
 # ### What does it cost?
 #
-# A conventional layer multiplies and accumulates (MAC) at every synapse. A spike is 0 or 1: a synapse that receives one
-# *adds* its weight, and a synapse that receives none does nothing. In 45 nm silicon, at 32 bits, an addition takes 0.9 pJ
+# A conventional layer multiplies and accumulates (MAC) at every synapse. A spike is 0 or 1. A synapse that receives a
+# spike *adds* its weight; one that receives none does nothing. In 45 nm silicon, at 32 bits, an addition takes 0.9 pJ
 # and a multiply-accumulate 4.6 pJ (Horowitz 2014).
 #
 # ### Exercise 04.3 · Count the additions (5 minutes, ●○○)
@@ -483,70 +516,74 @@ additions_per_image = attempt("04.3", additions_per_image)
 
 # %%
 with torch.no_grad():
-    sample = net.record(encoder(data.to_unit(test_images[:500]))).layers[HIDDEN]
+    sample = net.record(encoder(data.to_unit(test_images[:500]))).layers[HIDDEN]  # [T, B, hidden]
 additions = float(additions_per_image(sample, fan_out=10))
 print(f"hidden → output: {additions:,.0f} additions per image; a conventional network makes {hidden * 10:,} MACs there")
+each = additions / 10 / hidden
 print(
-    f"{additions / 10:.0f} hidden spikes per image, {additions / 10 / hidden:.1f} per neuron; "
-    f"break-even is at 4.6 / 0.9 = {4.6 / 0.9:.1f} per neuron"
+    f"{additions / 10:.0f} hidden spikes per image, {each:.1f} per neuron; break-even is at 4.6 / 0.9 = {4.6 / 0.9:.1f}"
 )
 
 # %% [markdown] tags=["slide"]
-# > **Predict first.** So the spikes save energy in that layer. Is the whole spiking network cheaper than a conventional
-# > one of the same shape? Include the other costs: the first layer receives grey values, not spikes; and every neuron
-# > updates its membrane at every step ($\beta U + I$: one MAC).
+# **Predict first.** The spikes save energy in that layer. Is the *whole* spiking network cheaper than a conventional one
+# of the same shape?
+#
+# - The first layer receives grey values, not spikes: MACs, once per image.
+# - Every neuron updates its membrane at every step ($\beta v + x$: one MAC).
+
+# %%
+predict("04.f")
 
 # %% tags=["slide"]
 ADD, MAC = 0.9e-3, 4.6e-3  # nJ per operation, 45 nm CMOS, 32-bit floating point
 first = pixels * hidden * MAC  # once per image, because the image does not change
-conventional = first + hidden * 10 * MAC
 
-time_steps = torch.arange(1, steps + 1)
-update = time_steps * (hidden + 10) * MAC
-synapses = hidden_spikes.cpu() * 10 * ADD
-spiking = first + update + synapses
 
-columns = ["conventional", f"spiking, {enough} steps", f"spiking, {steps} steps"]
-parts = {
-    "first layer": torch.tensor([first] * 3),
-    "second layer": torch.tensor([hidden * 10 * MAC, synapses[enough - 1], synapses[-1]]),
-    "membrane updates": torch.tensor([0.0, update[enough - 1], update[-1]]),
+def spiking(t):
+    """Energy in nJ of the parts of the spiking network, if it stops after t steps."""
+    synapses, updates = float(hidden_spikes[t - 1]) * 10 * ADD, t * (hidden + 10) * MAC
+    return {"first layer": first, "second layer": synapses, "membrane updates": updates}
+
+
+energy = {
+    "conventional": {"first layer": first, "second layer": hidden * 10 * MAC},
+    f"spiking, {enough} steps": spiking(enough),
+    f"spiking, {steps} steps": spiking(steps),
 }
-figure = go.Figure([go.Bar(name=name, x=columns, y=height.tolist()) for name, height in parts.items()])
-figure.update_layout(barmode="stack", title={"text": "Energy of the arithmetic for one image"}, height=360)
-figure.update_yaxes(title={"text": "energy (nJ)"})
-viz.show(figure)
-
-change = float(spiking[-1]) / conventional - 1
-print(
-    f"conventional {conventional:,.1f} nJ; spiking {float(spiking[-1]):,.1f} nJ ({change:+.1%}) with all {steps} steps,"
-)
-print(
-    f"{float(spiking[enough - 1]):,.1f} nJ ({float(spiking[enough - 1]) / conventional - 1:+.1%}) if it stops after {enough}"
-)
+viz.show(figures.shares(energy, unit="nJ", title="Energy of the arithmetic for one image"))
+conventional, early, late = (sum(parts.values()) for parts in energy.values())
+print(f"compared with the conventional network: {early / conventional - 1:+.1%} and {late / conventional - 1:+.1%}")
+outcome("04.f", 2 if late > conventional else 1 if late > conventional / 2 else 0)
 
 # %% [markdown] tags=["slide"]
-# **Notice** that the second layer became cheap, but the network as a whole did not. With direct coding the first layer
-# still multiplies, and it is by far the largest; $T$ steps of membrane updates are added. "Spiking networks save
-# energy" is true under three conditions, and you can work on each of them:
+# "Spiking networks save energy" is true under three conditions:
 #
 # 1. **sparse spikes**: fewer than about 5 per neuron and image, at these prices;
 # 2. **few steps**: stop early, or train with a small $T$;
 # 3. **spikes at the input** as well: an event camera instead of a grey image (notebook 12).
+
+# %% [markdown]
+# **Notice** that the second layer became cheap, but the network as a whole did not. With direct coding the first layer
+# still multiplies, and it is by far the largest. $T$ steps of membrane updates are added. You can work on each of the
+# three conditions.
 #
-# And this counts arithmetic only. Fetching a weight from memory costs more than multiplying it, and on a GPU a
-# multiplication by zero costs as much as any other: it saves nothing. The saving needs hardware that stays idle until a
-# spike arrives.
-#
+# And this counts arithmetic only. Fetching a weight from memory costs more than multiplying it. On a GPU a
+# multiplication by zero costs as much as any other: nothing is saved. The saving needs hardware that rests until a spike
+# arrives.
+
+# %% [markdown] tags=["slide"]
 # ## 7 · What broke?
 #
-# Two real mistakes. From the outside they look similar, because *nothing is learned*: the loss stays at 2.3026 (you
-# know what this number means), or it jumps far above and stays there.
+# Two real mistakes. From the outside they look alike: *nothing is learned*.
 #
 # - **Patient A**: "I scale the images to [0, 1] by dividing by 255." But `data.to_unit` had already done so.
 # - **Patient B**: "A larger learning rate learns faster, so I took 1.0."
 #
-# > **Predict first.** Which of the two layers is silent in A, and which in B?
+# **Predict first.** After 30 batches, what does the *hidden* layer do in A? And in B?
+
+# %%
+predict("04.g")
+predict("04.h")
 
 
 # %% tags=["slide"]
@@ -565,49 +602,75 @@ patients = {
     "B: learning rate 1.0": attempt_training(lr=1.0),
     "repaired": attempt_training(),
 }
-title = "Two patients and a healthy network"
-figure = figures.lines(
-    {name: losses for name, (losses, _) in patients.items()},
-    x_title="batch",
-    y_title="loss (nats)",
-    levels=guessing,
-    title=title,
-)
-viz.show(figure)
+axes = {"x_title": "batch", "y_title": "loss (nats)", "levels": {"ln 10: silence": math.log(10)}}
+curves = {name: losses for name, (losses, _) in patients.items()}
+viz.show(figures.lines(curves, title="Two patients and a healthy network", **axes))
 
 print(f"{'':26} last loss   hidden rate   output rate   (spikes per neuron and step)")
 for name, (losses, rates) in patients.items():
     print(f"{name:26} {losses[-1]:9.4f}   {rates[0]:11.3f}   {rates[1]:11.3f}")
+for key, (_, rates) in zip(("04.g", "04.h"), patients.values(), strict=False):
+    outcome(key, sum(rates[0] > limit for limit in (0.02, 0.25)))  # 0: nearly silent, 1: healthy, 2: wild
 
 # %% [markdown]
-# **Do not only watch the loss; look at the layers.** Go from the input to the output and find the first layer whose
-# rate is wrong:
+# The loss stays at 2.3026 (you know what this number means), or it jumps far above and stays there. **Do not only watch
+# the loss; look at the layers.** Go from the input to the output and find the first layer with a wrong rate:
 #
 # | | hidden | output | diagnosis | cure |
 # |---|---|---|---|---|
-# | A | nearly silent | silent | the current never reaches the threshold | scale the input (look at `x.max()`); larger weights, lower threshold |
-# | B | fires wildly | 0, or a round 0.1, 0.2, … | one huge step moved the weights to where the surrogate gives almost no gradient | smaller learning rate; then train from new initial weights: these cannot recover |
+# | A | nearly silent | silent, or nearly | the current never reaches the threshold | scale the input (look at `x.max()`); larger weights, lower threshold |
+# | B | fires wildly | 0, or a round 0.1, 0.2, … | one huge step moved the weights to where the surrogate gives almost no gradient | smaller learning rate, and new initial weights: these cannot recover |
 # | repaired | 0.03 to 0.2 | 0.03 to 0.2 | | |
 #
-# In A a weak gradient survives, because the arctan surrogate has long tails: with more batches the network recovers
-# slowly (set `count=60` and see), but it has lost time and its final accuracy will be lower. With a surrogate that is
-# zero far below the threshold, a silent neuron gets no gradient at all (notebook 02). In B the output neurons no longer
-# depend on the image: each fires always or never (an output rate of 0.3 means that three of the ten fire at every
-# step). A loss of 10 and more is a network that is *certain* and wrong, and therefore worse than silence.
+# In A a weak gradient is left, because the arctan surrogate has long tails. With more batches the network recovers
+# slowly (set `count=60` and see). With a surrogate that is zero far from the threshold it takes longer still, and a
+# neuron far below gets no gradient at all (notebook 02).
 #
-# A third mistake does not even show in the loss: the state. In libraries where neurons keep their membrane between
-# calls, a forgotten reset lets one batch influence the next. Here the state is an argument and a return value, so
-# `net(x)` always starts at rest. Try it yourself: run the same batch twice, the second time as `net(x, state)`, and
-# compare.
+# In B the output neurons no longer depend on the image: each fires always or never. An output rate of 0.3 means that
+# three of the ten fire at every step. A loss of 10 and more is a network that is *certain* and wrong, which is worse
+# than silence.
 #
+# A third mistake does not show in the loss: the state. In some libraries neurons keep their membrane between calls. If
+# you forget the reset, one batch influences the next. Here the state is an argument and a return value, so `net(x)`
+# always starts at rest. Try it: run the same batch twice, the second time as `net(x, state)`, and compare.
+
+# %% [markdown] tags=["slide"]
 # ## 8 · Take your network home
 #
-# What you have trained is a list of numbers and one equation. `export.page` writes both into a single HTML file, the
-# equation as JavaScript. The file needs no Python and no server: open it on a phone, or send it to a friend. Its answers
-# are those of the network here.
+# What you have trained is a list of numbers and one equation.
 #
-# > **Predict first.** You draw with a mouse; the network learned from 13 people with a pen on paper. Which of *your*
-# > digits will it misread? What happens if you silence half of the hidden neurons, one click each?
+# **Predict first.** Silence half of the hidden neurons, chosen at random. How many test images are still read
+# correctly?
+
+# %%
+predict("04.i")
+
+# %%
+from_hidden = nn.Sequential(net[3], net[4])  # the part of the network after the hidden spikes
+
+
+@torch.no_grad()
+def without(share):
+    """Accuracy in percent when this share of the hidden neurons is silent."""
+    alive = (torch.rand(hidden, device=device) >= share).float()
+    out, _ = from_hidden(sample * alive)
+    return 100 * loss.accuracy(out, test_labels[:500]).item()
+
+
+for share in (0.0, 0.1, 0.5):
+    accuracies = torch.tensor([without(share) for _ in range(20)])
+    print(
+        f"{share:4.0%} silenced: {accuracies.mean():.1f} % right (from {accuracies.min():.1f} to {accuracies.max():.1f})"
+    )
+outcome("04.i", accuracies.mean())
+
+# %% [markdown]
+# No single neuron matters much: the knowledge is spread over many.
+#
+# `export.page` writes the numbers and the equation into a single HTML file, the equation as JavaScript. The file needs
+# no Python and no server: open it on a phone, or send it to a friend. Its answers are those of the network here. Draw
+# with the mouse, and silence neurons by a click. The network learned from 13 people with a pen: which of *your* digits
+# does it misread?
 
 # %%
 home = export.page(
@@ -619,14 +682,13 @@ home = export.page(
     title="My first spiking network",
     about=f"Trained on {DATASET} in notebook 04 of snnkit; it reads {accuracy:.1%} of the test images.",
 )
-viz.embed(home)  # the file itself is in the folder of this notebook
+viz.embed(home)
 
 # %% [markdown]
 # **What to notice**
 #
 # - Your drawing is scaled and centred before the network sees it, as the images of the data set were. Shift or tilt a
-#   test image instead, and it soon is misread: the network never saw one like it.
-# - A few silenced neurons hardly matter. The knowledge is spread over all of them.
+#   test image instead, and soon it is misread: the network never saw one like it.
 # - A higher threshold makes the answer late, and in the end there is none: that is patient A of section 7.
 #
 # ## 9 · Check yourself
@@ -644,17 +706,17 @@ print(f"test accuracy: {accuracy:.4f}")
 # %% [markdown]
 # ## Challenge: a network with few spikes
 #
-# Reach 95 % on the digits with as few hidden spikes per image as you can. You can change `steps`, `hidden`, $\beta$,
-# the threshold, and a second loss term:
+# Reach 95 % on the digits with as few hidden spikes per image as you can. You can change `steps`, `hidden`, $\beta$ and
+# the threshold, and add a second loss term:
 # `loss.spike_rate_regulariser([recording.layers[HIDDEN]], target=0.02, weight=50)`, with `net.record(x)` instead of
-# `net(x)` in your training step. That alone leaves about a third of the spikes that exercise 04.3 counts, at hardly
-# any loss of accuracy. With 10 steps and 64 hidden neurons as well, about 22 spikes are left at 97.7 %: beat that.
+# `net(x)` in your training step. That alone leaves about 30 % of the spikes that exercise 04.3 counts, at no loss of
+# accuracy. With 10 steps and 64 hidden neurons as well, about 22 spikes are left at 97.7 %: beat that.
 #
 # ## Next
 #
 # **[05 · Moving house](05_moving_house.ipynb)** moves this network to a GPU and shows what `.to(device)` moves and what
-# it does not. At full size (`QUICK = False`) this notebook reaches 98 % on MNIST in four epochs: two to three minutes
-# on a CPU.
+# it does not. At full size (`QUICK = False`) this notebook reaches 98 % on MNIST in four epochs: one to three
+# minutes on a CPU.
 #
 # ## References
 #

@@ -1,4 +1,4 @@
-"""Exercises and quiz of notebook 04, "Train your first spiking network"."""
+"""Exercises of notebook 04, "Train your first spiking network"."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from snnkit.neuron import Leaky
 from snnkit.nn import Sequential
 
 from . import expect
-from .exercise import Exercise, Question, Violation
+from .exercise import Exercise, Violation
 
 
 def count_cross_entropy(spikes, labels):
@@ -292,30 +292,5 @@ EXERCISES = [
             "Count spikes, not neurons that fired, and not a rate: the number of steps is no divisor.",
             "Dimension 1 is the batch: divide by its size.",
         ),
-    ),
-]
-
-QUIZ = [
-    Question(
-        "The loss has stood at 2.3026 for an epoch. Ten classes, count cross-entropy. What do you look at first?",
-        ("The firing rate of every layer", "The learning rate", "The confusion matrix", "The batch size"),
-        answer=0,
-        why="2.3026 is ln 10: all counts are equal, most often because no output neuron spikes. The rates show the "
-        "first layer that is silent, and that is where the fault is.",
-    ),
-    Question(
-        "A static image is shown for 20 steps with `encode.repeat`. How often is the first `Linear` computed?",
-        ("20 times, once per step", "Never, it is folded into the neuron", "Once"),
-        answer=2,
-        why="Its input is the same at every step (a view with stride 0 in time), so its output is, too. The neuron "
-        "after it does run 20 steps, because its state changes.",
-    ),
-    Question(
-        "Hidden neurons fire 8 spikes per image; an addition takes 0.9 pJ, a multiply-accumulate 4.6 pJ. Does "
-        "their output layer need less arithmetic energy than that of a conventional network?",
-        ("No: 8 × 0.9 pJ is more than 4.6 pJ", "Yes: additions are much cheaper", "Both need the same"),
-        answer=0,
-        why="Each synapse pays 0.9 pJ per spike, 7.2 pJ here, against 4.6 pJ once. Break-even is at 5.1 spikes per "
-        "neuron and image: sparse spikes save energy, spikes as such do not.",
     ),
 ]
