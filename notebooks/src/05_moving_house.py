@@ -13,8 +13,8 @@
 # # 05 · Moving house: `.to(device)`, nested modules and state
 #
 # A GPU has its own memory. Before it can help you, everything that belongs to your network must move there: weights,
-# time constants, membranes, images. `.to(device)` is one line, and most of the time it is enough. This notebook is
-# about the other cases: what it moves, what it leaves behind, and how you see the difference in a minute.
+# time constants, membranes, images. `.to(device)` is one line, and mostly it is enough. This notebook is about the other
+# cases: what it moves, what it leaves behind, and how you see the difference.
 #
 # **Afterwards you can**
 #
@@ -70,8 +70,7 @@ from pathlib import Path
 import torch
 
 from snnkit import course, data, encode, loss, measure, neuron, nn, surrogate, train, viz
-from snnkit.measure import Transfers
-from snnkit.course import attempt, hint, quiz, scorecard, solution
+from snnkit.course import attempt, hint, outcome, predict, quiz, scorecard, solution
 from snnkit.viz import figures
 
 train.seed_everything(SEED)
@@ -79,9 +78,33 @@ course.start("05", solve=SOLVE)
 device = data.resolve_device(DEVICE)  # where we compute
 away = device if device.type == "cuda" else torch.device("meta")  # the other device
 torch.set_num_threads(1)  # for layers this small, starting a second thread takes longer than the work
+print(f"the network starts on cpu; the other device is {away}")
+
+# %% [markdown] tags=["slide"]
+# ## 1 · Two devices, one rule
+#
+# All tensors of an operation must be on the same device.
+#
+# **Predict first.** `w` is on the other device. Which of these three sums work?
+#
+# 1. `w + torch.ones(3)`
+# 2. `w + 2.0`
+# 3. `w + torch.tensor(2.0)`
+
+# %% [markdown]
+# A tensor is on exactly one device. The kernel that adds two tensors runs *on* the GPU or *on* the CPU, and cannot reach
+# the memory of the other.
+#
+# If you have no GPU, your second device is `meta`, which is part of every PyTorch. A tensor on `meta` has shape, dtype
+# and device, but no numbers. That is enough to see what moved, and PyTorch raises the same errors as between CPU and
+# GPU. One difference: nothing can be copied back from `meta`, so we always move a copy of the network.
+
+# %%
+predict("05.a")
 
 
-def outcome(function, *args):
+# %%
+def result_of(function, *args):
     """The result of a call, or the error it raises, in one line."""
     try:
         return f"fine: {function(*args)}"
@@ -89,42 +112,34 @@ def outcome(function, *args):
         return f"{type(error).__name__}: {str(error).splitlines()[0]}"
 
 
-print(f"the network starts on cpu; the other device is {away}")
-
-# %% [markdown] tags=["slide"]
-# ## 1 · Two devices, one rule
-#
-# A tensor is on exactly one device, and all tensors of an operation must be on the same device. The kernel that adds
-# two tensors runs *on* the GPU or *on* the CPU; it cannot access the memory of the other.
-#
-# If you have no GPU, your second device is `meta`, which is part of every PyTorch. A tensor on `meta` has shape, dtype
-# and device, but no numbers. That is all we need to see what moved, and PyTorch raises the same errors as it does
-# between CPU and GPU. One difference: nothing can be copied back from `meta`, so we always move a copy of the network.
-#
-# > **Predict first.** `w` is on the other device. Which of these three sums work?
-
-# %%
 w = torch.ones(3, device=away)
-for expression, function in {
-    "w + torch.ones(3)    ": lambda: (w + torch.ones(3)).device,
-    "w + 2.0              ": lambda: (w + 2.0).device,
+sums = {
+    "w + torch.ones(3)": lambda: (w + torch.ones(3)).device,
+    "w + 2.0": lambda: (w + 2.0).device,
     "w + torch.tensor(2.0)": lambda: (w + torch.tensor(2.0)).device,
-}.items():
-    print(expression, "→", outcome(function))
+}
+results = {name: result_of(function) for name, function in sums.items()}
+for name, result in results.items():
+    print(f"{name:21} → {result}")
+outcome("05.a", sum(result.startswith("fine") for result in results.values()) - 1)
+
+# %% [markdown]
+# **Notice the third.** `torch.tensor(2.0)` is on the CPU, and yet there is no error. A tensor with *no dimensions* is
+# treated as a plain number and copied to the device. That is convenient, and it causes the worst bug of this notebook
+# (section 6).
 
 # %% [markdown] tags=["slide"]
-# **Notice the third.** `torch.tensor(2.0)` is on the CPU, and yet there is no error: a tensor with *no dimensions* is
-# treated as a plain number and copied to the device. This is convenient, and it causes the worst bug of this notebook
-# (section 6).
-#
 # ## 2 · What a neuron contains
 #
-# This is the LIF neuron of notebook 01, in which the input, too, is divided by $\tau$ (in time steps):
+# The LIF neuron of notebook 01 ($\tau$ in time steps):
 #
-# $$V[t] = V[t-1] + \frac{X[t] - V[t-1]}{\tau}, \qquad S[t] = H(V[t] - \theta), \qquad V[t] \leftarrow (1 - S[t])\,V[t]$$
+# $$v[t] = v[t-1] + \frac{x[t] - v[t-1]}{\tau}, \qquad s[t] = H(v[t] - \theta), \qquad v[t] \leftarrow (1 - s[t])\,v[t]$$
 #
-# It has two kinds of quantities. $\tau$ and $\theta$ belong to the neuron and stay the same from image to image. $V$
-# belongs to the current input *sequence*: it is state. In PyTorch there are five ways to store a tensor:
+# - $\tau$ and $\theta$ belong to the neuron: the same for every image.
+# - $v$ belongs to the current input *sequence*: it is **state**.
+
+# %% [markdown] tags=["slide"]
+# There are five ways to store a tensor in PyTorch:
 #
 # | stored as | made by | moved by `.to()` | in `state_dict()` | trained |
 # |---|---|---|---|---|
@@ -133,10 +148,11 @@ for expression, function in {
 # | **unsaved buffer** | the same with `persistent=False` | yes | no | no |
 # | **plain attribute** | `self.tau = tensor` | **no** | **no** | no |
 # | **state** | `out, state = cell(x)`: returned to you | by you | by you | no |
-#
-# A Python number (`tau=2.0`) is none of these: it has no device and works on every device. The neurons of the kit
-# choose the right way by themselves: a number stays a number, a tensor becomes a buffer, and a `Parameter` becomes a
-# parameter. `viz.module_tree` shows it:
+
+# %% [markdown]
+# A Python number (`tau=2.0`) is none of these. It has no device and works on every device. The neurons of the kit choose
+# the right way by themselves: a number stays a number, a tensor becomes a buffer, a `Parameter` becomes a parameter.
+# `viz.module_tree` shows it:
 
 # %%
 taus = torch.linspace(2, 8, 4)  # one time constant per neuron, in time steps
@@ -149,10 +165,20 @@ cells = torch.nn.ModuleDict(
 )
 viz.module_tree(cells)
 
-# %% [markdown] tags=["slide"]
-# Now move one of them, and run it there on 10 steps for a batch of 2.
+# %% [markdown]
+# Now we move one of them, and run it there on 10 steps for a batch of 2.
 #
-# > **Predict first.** After the cell below: where is `cell.tau`? Where is `x`? Where are the spikes and the membrane?
+# ```python
+# moved = copy.deepcopy(cell).to(away)
+# x.to(away)
+# out, state = moved(x.to(away))
+# ```
+#
+# **Predict first.** After the second line: where is `x`? After the third: where are the spikes and the membrane?
+
+# %%
+predict("05.b")
+predict("05.c")
 
 # %%
 cell = neuron.LIF(tau=taus)
@@ -161,53 +187,60 @@ x = torch.rand(10, 2, 4)  # [T, B, N]
 moved = copy.deepcopy(cell).to(away)
 x.to(away)  # no error. Does it do anything?
 print("x is on", x.device)
+outcome("05.b", 0 if x.device.type == "cpu" else 1)
 
 out, state = moved(x.to(away))
-print("the spikes are on", out.device)
+print("the spikes are on", out.device, "and the membrane is on", state.v.device)
+outcome("05.c", 0 if out.device == state.v.device == w.device else 1)
 viz.module_tree(moved, state)
 
 # %% [markdown] tags=["slide"]
 # **Notice**
 #
-# - `module.to()` changes the module *in place* (and returns it). `tensor.to()` changes nothing: it returns a new
-#   tensor, and if you do not assign the result, nothing has moved. `x = x.to(device)` is right; `net.to(device)` is
-#   enough.
-# - The neuron needs no instruction where to create its membrane. It starts at rest *on the device of the input*, in the
-#   input's shape.
-#
+# - `module.to()` changes the module *in place*. `tensor.to()` changes nothing: it returns a new tensor.
+#   `x = x.to(device)` is right; `net.to(device)` is enough.
+# - The neuron starts at rest *on the device of its input*, in the shape of the input.
+
+# %% [markdown] tags=["slide"]
 # ## 3 · You move the state
 #
 # State is an argument and a return value: `out, state = cell(x, state)`. The module stores nothing between two calls.
-# This makes moving easier: no membrane of an earlier batch can stay behind on the old device. In libraries that store
-# the membrane in the module, as a plain attribute, it is a common reason why a network runs once and then fails after
-# `.to("cuda")`.
 #
-# It also means that *you* must move it. Suppose that a long recording comes in two chunks, and you get a GPU in
-# between.
+# A long recording comes in two chunks, and you get a GPU in between.
 #
-# > **Predict first.** The network moves and the second chunk moves. What about the state after the first chunk?
+# **Predict first.** The network moves and the second chunk moves. You pass on the state of the first chunk. What
+# happens?
+
+# %% [markdown]
+# State outside the module makes moving easier: no membrane of an earlier batch can stay behind on the old device. Some
+# libraries store the membrane in the module, as a plain attribute. It is a common reason why a network runs once and
+# then fails after `.to("cuda")`. The price: *you* must move the state.
+
+# %%
+predict("05.d")
 
 # %%
 first, second = x[:5], x[5:]
 _, state = cell(first)
 
 moved = copy.deepcopy(cell).to(away)
-print(outcome(lambda: moved(second.to(away), state)))
+result = result_of(lambda: moved(second.to(away), state))
+print(result)
+outcome("05.d", 2 if "Error" in result else 1)
 viz.module_tree(moved, state)
 
 # %% [markdown]
 # The error names the field, both devices, and the remedy. (The same check raises an error when the batch size has
-# changed, as it does in the last batch of an epoch. A state fits only the batch that produced it; start another batch
-# without one.)
+# changed, as in the last batch of an epoch. A state fits only the batch that produced it.)
 #
-# For one neuron, `state.v.to(away)` is enough. The state of a network is a tuple with one entry per module: `None` for
-# a module without state, a `NamedTuple` of tensors for a neuron, and for a module that contains others, a nested state.
+# For one neuron, `state.v.to(away)` is enough. The state of a network is a tuple with one entry per module: `None` for a
+# module without state, a `NamedTuple` of tensors for a neuron, a nested state for a module that contains others.
 #
 # ### Exercise 05.1 · A state on the move (6 minutes, ●●○)
 #
 # Write `move_state(state, device)` for all of these. It calls itself for the parts of a tuple. A `NamedTuple` must stay
-# one, because a neuron accesses `state.v` by name (`hasattr(state, "_fields")` distinguishes it from a plain tuple, and
-# `type(state)(*parts)` makes a new one). Stuck? `hint("05.1")`.
+# one, because a neuron reads `state.v` by name. (`hasattr(state, "_fields")` tells it from a plain tuple, and
+# `type(state)(*parts)` makes a new one.) Stuck? `hint("05.1")`.
 
 
 # %% tags=["exercise"]
@@ -234,16 +267,14 @@ print("in two chunks on the CPU, the same spikes as in one run:", torch.equal(ag
 # %% [markdown] tags=["slide"]
 # ## 4 · Nested modules
 #
-# A network is a tree of modules. `.to()` goes through this tree: from each module to its submodules, and in each to its
-# parameters and buffers. What is not registered there is not moved. Assigning a `Parameter` or a `Module` to an
-# attribute registers it. Assigning a *tensor* does not, and neither does assigning a *list* of modules.
+# A network is a tree of modules. `.to()` goes from each module to its submodules, and in each to its parameters and
+# buffers. **What is not registered is not moved.**
 #
-# The layer below scales the output of a `Linear` by a fixed `gain` per neuron. Choose how the gain is stored, move the
-# layer to another device or precision, and look at the result.
-#
-# 1. Find a way to store the gain that leaves it behind. What does the tree show *before* the move?
-# 2. Which ways work with `where = other device`? Which of them are saved in a checkpoint?
-# 3. Convert it to `float64`. What happened to the integer?
+# - Registered: a `Parameter`, a `Module`, a buffer
+# - Not registered: a plain *tensor*, a Python *list* of modules
+
+# %% [markdown]
+# The layer below scales the output of a `Linear` by a fixed `gain` per neuron. It can store the gain in five ways.
 
 # %%
 WAYS = ["plain tensor", "tensor in a list", "buffer", "unsaved buffer", "parameter"]
@@ -257,7 +288,6 @@ class Layer(torch.nn.Module):
         self.linear = torch.nn.Linear(4, 3)
         self.register_buffer("calls", torch.tensor(0))
         gain = torch.linspace(0.5, 1.5, 3)
-        self.storage = storage
         if storage == "plain tensor":
             self.gain = gain
         elif storage == "tensor in a list":
@@ -268,18 +298,25 @@ class Layer(torch.nn.Module):
             self.register_buffer("gain", gain, persistent=storage == "buffer")
 
     def forward(self, x):
-        gain = self.gain[0] if self.storage == "tensor in a list" else self.gain
+        gain = self.gain[0] if isinstance(self.gain, list) else self.gain
         return gain * self.linear(x)
 
 
+# %% [markdown]
+# **Explorer.** Choose how the gain is stored, and move the layer to another device or precision.
+#
+# 1. Find a way to store the gain that leaves it behind. What does the tree show *before* the move?
+# 2. Which ways work with `where = other device`? Which of them are saved in a checkpoint?
+# 3. Convert the layer to `float64`. What happened to the integer?
+
+
+# %%
 def moved_layer(storage="plain tensor", where="cpu", dtype="float32", other=away):
     """The tree of a Layer after its move."""
-    target = "cpu" if where == "cpu" else other
-    return viz.module_tree(Layer(storage).to(target, getattr(torch, dtype)))
+    return viz.module_tree(Layer(storage).to("cpu" if where == "cpu" else other, getattr(torch, dtype)))
 
 
-DTYPES = ["float32", "float64", "bfloat16"]
-viz.explore(moved_layer, storage=WAYS, where=["cpu", "other device"], dtype=DTYPES)
+viz.explore(moved_layer, storage=WAYS, where=["cpu", "other device"], dtype=["float32", "float64", "bfloat16"])
 
 # %% [markdown]
 # **Notice.** A buffer of integers (`calls`) moves, but a change of dtype leaves it as it is: `.to(torch.float64)`
@@ -288,23 +325,18 @@ viz.explore(moved_layer, storage=WAYS, where=["cpu", "other device"], dtype=DTYP
 #
 # What happens when the layer runs on the other device?
 
-
 # %%
-def runs(layer):
-    """The device of the output when a layer runs on the other device."""
-    return layer(torch.rand(2, 4, device=away)).device
-
-
 for storage in WAYS:
     layer = Layer(storage).to(away)
     saved = "gain" in layer.state_dict()
-    print(f"{storage:17} saved: {saved!s:6} {outcome(runs, layer)}")
+    result = result_of(lambda layer: layer(torch.rand(2, 4, device=away)).device, layer)
+    print(f"{storage:17} saved: {saved!s:6} {result}")
 
 # %% [markdown]
-# The tensors left behind raise an error, and the fix is one line each: `self.register_buffer("gain", gain)`, or
-# `torch.nn.Parameter` if it is to be learned; in your own neuron `self.number("gain", gain)` does either, and checks
-# the values as well. (Please do not write `gain.to(x.device)` in `forward`. It hides the mistake, copies at every call,
-# and the checkpoint still lacks the gain.)
+# The tensors left behind raise an error. The fix is one line: `self.register_buffer("gain", gain)`, or
+# `torch.nn.Parameter` if it is to be learned. (In your own neuron `self.number("gain", gain)` does either, and checks
+# the values as well.) Please do not write `gain.to(x.device)` in `forward`. It hides the mistake, copies at every call,
+# and the checkpoint still lacks the gain.
 #
 # **Lists.** The same happens with whole modules, but here there is no error until you look for the weights.
 
@@ -322,19 +354,19 @@ for container in (list, torch.nn.ModuleList):
     stack = Stack(container)
     count = sum(p.numel() for p in stack.parameters())
     print(f"{container.__name__:10} {count:3} trainable numbers, {len(stack.state_dict())} tensors to save")
-print("an optimizer for the list:", outcome(torch.optim.Adam, Stack(list).parameters()))
+print("an optimizer for the list:", result_of(torch.optim.Adam, Stack(list).parameters()))
 viz.module_tree(Stack(list))
 
 # %% [markdown]
 # PyTorch does not look into Python's `list` and `dict`. It looks into `torch.nn.ModuleList`, `ModuleDict`, `Sequential`
-# and `ParameterList`. (If the network had one registered layer besides, even the optimizer would raise no error: the
-# layers in the list would keep their initial weights.)
+# and `ParameterList`. (With one registered layer besides, even the optimizer would raise no error. The layers in the
+# list would stay at their initial weights.)
 #
 # ### Exercise 05.2 · Repair a network (8 minutes, ●●○)
 #
-# This is a colleague's network; the comments show the original lines. `forward` is right. Fill in the four lines so
-# that everything moves, is saved, and learns if it should: `gain` is given and never trained, `volume` starts at 1 and
-# is learned.
+# This is a colleague's network; the comments show the original lines. `forward` is right. Fill in the four lines so that
+# everything moves, is saved, and learns if it should: `gain` is given and never trained, `volume` starts at 1 and is
+# learned.
 
 
 # %% tags=["exercise"]
@@ -366,16 +398,17 @@ viz.module_tree(net, state)
 # %% [markdown] tags=["slide"]
 # ## 5 · A convolutional network moves
 #
-# Norse's page on hardware acceleration [1] moves a network named `LIFConvNet`: an image as a constant current, two
-# convolutions and a linear layer followed by LIF neurons, and a leaky integrator as readout. Here is a similar network
-# for digits of 8 × 8 pixels. Note three details:
+# The image as a constant current → two convolutions and a linear layer, each followed by neurons → ten leaky
+# integrators as readout. (Norse's page on hardware acceleration moves a similar network [1].)
+
+# %% [markdown]
+# Here it reads digits of 8 × 8 pixels. Note three details:
 #
 # - `nn.TimeBatched(module)` runs a module without state on all time steps at once. `nn.Sequential` does this by itself
-#   for plain modules; written out, it groups convolution and normalisation.
-# - The neurons of the second layer learn *one time constant per channel*: a parameter of shape `[C, 1, 1]`, which broadcasts against
-#   `[B, C, H, W]`. (`PLIF` learns $w$ with $1/\tau = \varsigma(w)$, so $\tau$ can't fall below one step.)
-# - `Standardise` holds mean and standard deviation of the training images: fixed numbers, measured once. They are
-#   buffers.
+#   for plain modules. Written out, it groups convolution and normalisation.
+# - The second layer learns *one time constant per channel*: a parameter of shape `[C, 1, 1]`, which broadcasts against
+#   `[B, C, H, W]`. (`PLIF` learns a number whose sigmoid is $1/\tau$, so $\tau$ cannot fall below one step.)
+# - `Standardise` holds mean and standard deviation of the training images. They are measured once, so they are buffers.
 
 
 # %%
@@ -394,68 +427,63 @@ class Standardise(torch.nn.Module):
         return (x - self.mean) / self.std
 
 
+# %%
 def conv(inputs, outputs):
     layers = torch.nn.Conv2d(inputs, outputs, 3, padding=1, bias=False), torch.nn.BatchNorm2d(outputs)
     return nn.TimeBatched(torch.nn.Sequential(*layers))
 
 
-class LIFConvNet(torch.nn.Module):
-    """Images over time [T, B, 1, 8, 8] to membranes of ten readout neurons [T, B, 10]."""
-
-    def __init__(self, standardise=Standardise):
-        super().__init__()
-        self.standardise = standardise()
-        self.body = nn.Sequential(
-            conv(1, 12),
-            neuron.LIF(tau=2.0, detach_reset=True),
-            torch.nn.MaxPool2d(2),
-            conv(12, 24),
-            neuron.PLIF(init_tau=2.0, shape=(24, 1, 1), detach_reset=True),
-            torch.nn.MaxPool2d(2),
-            torch.nn.Flatten(),
-            torch.nn.Linear(24 * 2 * 2, 10),
-            neuron.LI(),
-        )
-
-    def forward(self, x, state=None):
-        return self.body(self.standardise(x), state)
+def conv_net(standardise=Standardise):
+    """A fresh network: images over time [T, B, 1, 8, 8] to the membranes of ten readout neurons [T, B, 10]."""
+    return nn.Sequential(
+        standardise(),
+        conv(1, 12),
+        neuron.LIF(tau=2.0, detach_reset=True),
+        torch.nn.MaxPool2d(2),
+        conv(12, 24),
+        neuron.PLIF(init_tau=2.0, shape=(24, 1, 1), detach_reset=True),
+        torch.nn.MaxPool2d(2),
+        torch.nn.Flatten(),
+        torch.nn.Linear(24 * 2 * 2, 10),
+        neuron.LI(),
+    )
 
 
-STEPS = 8
+# %%
 images, labels = data.to_device(*data.load("digits", "train"), device)
 test_images, test_labels = data.to_device(*data.load("digits", "test"), device)
+
+
+def encoder(batch):
+    return encode.repeat(batch, 8)
 
 
 def build(standardise=Standardise):
     """A fresh network, standardised for the training images, on our device: the same seed, the same weights."""
     train.seed_everything(SEED)
-    net = LIFConvNet(standardise)
-    net.standardise.measure(data.to_unit(images).cpu())
+    net = conv_net(standardise)
+    net[0].measure(data.to_unit(images).cpu())
     return net.to(device)
 
 
 net = build()
-out, state = net(encode.repeat(data.to_unit(test_images[:16]), STEPS))
+out, state = net(encoder(data.to_unit(test_images[:16])))
 print("membranes of the readout:", tuple(out.shape), "on", out.device)
 viz.module_tree(net, state)
 
 # %% [markdown]
 # **Notice**
 #
-# - `BatchNorm2d` is the best-known module with buffers: `running_mean` and `running_var` are measured, not trained, and
-#   without them a loaded network would be useless. `num_batches_tracked` is a buffer of integers.
-# - Compare the bytes: for 16 small images the *state* is already larger than the weights, and it grows with the batch.
+# - `BatchNorm2d` is the best-known module with buffers: `running_mean` and `running_var` are measured, not trained.
+#   Without them a loaded network would be useless. `num_batches_tracked` is a buffer of integers.
+# - Compare the bytes. For 16 small images the *state* is already larger than the weights, and it grows with the batch.
 #   In training the inputs of all $T$ steps are added. The activity fills a GPU, not the network.
 #
 # Train it (one short run), then move it as a whole. Without a GPU the `meta` run still checks every shape and every
-# device on the way, with no time and no memory: a cheap test before you queue for an expensive machine.
+# device on the way, in no time and with no memory. It is a cheap test before you queue for an expensive machine.
 
 
 # %%
-def encoder(batch):
-    return encode.repeat(batch, STEPS)
-
-
 @torch.no_grad()
 def accuracy(net):
     """The share of test images for which the readout neuron with the highest membrane is the right one."""
@@ -464,19 +492,12 @@ def accuracy(net):
     return (out.amax(0).argmax(1) == test_labels).float().mean().item()
 
 
-def fit(net, epochs=3 if QUICK else 10):
-    sets = (images, labels), (test_images, test_labels)
-    train.fit(
-        net,
-        *sets,
-        encode=encoder,
-        loss=loss.membrane_max_cross_entropy,
-        epochs=epochs,
-        batch_size=64,
-        lr=2e-2,
-        device=device,
-        progress=False,
-    )
+settings = {"encode": encoder, "loss": loss.membrane_max_cross_entropy, "epochs": 3 if QUICK else 10}
+settings |= {"batch_size": 64, "lr": 2e-2, "device": device, "progress": False}
+
+
+def fit(net):
+    train.fit(net, (images, labels), (test_images, test_labels), **settings)
     return net
 
 
@@ -487,20 +508,21 @@ there = copy.deepcopy(net).to(away)
 out, state = there(encoder(data.to_unit(test_images[:16]).to(away)))
 print(f"moved to {away}: {tuple(out.shape)}, left behind: {list(viz.module_tree(there).left_behind) or 'nothing'}")
 
-# %% [markdown] tags=["slide"]
+# %% [markdown]
 # If your other device is a GPU, its numbers may differ from the CPU's in the last digit, because sums are added in
-# another order. A membrane that is within that last digit of the threshold then fires a step earlier or later. This is
-# not a bug; compare rates and accuracies between devices, not single spikes.
-#
+# another order. A membrane within that last digit of the threshold then fires a step earlier or later. This is no bug.
+# Compare rates and accuracies between devices, not single spikes.
+
+# %% [markdown] tags=["slide"]
 # ## 6 · What broke?
 #
-# The colleague has written his own `Standardise`. He trains, tests, and even moves the network to the GPU, without an
-# error. He saves the network, loads it the next day, and it only guesses.
+# A colleague has written his own `Standardise`. He trains, tests, and even moves the network to the GPU: no error. He
+# saves the network, loads it the next day, and most of its answers are wrong.
 #
-# > **Find the mistake before you run the cell.** Section 1 has the clue: why was there no error on the GPU?
+# **Predict first.** What does the loaded network lack? (Section 1 has the clue: why was there no error on the GPU?)
 
 
-# %%
+# %% tags=["slide-more", "slide-code"]
 class HisStandardise(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -513,32 +535,43 @@ class HisStandardise(torch.nn.Module):
         return (x - self.mean) / self.std
 
 
-folder = tempfile.TemporaryDirectory()
-checkpoint = Path(folder.name) / "net.pt"
+# %%
+predict("05.e")
+
+# %%
+checkpoint = Path(tempfile.mkdtemp()) / "net.pt"
 
 
-def next_day(trained):
+def next_day(trained, standardise):
     """A fresh network of the same kind, loaded from the checkpoint of the trained one."""
     torch.save(trained.state_dict(), checkpoint)
-    fresh = LIFConvNet(type(trained.standardise)).to(device)
+    fresh = conv_net(standardise).to(device)
     fresh.load_state_dict(torch.load(checkpoint, weights_only=True))
     return fresh
 
 
-for name, trained in {"his": fit(build(HisStandardise)), "ours": net}.items():
-    fresh = next_day(trained)
+his = fit(build(HisStandardise))
+for name, trained, standardise in (("his", his, HisStandardise), ("ours", net, Standardise)):
+    fresh = next_day(trained, standardise)
     print(f"{name:5} trained: {accuracy(trained):.1%}   loaded: {accuracy(fresh):.1%}")
-viz.module_tree(LIFConvNet(HisStandardise).standardise)
+lost = [name for name in net.state_dict() if name not in his.state_dict()]
+print("not in his checkpoint:", ", ".join(lost))
+outcome("05.e", 0 if lost else 2)
+viz.module_tree(HisStandardise())
 
 # %% [markdown] tags=["slide"]
-# His `mean` and `std` are plain tensors with no dimensions. They never moved to the GPU, and there was no error, since
-# a 0-dimensional CPU tensor counts as a number. They were not in the checkpoint either, and again there was no error,
-# since `load_state_dict` compares what is *registered* on both sides. The fresh network standardises with mean 0 and
-# deviation 1. The fix is `register_buffer`; without the tree it may take a day to discover.
+# His `mean` and `std` are plain tensors with no dimensions.
 #
-# Spiking networks are full of such numbers: thresholds, time constants, $\beta$, $dt$. If one of them is a tensor,
-# register it. (In a library that stores its neurons' constants as plain 0-dimensional tensors, a *learned* time
-# constant reaches neither the optimizer nor the checkpoint [2].)
+# - They never moved to the GPU. No error: a 0-dimensional CPU tensor counts as a number.
+# - They were not in the checkpoint. No error: `load_state_dict` compares what is *registered* on both sides.
+# - The fresh network standardises with mean 0 and deviation 1.
+
+# %% [markdown]
+# The fix is `register_buffer`. Without the tree it may take a day to discover.
+#
+# Spiking networks are full of such numbers: $\theta$, $\tau$, $\beta$. If one of them is a tensor, register it. (In a
+# library that stores its neurons' constants as plain 0-dimensional tensors, a *learned* time constant reaches neither
+# the optimizer nor the checkpoint [2].)
 #
 # ## 7 · Copy, save, load
 #
@@ -550,10 +583,9 @@ viz.module_tree(LIFConvNet(HisStandardise).standardise)
 # | `copy.deepcopy(net)` | a full copy, plain attributes included, on the same device |
 # | `state_dict()` into a fresh network | registered tensors only; the code builds the rest |
 #
-# For a file the third is best: it contains tensors and names, nothing that could run code when it is opened
+# For a file the third is best. It contains tensors and names, nothing that could run code when it is opened
 # (`weights_only=True`), and it still loads after you rename a file of your project. The device of each tensor *is*
-# saved, so a checkpoint written on `cuda` cannot simply be opened on a laptop. `map_location` sets the device on which
-# its tensors are loaded:
+# saved, so a checkpoint written on `cuda` cannot simply be opened on a laptop. `map_location` sets the device:
 
 # %%
 torch.save(net.state_dict(), checkpoint)
@@ -562,7 +594,7 @@ for where in ("cpu", str(away)):
     devices = {str(tensor.device) for tensor in loaded.values()}
     print(f"map_location={where!r}: {len(loaded)} tensors on {', '.join(devices)}")
 
-laptop = LIFConvNet()  # built on the CPU
+laptop = conv_net()  # built on the CPU
 laptop.load_state_dict(torch.load(checkpoint, map_location="cpu", weights_only=True))
 print(f"the laptop's copy is as accurate as the original: {accuracy(laptop.to(device)):.1%} and {accuracy(net):.1%}")
 
@@ -573,74 +605,86 @@ print(f"the laptop's copy is as accurate as the original: {accuracy(laptop.to(de
 # Whole modules are sent with `pickle`: between processes, and to the workers of a cluster (notebook 09). This works if
 # every class and function in them has a name that can be imported. A surrogate of the kit has one; a `lambda` has none:
 
-
 # %%
-def pickled_size(module):
-    return f"{len(pickle.dumps(module))} bytes"
-
-
 for name, spike in {"ATan()": surrogate.ATan(), "a lambda": lambda u: (u >= 0).float()}.items():
-    print(f"{name:9}", outcome(pickled_size, neuron.LIF(surrogate=spike)))
+    cell = neuron.LIF(surrogate=spike)
+    print(f"{name:9}", result_of(lambda cell: f"{len(pickle.dumps(cell))} bytes", cell))
 
 # %% [markdown] tags=["slide"]
 # ## 8 · Changing the precision: dtypes
 #
-# `.to()` also takes a dtype; `.double()`, `.half()` and `.bfloat16()` are short for it. bfloat16 halves the bytes and keeps the range
-# of float32, but has 8 significant bits: between 1 and 2 there are 128 numbers.
+# `.to()` also takes a dtype. bfloat16 halves the bytes and has the range of float32, but only 8 significant bits: there
+# are 128 numbers from 1 to 2.
 #
-# > **Predict first.** We convert the network to bfloat16, and the images as well. What is the dtype of the spikes? Of
-# > the membrane?
+# **Predict first.** We convert the network to bfloat16, and the images as well. What is the dtype of the spikes? Of the
+# membrane?
+
+# %%
+predict("05.f")
 
 # %%
 for dtype in (torch.float32, torch.float64, torch.bfloat16):
     small = copy.deepcopy(net).to(dtype)
     out, state = small(encoder(data.to_unit(test_images[:16]).to(dtype)))
     size = viz.module_tree(small, state).bytes("parameter")
-    print(f"{dtype!s:15} parameters {size:6,} bytes   output {out.dtype!s:15} membrane {state[1].v.dtype}")
+    membrane = state[2].v.dtype
+    print(f"{dtype!s:15} parameters {size:6,} bytes   output {out.dtype!s:15} membrane {membrane}")
+outcome("05.f", int(membrane == torch.float32) if out.dtype == torch.bfloat16 else 2)
 
-print(outcome(lambda: copy.deepcopy(net).to(torch.bfloat16)(encoder(data.to_unit(test_images[:1])))[0].dtype))
+print(result_of(lambda: copy.deepcopy(net).to(torch.bfloat16)(encoder(data.to_unit(test_images[:1])))[0].dtype))
 
 # %% [markdown]
 # Input and weights must have the same dtype (the last line: a convolution raises an error otherwise). But the membrane
-# stays in float32, whatever the dtype of input and output. Is this necessary? Take a neuron without leak that gets
-# 0.001 per step and should fire every 1000 steps, once with its membrane in float32 and once in bfloat16:
+# stays in float32, whatever the dtype of input and output.
+
+# %% [markdown] tags=["slide"]
+# Is this necessary? Take a neuron without leak that gets 0.001 per step. Its threshold is 1, so it should fire every
+# 1000 steps.
+#
+# **Predict first.** When does it fire if its membrane is a bfloat16?
+
+# %%
+predict("05.g")
 
 # %% tags=["slide"]
 SMALL, LONG = 1e-3, 1200
-wide, narrow = torch.zeros(1), torch.zeros(1, dtype=torch.bfloat16)
-curves = {"float32": [], "bfloat16": []}
-for _ in range(LONG):
-    wide = wide + SMALL
-    narrow = narrow + torch.tensor(SMALL, dtype=torch.bfloat16)
-    wide, narrow = torch.where(wide >= 1, 0, wide), torch.where(narrow >= 1, 0, narrow)
-    curves["float32"].append(wide.item())
-    curves["bfloat16"].append(narrow.item())
-axes = {"x_title": "time step", "y_title": "membrane V", "levels": {"threshold": 1.0}}
+curves, last = {}, {}
+for dtype in (torch.float32, torch.bfloat16):
+    v, step, trace = torch.zeros(1, dtype=dtype), torch.tensor(SMALL, dtype=dtype), []
+    for _ in range(LONG):
+        v = v + step
+        v = torch.where(v >= 1, 0, v)
+        trace.append(v.item())
+    curves[f"membrane in {str(dtype)[6:]}"] = trace
+axes = {"x_title": "time step", "y_title": "membrane v", "levels": {"threshold": 1.0}}
 viz.show(figures.lines(curves, title="The same small input, two precisions of the membrane", **axes))
+outcome("05.g", 2 if min(trace[-100:]) == max(trace[-100:]) else 0)
 
-slow = neuron.IF()
-spikes, _ = slow(torch.full((LONG, 1), SMALL, dtype=torch.bfloat16))
+spikes, _ = neuron.IF()(torch.full((LONG, 1), SMALL, dtype=torch.bfloat16))
 print(f"a neuron of the kit, bfloat16 in and out: {int(spikes.sum())} spike, at step {int(spikes.argmax()) + 1}")
 
+# %% [markdown]
+# Up to 0.25 the two nearly agree. From there the bfloat16 membrane rises too fast: 0.001 is rounded up to the distance
+# between two neighbouring numbers, 0.00195. At 0.5 that distance doubles. Now 0.001 is less than half of it and is
+# rounded to zero: the membrane does not move any more, and this neuron will *never* fire.
+#
+# A membrane is a sum over time, and low precision fails for sums of many small terms. So the kit's neurons compute in
+# float32 (in float64 for float64 input), and use low precision for input and output only: most of the bytes are there.
+# Notebook 08 has more on precision.
+
 # %% [markdown] tags=["slide"]
-# Up to 0.25 the two agree. From there on the bfloat16 membrane rises too fast, since 0.001 is rounded up to the
-# distance between two neighbouring numbers, 0.00195. At 0.5 that distance has doubled, and 0.001 is less than half of
-# it and is rounded to zero: the membrane is stuck, and this neuron will *never* fire. A membrane is a sum over time,
-# and low precision fails for sums of many small terms. So the kit's neurons keep state and arithmetic in float32
-# (float64 for float64 input), and use low precision for input and output only: most of the bytes are there. Notebook 08
-# has more on precision.
-#
 # ## 9 · Transfers: how many bytes, and how many copies
-#
-# The bus between CPU and GPU is slow: NVIDIA's guide gives 16 GB/s for PCIe 3 × 16, while the GPU's own memory has 898
-# GB/s (a V100 [3]). In addition, every copy has a fixed cost of some microseconds, however small it is. A first model:
 #
 # $$t = n\,t_0 + \frac{\text{bytes}}{\text{bandwidth}} \qquad (n \text{ copies, } t_0 \text{ seconds for each})$$
 #
-# You can influence both terms. `Transfers` counts copies between devices (to `meta` as well, so a GPU is not needed).
+# - The bus (PCIe 3 × 16): 16 GB/s. The GPU's own memory (V100): 898 GB/s [3].
+# - $t_0$: some microseconds, however small the copy is.
+
+# %% [markdown]
+# You can influence both terms. `measure.Transfers` counts copies between devices (to `meta` as well, so you need no GPU).
 #
-# > **Predict first.** 64 images of 8 × 8 bytes, shown for 100 steps. How many copies and how many bytes does each of
-# > these programs transfer?
+# **Predict first.** 64 images of 8 × 8 bytes, shown for 100 steps. How many bytes does `step_by_step` transfer? And
+# `one_sequence`?
 
 # %%
 batch, T = images[:64].cpu(), 100  # uint8 [64, 1, 8, 8]
@@ -654,15 +698,21 @@ def one_sequence(device):
     return encode.repeat(data.to_unit(batch), T).to(device)
 
 
+predict("05.h")
+predict("05.i")
+
+# %%
+counted = []
 for program in (step_by_step, one_sequence):
-    with Transfers() as seen:
+    with measure.Transfers() as seen:
         program(away)
-    print(
-        f"{program.__name__:13} copies: {seen.count:4}   bytes: {seen.bytes:9,}   (the images have {batch.numel():,})"
-    )
+    counted.append(seen.bytes)
+    print(f"{program.__name__:13} copies: {seen.count:4}   bytes: {seen.bytes:9,}   (the images: {batch.numel():,})")
+outcome("05.h", counted[0] / 1000)
+outcome("05.i", 0 if counted[1] == counted[0] else 1)
 
 # %% [markdown]
-# One copy instead of a hundred, but still 400 times the bytes of the images: float32 is four times uint8, and the view
+# One copy instead of a hundred, but still 400 times the bytes of the images. float32 is four times uint8. And the view
 # with stride 0, which costs nothing on the CPU, is written out in full for the transfer.
 #
 # ### Exercise 05.3 · Pack light (5 minutes, ●○○)
@@ -679,21 +729,17 @@ def pack_light(images, steps, device):
 pack_light = attempt("05.3", pack_light)
 
 # %%
-with Transfers() as seen:
+with measure.Transfers() as seen:
     sequence = pack_light(batch, T, away)
 print(f"pack_light    copies: {seen.count:4}   bytes: {seen.bytes:9,}   {tuple(sequence.shape)} on {sequence.device}")
 
 # %% [markdown]
-# Now we measure the time. With a GPU the cell below times real transfers. Without one it copies from the CPU to the
-# CPU: no bus is involved, but the two terms of the model are the same.
+# Now we measure the time. With a GPU the cell below times real transfers. Without one it copies from the CPU to the CPU:
+# there is no bus, but the two terms of the model are the same.
 
 # %%
 recording = torch.rand(T, 64, 64)  # [T, B, N], a recording that changes over time: 1.6 MB
 goal = torch.empty_like(recording, device=device)
-
-
-def at_once():
-    goal.copy_(recording)
 
 
 def in_steps():
@@ -701,7 +747,7 @@ def in_steps():
         there.copy_(here)
 
 
-candidates = {"one copy": at_once, f"{T} copies": in_steps}
+candidates = {"one copy": lambda: goal.copy_(recording), f"{T} copies": in_steps}
 if device.type == "cuda":
     pinned = recording.pin_memory()
     candidates["one copy, pinned"] = lambda: goal.copy_(pinned, non_blocking=True)
@@ -727,28 +773,27 @@ def transfer(megabytes=1.6, each_us=10.0, gb_per_s=16.0):
     curves = {"time": bus + n * each_us / 1e3, "bytes alone": torch.full_like(n, bus)}
     title = f"{megabytes:g} MB: the copies cost more than the bytes from {knee:.0f} copies on"
     axes = {"x_title": "copies", "y_title": "time (ms)", "log": "xy", "faint": ["bytes alone"]}
-    marks = {"knee": knee} if knee <= 1000 else {}
-    return figures.lines(curves, x=n, title=title, marks=marks, **axes)
+    return figures.lines(curves, x=n, title=title, marks={"knee": knee} if knee <= 1000 else {}, **axes)
 
 
 viz.explore(transfer, megabytes=(0.1, 20.0, 0.1), each_us=(1.0, 30.0, 1.0), gb_per_s=(4.0, 60.0, 4.0))
 
 # %% [markdown]
 # **Pinned memory.** The GPU can fetch data by itself only from memory that the operating system promises not to move
-# ("pinned", page-locked). The driver first copies ordinary memory to a pinned buffer: this is one more copy, and the
-# program waits for it. `x.pin_memory()` returns a copy of a tensor in pinned memory. Then
-# `x.to("cuda", non_blocking=True)` returns at once, and the transfer runs while Python prepares the next batch. Three
-# rules:
+# ("pinned", page-locked). The driver first copies ordinary memory to a pinned buffer: one more copy, and the program
+# waits for it. `x.pin_memory()` returns a copy of a tensor in pinned memory. Then `x.to("cuda", non_blocking=True)`
+# returns at once, and the transfer runs while Python prepares the next batch. Three rules:
 #
-# - From ordinary memory `non_blocking=True` gains little: several small copies need not wait for each other, but no
+# - From ordinary memory `non_blocking=True` gains little. Several small copies need not wait for each other, but no
 #   transfer overlaps with Python's work. Pinning a tensor *just* to copy it once costs more than it saves [4]. Pin what
 #   you send again and again.
-# - Be careful in the other direction: after `y = x.to("cpu", non_blocking=True)` the numbers of `y` may not have
+# - Be careful in the other direction. After `y = x.to("cpu", non_blocking=True)` the numbers of `y` may not have
 #   arrived. Call `torch.cuda.synchronize()` before you read them.
-# - The best transfer is none. The kit keeps MNIST on the GPU as one uint8 tensor (47 MB) and makes batches there: `data.to_device`.
+# - The best transfer is none. The kit holds MNIST on the GPU as one uint8 tensor (47 MB) and makes batches there:
+#   `data.to_device`.
 #
 # Reading results also costs time: `.item()`, `float(loss)` and `print(tensor)` all wait until the GPU has finished all
-# earlier work. Once per epoch is fine; once per time step can make a GPU slower than a laptop.
+# earlier work. Once per epoch is fine. Once per time step can make a GPU slower than a laptop.
 #
 # ## Quiz
 

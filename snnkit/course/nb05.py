@@ -1,4 +1,4 @@
-"""Exercises and quiz of notebook 05, "Moving house: .to(device), nested modules and state"."""
+"""Exercises of notebook 05, "Moving house: .to(device), nested modules and state"."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from snnkit.nn import Sequential
 from snnkit.viz import module_tree
 
 from . import expect
-from .exercise import Check, Exercise, NotWritten, Question
+from .exercise import Check, Exercise, NotWritten
 
 AWAY = "meta"  # a second device that every machine has
 
@@ -273,35 +273,5 @@ EXERCISES = [
             "uint8 takes 1 byte, float32 takes 4. Move first, convert there: `images.to(device)`.",
             "`encode.repeat` is a view without memory of its own, but a view that moves is written out in full.",
         ),
-    ),
-]
-
-QUIZ = [
-    Question(
-        "Each neuron has a threshold of its own, measured on your data and not trained. How do you keep them?",
-        ("as a buffer (`register_buffer`)", "as an `nn.Parameter`", "as an attribute, `self.thresholds = tensor`"),
-        answer=0,
-        why="A buffer moves and is saved like a parameter, and the optimizer doesn't see it.",
-    ),
-    Question(
-        'net = net.to("cuda") between two chunks of one long recording. Where is the state of the first chunk?',
-        (
-            "on cuda: .to() took it along with the weights",
-            "gone: .to() resets it",
-            "where it was: you hold it, you move it",
-        ),
-        answer=2,
-        why="State is handed in and out, never stored in a module. .to() can't know of it; `move_state` does it.",
-    ),
-    Question(
-        "A gain is stored as self.gain = torch.tensor(3.0). On the GPU all runs without an error. What is wrong?",
-        (
-            "nothing: tensors of one element follow by themselves to any device",
-            "a saved and loaded network has another gain",
-            "it is copied to the GPU in double precision, at each step",
-        ),
-        answer=1,
-        why="It is in no state_dict. A 0-dimensional CPU tensor may be mixed with tensors of any device, so nothing "
-        "complains until you load.",
     ),
 ]
