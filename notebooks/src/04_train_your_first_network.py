@@ -152,8 +152,9 @@ outcome("04.a", 0 if memory == of_batch else 1)
 # %% [markdown] tags=["slide"]
 # **The network** has two layers of weights. Each is followed by leaky neurons:
 #
-# $$v_i[t] = \beta\, v_i[t-1] + \sum_j w_{ij}\, x_j[t] + b_i - \theta\, s_i[t-1], \qquad
-# s_i[t] = \begin{cases}1 & v_i[t] > \theta\\ 0 & \text{otherwise}\end{cases}$$
+# $$v_i[t] = \beta\, v_i[t-1] + \sum_j w_{ij}\, x_j[t] + b_i - \theta\, s_i[t-1]$$
+#
+# $$s_i[t] = 1 \text{ where } v_i[t] > \theta, \text{ else } 0$$
 #
 # $v$ membrane potential, $s$ spike, $w$ weights, $b$ bias, $\theta = 1$ threshold, $\beta = 0.9$ decay per step
 
