@@ -70,7 +70,7 @@ def test_names_of_the_kit_are_public(name):
     assert below + private == []
 
 
-IMPORTS_TO_COME = {"06", "07", "08", "09", "10", "11", "12"}
+IMPORTS_TO_COME = {"06", "07", "08", "09", "10", "11", "12", "14"}
 
 
 @each_notebook
