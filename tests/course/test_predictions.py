@@ -281,3 +281,20 @@ def test_a_page_needs_no_kernel_and_ends_no_script():
     text = page.html("predictPage", {"line": None, "question": A | {"why": "</script><!--"}, "record": None}, "Guess.")
     assert "Guess." in text and text.count("</script") == 1 and "<!--" not in text
     assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", text)
+
+
+def test_on_colab_pages_reach_the_kernel_by_its_callback_and_a_cell_reaches_them(monkeypatch):
+    pytest.importorskip("IPython")
+    sent = []
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "colab" / "stub")
+    monkeypatch.setattr(page, "_lines", {})
+    monkeypatch.setattr(page, "live", lambda: True)
+    monkeypatch.setattr(page, "on_colab", lambda: True)
+    monkeypatch.setattr("IPython.display.display", sent.append)
+    line = page.line(predictions.heard)
+    from google.colab import output
+
+    reply = output.callbacks[line]({"lock": "99.a", "guess": 1, "sure": 50})
+    assert reply.data["records"]["99.a"]["right"] is True
+    page.tell({"scorecards": {"99": "</script>"}})
+    assert "BroadcastChannel" in sent[0].data and sent[0].data.count("</script") == 1

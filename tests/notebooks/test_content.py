@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from snnkit import data, loss, neuron, nn
+from snnkit.course import question
 from snnkit.tools import pair, parameters
 from snnkit.tools.project import find
 
@@ -48,6 +49,21 @@ def test_exercises_quiz_scorecard_and_the_way_on_come_in_this_order(name):
     assert re.findall(r'\b(?:quiz|scorecard)\("(\d\d)"', code) == [number] * 2
     (below,) = re.split(r"(?m)^# ## (?:Where next|Next)\s*$", text[text.rindex("scorecard(") :])[1:]
     assert f"**{int(number) + 1:02d} · " in below.replace("**[", "**")
+
+
+@each_notebook
+def test_every_prompt_to_predict_has_its_card_and_every_card_its_prompt(name):
+    known = question.read(name[:2])["predictions"]
+    if not known:
+        pytest.skip("predictions of this notebook are still prose")
+    cells = re.split(r"(?m)^# %%", source(name))
+    asked, came = (re.findall(rf"(?m)^ *{word}\(\"(\d\d\.\w)\"", "".join(cells)) for word in ("predict", "outcome"))
+    assert asked == list(known) and len(asked) >= 3 and set(came) <= set(known)
+    prompts = [i for i, cell in enumerate(cells) if "**Predict first" in cell]
+    assert prompts and all(re.fullmatch(r"[^\n]*\n(predict\(\"\S+\"\)\s+)+", cells[i + 1]) for i in prompts)
+    assert prompts == [i - 1 for i, cell in enumerate(cells) if re.search(r"(?m)^predict\(", cell)]
+    unjudged = [key for key, one in known.items() if one["answer"] is None and key not in came]
+    assert not unjudged, "no answer in the file, and no outcome"
 
 
 @each_notebook

@@ -11,3 +11,10 @@ def disable_custom_widget_manager():
 
 def eval_js(script, ignore_result=False, timeout_sec=None):
     pass
+
+
+callbacks = {}
+
+
+def register_callback(function_name, callback):
+    callbacks[function_name] = callback
