@@ -1,6 +1,6 @@
 """Writes the tables of measurements in the README and in docs/ from the records that come with the kit.
 
-    python docs/measured.py            writes them
+    python docs/measured.py            writes them, and the pictures of "Why spikes?"
     python docs/measured.py --check    says whether they are as the records have it; exit code 1 if not
 
 A table stands between ``<!-- measured: NAME -->`` and ``<!-- /measured -->``.
@@ -8,6 +8,7 @@ A table stands between ``<!-- measured: NAME -->`` and ``<!-- /measured -->``.
 
 from __future__ import annotations
 
+import functools
 import re
 import statistics
 import sys
@@ -15,9 +16,12 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from snnkit import files, records
+from snnkit import data, encode, export, files, records, viz
+from snnkit.hardware import energy
+from snnkit.viz import figures
 
-PAGES = (Path(__file__).parents[1] / "README.md", Path(__file__).with_name("frameworks.md"))
+DOCS = Path(__file__).parent
+PAGES = (DOCS.parent / "README.md", DOCS / "frameworks.md", DOCS / "why_spikes.md")
 FRAMEWORKS = "frameworks_cpu_epyc_1thread"
 BLOCK = re.compile(r"(<!-- measured: (\w+) -->\n).*?(<!-- /measured -->)", re.DOTALL)
 
@@ -136,8 +140,99 @@ def mnist() -> str:
     return "\n".join(lines)
 
 
+# --- "Why spikes?" ----------------------------------------------------------------------------------------------------
+
+# Picojoules at 45 nm and 0.9 V: M. Horowitz, ISSCC 2014, doi:10.1109/ISSCC.2014.6757323, figure 1.1.9. A number of 32
+# bits from a cache of 8 kB is half an access of 64 bits there; from DRAM, half of 1.3 to 2.6 nJ.
+PRICES = {
+    "add, 8-bit integers": 0.03,
+    "add, 32-bit integers": 0.1,
+    "multiply, 8-bit integers": 0.2,
+    "add, 32-bit floats": 0.9,
+    "multiply, 32-bit floats": 3.7,
+    "fetch 32 bits from a small cache": 5.0,
+}
+DRAM = (650.0, 1300.0)
+ADD, MAC = PRICES["add, 32-bit floats"], PRICES["add, 32-bit floats"] + PRICES["multiply, 32-bit floats"]
+INT_ADD = PRICES["add, 32-bit integers"]
+INT_MAC = PRICES["multiply, 8-bit integers"] + INT_ADD
+WATTS, NEURONS = 20, 86e9  # of a brain: doi:10.1073/pnas.2008173118, doi:10.3389/neuro.09.031.2009
+RATE = 0.16  # spikes per second and cortical neuron: doi:10.1016/S0960-9822(03)00135-0
+DVS, FRAMES = 15e-6, 30  # seconds, doi:10.1109/JSSC.2007.914337; frames per second of a usual camera
+
+
+@functools.cache
+def reading() -> dict[str, float]:
+    """What the network of notebook 00 does, per test image of the digits."""
+    images, labels = data.load("digits", "test")
+    net, x = export.reader_network(), encode.repeat(data.to_unit(images), steps=20)
+    count = energy.count(net, x)
+    first, _, second, _ = count.layers
+    by_step = (net(x)[0].cumsum(0).argmax(2) == labels).float().mean(1)
+    return {
+        "accuracy": float(by_step[-1]),
+        "enough": int((by_step >= by_step[-1] - 0.01).nonzero()[0]) + 1,
+        "share": 1 - count.activation_sparsity if count.activation_sparsity is not None else 0.0,
+        "first dense": first.dense / len(images) / 20,
+        "first": first.effective / len(images) / 20,  # grey pixels that are not 0, once, as the image stands still
+        "second dense": second.dense / len(images) / 20,
+        "second": second.effective / len(images),  # additions, in all steps
+        "updates": count.membrane_updates,
+    }
+
+
+def ways() -> dict[str, dict[str, float]]:
+    """Nanojoules of reading a digit, by what computes."""
+    n = reading()
+
+    def of(first: float, second: float, updates: float = 0.0) -> dict[str, float]:
+        parts = {"first layer": first, "second layer": second, "membranes": updates}
+        return {name: picojoules / 1e3 for name, picojoules in parts.items() if picojoules}
+
+    return {
+        "floats, no spikes": of(n["first dense"] * MAC, n["second dense"] * MAC),
+        "floats, spikes": of(n["first"] * MAC, n["second"] * ADD, n["updates"] * MAC),
+        "integers, no spikes": of(n["first dense"] * INT_MAC, n["second dense"] * INT_MAC),
+        "integers, spikes": of(n["first"] * INT_MAC, n["second"] * INT_ADD, n["updates"] * INT_MAC),
+        "integers, no spikes, zero pixels skipped": of(n["first"] * INT_MAC, n["second dense"] * INT_MAC),
+    }
+
+
+def digit() -> str:
+    lines = ["| a digit is read with | first layer | second layer | membranes | all |", "|---|--:|--:|--:|--:|"]
+    for name, parts in ways().items():
+        cells = [f"{parts[part]:.2f}" if part in parts else "" for part in ("first layer", "second layer", "membranes")]
+        lines.append(_row([name, *cells, f"**{sum(parts.values()):.1f} nJ**"]))
+    return "\n".join(lines)
+
+
+def numbers() -> str:
+    n = reading()
+    rows = {
+        f"power of a neuron in the brain: {WATTS} W / {NEURONS / 1e9:.0f} billion": f"{1e9 * WATTS / NEURONS:.2f} nW",
+        f"seconds between spikes at {RATE} per second": f"{1 / RATE:.0f} s",
+        f"float MAC ({MAC:.1f} pJ) / float addition ({ADD} pJ)": f"{MAC / ADD:.1f}",
+        f"float addition / integer MAC ({INT_MAC:.1f} pJ)": f"{ADD / INT_MAC:.1f}",
+        f"32 bits from DRAM ({DRAM[0]:.0f} to {DRAM[1]:.0f} pJ) / float MAC": f"{DRAM[0] / MAC:.0f} to {DRAM[1] / MAC:.0f}",
+        "outputs of neurons, in the network of notebook 00, that are spikes": f"{n['share']:.1%}",
+        "its spikes save in the second layer (floats)": f"{1 - n['second'] * ADD / (n['second dense'] * MAC):.0%}",
+        "steps of 20 until it is within 1 % of its final accuracy": f"{n['enough']}",
+        f"a frame of 1/{FRAMES} s / {DVS * 1e6:.0f} µs": f"{1 / FRAMES / DVS:,.0f}",
+    }
+    return "\n".join(["| number | |", "|---|--:|", *(_row(list(row)) for row in rows.items())])
+
+
+def pictures() -> None:
+    prices = {name: {"energy": price} for name, price in PRICES.items()}
+    for name, figure in {
+        "why_prices": figures.shares(prices, "pJ", title="What an operation costs (45 nm)"),
+        "why_digit": figures.shares(ways(), "nJ", title="Arithmetic to read one digit"),
+    }.items():
+        (DOCS / f"{name}.png").write_bytes(viz.png_bytes(figure))
+
+
 TABLES: dict[str, Callable[[], str]] = {"layers": layers, "frameworks": frameworks, "contestants": contestants}
-TABLES |= {"nets": nets, "mnist": mnist}
+TABLES |= {"nets": nets, "mnist": mnist, "digit": digit, "numbers": numbers}
 
 
 def written(text: str) -> str:
@@ -171,6 +266,8 @@ def _row(cells: list[str]) -> str:
 
 
 if __name__ == "__main__":
+    if "--check" not in sys.argv[1:]:
+        pictures()
     for page in PAGES:
         before = page.read_text(encoding="utf-8")
         after = written(before)

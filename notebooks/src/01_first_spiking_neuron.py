@@ -20,7 +20,8 @@
 # - write your own neuron, which the kit runs like its built-in ones.
 #
 # **Time:** 45 minutes, and 15 more for the optional part · **GPU minutes:** 0 · **You need:** Python, a little PyTorch (tensors, `+`, `*`), and the
-# idea of a derivative. No biology.
+# idea of a derivative. No biology. For the reasons to spike at all, read [Why
+# spikes?](https://github.com/snnkit/snnkit/blob/main/docs/why_spikes.md) first, one page.
 #
 # Each block follows the pattern *predict, run, explain*. Lock your guess before you run the cell: wrong predictions
 # teach the most.
