@@ -207,13 +207,13 @@ def digit() -> str:
 
 
 def numbers() -> str:
-    n = reading()
+    n, low, high = reading(), *DRAM
     rows = {
         f"power of a neuron in the brain: {WATTS} W / {NEURONS / 1e9:.0f} billion": f"{1e9 * WATTS / NEURONS:.2f} nW",
         f"seconds between spikes at {RATE} per second": f"{1 / RATE:.0f} s",
         f"float MAC ({MAC:.1f} pJ) / float addition ({ADD} pJ)": f"{MAC / ADD:.1f}",
         f"float addition / integer MAC ({INT_MAC:.1f} pJ)": f"{ADD / INT_MAC:.1f}",
-        f"32 bits from DRAM ({DRAM[0]:.0f} to {DRAM[1]:.0f} pJ) / float MAC": f"{DRAM[0] / MAC:.0f} to {DRAM[1] / MAC:.0f}",
+        f"32 bits from DRAM ({low:.0f} to {high:.0f} pJ) / float MAC": f"{low / MAC:.0f} to {high / MAC:.0f}",
         "outputs of neurons, in the network of notebook 00, that are spikes": f"{n['share']:.1%}",
         "its spikes save in the second layer (floats)": f"{1 - n['second'] * ADD / (n['second dense'] * MAC):.0%}",
         "steps of 20 until it is within 1 % of its final accuracy": f"{n['enough']}",
