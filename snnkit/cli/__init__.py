@@ -20,8 +20,8 @@ SETTINGS = {"help_option_names": ["-h", "--help"]}
 COMMANDS = {
     "bench": ("snnkit.cli.bench:bench", "Measure, and show what was measured."),
     "build": ("snnkit.cli.notebooks:build", "Make notebooks/NN_name.ipynb from notebooks/src/NN_name.py."),
-    "course": ("snnkit.cli.workshop:course", "Progress in the notebooks: hand in your own, look at a room's."),
-    "doctor": ("snnkit.cli.notebooks:doctor", "Say what this machine has: green, amber or red, with the fix."),
+    "course": ("snnkit.cli.workshop:course", "Progress in the notebooks: export your own, show that of a class."),
+    "doctor": ("snnkit.cli.notebooks:doctor", "Check this machine: each line is green, amber or red, with the fix."),
     "export": ("snnkit.cli.export:export", "Write a trained network as a page for any browser."),
     "run": ("snnkit.cli.notebooks:run", "Execute notebooks headless and write report.html and report.json."),
     "site": ("snnkit.cli.notebooks:site", "Build the site: README, executed notebooks, workshop pages, reference."),
@@ -33,7 +33,7 @@ COMMANDS = {
 
 
 class LazyGroup(click.Group):
-    """A group of commands that are imported when they are called; Ctrl-C ends them with exit code 130, no traceback.
+    """A group of commands that are imported when they are called. Ctrl-C ends them with exit code 130, no traceback.
 
     Args:
         lazy: name of a command -> ("module:attribute", its help in one line).
@@ -65,7 +65,7 @@ class LazyGroup(click.Group):
 
 
 def exit_interrupted(message: str, interrupt: KeyboardInterrupt) -> NoReturn:
-    """End with the exit code that a shell reports: 130 for Ctrl-C. Further interrupts are ignored from here on, as
+    """End with the exit code that a shell reports: 130 for Ctrl-C. From here on interrupts are ignored, because
     threads are still to be joined."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     click.echo(f"\n{message}", err=True)
@@ -74,7 +74,7 @@ def exit_interrupted(message: str, interrupt: KeyboardInterrupt) -> NoReturn:
 
 @contextlib.contextmanager
 def ended_in_order() -> Iterator[None]:
-    """SIGTERM, and the end of a terminal, are as Ctrl-C, unless they are handled or ignored already (``nohup``)."""
+    """Treat SIGTERM and the end of a terminal as Ctrl-C, unless they are handled or ignored already (``nohup``)."""
 
     def interrupt(number: int, _: Any) -> None:
         signal.signal(number, signal.SIG_IGN)  # a second one would disturb what the first one has begun
@@ -95,7 +95,7 @@ def ended_in_order() -> Iterator[None]:
 
 @contextlib.contextmanager
 def errors(*refused: type[Exception]) -> Iterator[None]:
-    """What is refused becomes a message about wrong usage, a file that can't be read or written one of its own."""
+    """Turn the ``refused`` errors into messages about wrong usage, and errors of files into messages of their own."""
     try:
         yield
     except refused as error:

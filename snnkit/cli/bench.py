@@ -41,7 +41,7 @@ def _plot(ctx: click.Context, param: click.Parameter, value: str | None) -> str 
     return value
 
 
-PLOT = click.option("--plot", type=click.Path(dir_okay=False), callback=_plot, help="Draw it: .png or .html.")
+PLOT = click.option("--plot", type=click.Path(dir_okay=False), callback=_plot, help="Write a figure: .png or .html.")
 
 
 class Suites(LazyGroup):
@@ -65,7 +65,7 @@ def _command(name: str) -> click.Command:
     options += [
         click.Option(["--threads"], type=_COUNT, help="CPU threads.  [on a CPU: 1]"),
         click.Option(["--out"], type=click.Path(dir_okay=False), metavar="FILE.json", help="Write a record."),
-        click.Option(["--quick"], is_flag=True, help="Something tiny: shows that all runs, its times mean nothing."),
+        click.Option(["--quick"], is_flag=True, help="Tiny sizes: shows that everything runs; the times mean nothing."),
     ]
     command = click.Command(name, params=[*options], callback=partial(_run, name), help="\n\n".join(paragraphs))
     return command if name in ("neurons", "plasticity") else PLOT(command)
@@ -96,7 +96,7 @@ def _run(
     plot: str | None = None,
     **given: Any,
 ) -> None:
-    """Run a suite and print its tables; write its record and its plot where there is a file for them."""
+    """Run a suite and print its tables; write its record and its plot if there is a file for them."""
     import torch
 
     from snnkit import bench as room
@@ -164,7 +164,7 @@ def _draw(record: dict[str, Any], plot: str) -> None:
 @click.argument("record", metavar="FILE|NAME")
 @PLOT
 def show(record: str, plot: str | None) -> None:
-    """Print a record: a file that `snnkit bench ... --out` wrote, or the name of one that comes with the kit."""
+    """Print a record: a file that `snnkit bench ... --out` wrote, or the name of one of the kit."""
     from snnkit import bench as room
     from snnkit import records
 

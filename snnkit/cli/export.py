@@ -16,17 +16,16 @@ from snnkit.train.recipes import SettingsFile
 
 @click.command(context_settings=SETTINGS)
 @click.argument("checkpoint", required=False)
-@click.option("--page", "out", metavar="FILE.html", help="Where to write the page of a network, one file.")
-@click.option("--playground", metavar="FILE.html", help="Where to write the playground, in which small networks learn.")
-@click.option(
-    "--title", default="A spiking network reads what you draw", show_default=True, help="At the top of a page."
-)
+@click.option("--page", "out", metavar="FILE.html", help="Write the page of a network into this file.")
+@click.option("--playground", metavar="FILE.html", help="Write the playground, in which small networks learn.")
+@click.option("--title", default="A spiking network reads what you draw", show_default=True, help="Title of the page.")
 @click.option("--data", "root", metavar="DIR", help="Folder with mnist/ and fashion/.  [SNNKIT_DATA, or a cache]")
 def export(checkpoint: str | None, out: str | None, playground: str | None, title: str, root: str | None) -> None:
     """Write the network of a CHECKPOINT of `snnkit train` as a page that runs in any browser, without Python.
 
-    The settings beside it, CHECKPOINT.json, say what network it is and how pixels are encoded. Test images of
-    its data set come along, where they are on this machine. Without a CHECKPOINT: a network that comes with snnkit.
+    The settings in CHECKPOINT.json beside it say what network it is and how pixels are encoded. The page also gets test
+    images of its data set if they are on this machine. Without CHECKPOINT, the page has a network that comes with
+    snnkit.
     """
     from snnkit import export
 

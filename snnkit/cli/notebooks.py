@@ -19,11 +19,11 @@ from snnkit.tools.project import ProjectError, find
 
 @click.command(context_settings=SETTINGS)
 @click.argument("notebooks", nargs=-1, metavar="[NB]...")
-@click.option("--check", is_flag=True, help="Write nothing; say what differs, and exit with 1 if anything does.")
+@click.option("--check", is_flag=True, help="Write nothing. Say what differs; exit code 1 if anything does.")
 def build(notebooks: tuple[str, ...], check: bool) -> None:
     """Make notebooks/NN_name.ipynb from notebooks/src/NN_name.py.
 
-    NB is a number (04), a name or a path; all notebooks where none is given.
+    NB is a number (04), a name or a path. Without NB, all notebooks.
     """
     with errors(ProjectError):
         project = find()
@@ -44,10 +44,17 @@ def build(notebooks: tuple[str, ...], check: bool) -> None:
 @click.argument("notebooks", nargs=-1, metavar="[NB]...")
 @click.option("--full", is_flag=True, help="Full size: QUICK=False.")
 @click.option("--solve", is_flag=True, help="Use the reference solutions: SOLVE=True.")
-@click.option("-p", "assignments", multiple=True, metavar="NAME=VALUE", help="Set a parameter of every notebook run.")
-@click.option("--out", default="build", show_default=True, metavar="DIR", help="For the report and executed copies.")
-@click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="Limit for each notebook.")
-@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, metavar="N", help="Notebooks at a time.")
+@click.option("-p", "assignments", multiple=True, metavar="NAME=VALUE", help="Set a parameter of all notebooks.")
+@click.option("--out", default="build", show_default=True, metavar="DIR", help="Folder of report and executed copies.")
+@click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="Time limit of a notebook.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Run N notebooks at a time.",
+)
 @ended_in_order()
 def run(
     notebooks: tuple[str, ...],
@@ -60,9 +67,9 @@ def run(
 ) -> None:
     """Execute notebooks headless and write report.html and report.json.
 
-    NB is a number (04), a name or a path; all notebooks where none is given. They run in QUICK mode unless --full is
-    given. Exit code: 0 if all ran, 1 if any failed, 2 for wrong usage, 130 or 143 after Ctrl-C or SIGTERM: the report
-    then has those that ran.
+    NB is a number (04), a name or a path. Without NB, all notebooks. They run in QUICK mode unless --full is given.
+    Exit code: 0 if all ran, 1 if any failed, 2 for wrong usage, 130 or 143 after Ctrl-C or SIGTERM. The report then has
+    the notebooks that ran.
     """
     wanted: dict[str, str] = {}
     for one in assignments:
@@ -106,9 +113,9 @@ def run(
 
 
 @click.command(context_settings=SETTINGS)
-@click.option("--warm", is_flag=True, help="Compile the kernels of all neurons, too: first calls then take no second.")
+@click.option("--warm", is_flag=True, help="Also compile the kernels of all neurons, so that no first call waits.")
 def doctor(warm: bool) -> None:
-    """Say what this machine has: each line green, amber or red with the fix. Exit code 1 if any line is red."""
+    """Check this machine: each line is green, amber or red, with the fix. Exit code 1 if any line is red."""
     lines = checks.report()
     if warm:
         lines.append(checks.warm())
@@ -119,13 +126,13 @@ def doctor(warm: bool) -> None:
 
 
 @click.command(context_settings=SETTINGS)
-@click.option("--out", default="build/site", show_default=True, metavar="DIR", help="Pages come to DIR/html.")
-@click.option("--no-run", is_flag=True, help="Notebooks without outputs, in place of executed ones.")
+@click.option("--out", default="build/site", show_default=True, metavar="DIR", help="Write the pages into DIR/html.")
+@click.option("--no-run", is_flag=True, help="Show notebooks without outputs instead of executed ones.")
 def site(out: str, no_run: bool) -> None:
     """Build the site: README, notebooks with their outputs, workshop pages, the reference of the library, a search.
 
-    It shows the executed notebooks that `snnkit run` left beside DIR. Exit code 1 if one is missing or Sphinx warns,
-    also of links within the site that lead nowhere.
+    It shows the executed notebooks that `snnkit run` wrote beside DIR. Exit code 1 if one is missing or if Sphinx
+    warns. Sphinx also warns about links within the site that lead nowhere.
     """
     with errors(ProjectError):
         project, folder = find(), Path(out).resolve()

@@ -26,15 +26,15 @@ class _RunOrShow(click.Command):
 @click.command(cls=_RunOrShow, context_settings=SETTINGS)
 @click.argument("manifest", metavar="MANIFEST.yaml", type=click.Path())
 @click.option("--out", metavar="DIR", help="Folder of the results.  [the manifest's]")
-@click.option("--workers", type=click.IntRange(1), metavar="N", help="Runs at a time.  [the manifest's]")
-@click.option("--retry", is_flag=True, help="Do runs again that have failed before.")
+@click.option("--workers", type=click.IntRange(1), metavar="N", help="Number of runs at a time.  [the manifest's]")
+@click.option("--retry", is_flag=True, help="Repeat the runs that failed before.")
 @ended_in_order()
 def sweep(manifest: str, out: str | None, workers: int | None, retry: bool) -> None:
     """Run a notebook with every combination of parameters that a manifest lists.
 
-    Runs that have ended are skipped, so the same command continues after a crash, a kill or Ctrl-C, and may be given
-    several times at once; more values, seeds or samples are new runs. DIR then holds results.parquet, results.csv, a
-    file for each run with its traceback if it failed, and the executed notebooks. `snnkit sweep show DIR` prints the
+    Runs that have ended are skipped. So the same command continues after a crash, a kill or Ctrl-C, and several of it
+    may run at once. New values, seeds or samples are new runs. DIR then holds results.parquet, results.csv, the
+    executed notebooks, and a file for each run, with its traceback if it failed. `snnkit sweep show DIR` prints the
     table.
 
     Exit code: 0 if all runs are ok, 1 if any failed, 2 for wrong usage, 130 or 143 after Ctrl-C or SIGTERM.
@@ -57,9 +57,9 @@ def sweep(manifest: str, out: str | None, workers: int | None, retry: bool) -> N
 
 @click.command(context_settings=SETTINGS)
 @click.argument("folder", metavar="DIR", type=click.Path())
-@click.option("--traceback", "with_traceback", is_flag=True, help="The whole traceback of each run that failed.")
+@click.option("--traceback", "with_traceback", is_flag=True, help="Print the whole traceback of each run that failed.")
 def show(folder: str, with_traceback: bool) -> None:
-    """Print the results of a sweep; also while it goes on."""
+    """Print the results of a sweep, also while it runs."""
     import polars
 
     with errors(SweepError):

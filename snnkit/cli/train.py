@@ -45,18 +45,18 @@ def _catalogue() -> list[str]:
 @click.command(context_settings=SETTINGS, epilog="\b\nRecipes:\n" + "\n".join(f"  {x}" for x in _catalogue()))
 @click.argument("name", metavar="RECIPE", required=False)
 @_recipe_options
-@click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, ...")
+@click.option("--device", default="auto", show_default=True, help="Device: auto, cpu, cuda, cuda:1, ...")
 @click.option("--threads", type=click.IntRange(1), default=None, help="CPU threads.  [PyTorch's choice]")
 @click.option("--data", "root", metavar="DIR", help="Folder with mnist/ and fashion/.  [SNNKIT_DATA, or a cache]")
-@click.option("--checkpoint", metavar="FILE", help="Written after each epoch; its settings go beside it, FILE.json.")
+@click.option("--checkpoint", metavar="FILE", help="Write it after each epoch, and its settings into FILE.json.")
 @click.option("--resume", is_flag=True, help="Continue from --checkpoint, if it exists.")
 @click.option("--log", metavar="DIR", help="Write curves for TensorBoard.")
 @click.option("--out", metavar="FILE.json", help="Write a record of the run (`snnkit bench show FILE.json` shows it).")
-@click.option("--progress/--no-progress", default=True, help="A bar for the batches.")
+@click.option("--progress/--no-progress", default=True, help="Show a progress bar.")
 @click.option("--devices", type=click.IntRange(1), help="Ranks on each node, with a GPU each, or on the CPU.")
-@click.option("--nodes", type=click.IntRange(1), help="Nodes; with srun or torchrun.")
-@click.option("--every", type=click.IntRange(1), metavar="UPDATES", help="Write --checkpoint within epochs, too.")
-@click.option("--timeout", default=300.0, show_default=True, metavar="SECONDS", help="How long to wait for a rank.")
+@click.option("--nodes", type=click.IntRange(1), help="Number of nodes, under srun or torchrun.")
+@click.option("--every", type=click.IntRange(1), metavar="UPDATES", help="Also write --checkpoint within epochs.")
+@click.option("--timeout", default=300.0, show_default=True, metavar="SECONDS", help="Longest wait for a rank.")
 def train(
     name: str | None,
     threads: int | None,
@@ -68,15 +68,15 @@ def train(
     timeout: float,
     **options: Any,
 ) -> None:
-    """Train a network by a named recipe, and print a line for each epoch; without a name, list the recipes.
+    """Train a network by a named recipe, and print a line for each epoch. Without a name, list the recipes.
 
     Every setting of a recipe can be overridden. After a kill, the same command with --resume continues from the last
-    checkpoint; on a CPU the weights come out as if nothing had happened.
+    checkpoint. On a CPU the weights are then equal to those of a run without a kill.
 
-    With --devices 2 two processes of this machine train together, through Lightning. Under torchrun or srun each
-    process joins the others by itself. SIGTERM (and SIGUSR1 under SLURM, which also requeues the job) makes them save
-    together and end. Exit codes: 0, 1 for an error, 2 for wrong usage, 130 and 143 after Ctrl-C and SIGTERM, 75 for a
-    job that is requeued, 76 for a rank that ended only because it lost another one.
+    With --devices 2, two processes of this machine train together, through Lightning. Under torchrun or srun each
+    process joins the others by itself. SIGTERM makes them save together and end; under SLURM so does SIGUSR1, which
+    also requeues the job. Exit codes: 0, 1 for an error, 2 for wrong usage, 130 and 143 after Ctrl-C and SIGTERM, 75
+    for a job that is requeued, 76 for a rank that ended only because it lost another one.
     """
     if name is None:
         click.echo("\n".join(_catalogue()))

@@ -21,23 +21,23 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 
 @click.group(context_settings=SETTINGS)
 def course() -> None:
-    """Progress in the notebooks: hand in your own, look at a room's."""
+    """Progress in the notebooks: export your own, show that of a class."""
 
 
 @course.command()
 @click.argument("file", type=FILE)
 @click.option("--name", default="", help="Name or nickname. Default: the file's name without its ending.")
 def export(file: Path, name: str) -> None:
-    """Write your progress in all notebooks to FILE (JSON): results and counts, no answers."""
+    """Write your progress in all notebooks to FILE. It is JSON with results and counts, without answers."""
     with errors(ValueError):
         click.echo(f"progress: {progress.export(file, name)}")
 
 
 @course.command()
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--html", "page", type=FILE, metavar="FILE", help="Write a page.")
+@click.option("--html", "page", type=FILE, metavar="FILE", help="Also write it as a page.")
 def board(folder: Path, page: Path | None) -> None:
-    """Show the progress of all learners whose exported file is in FOLDER."""
+    """Show the progress of a class. FOLDER holds the learners' exported files."""
     room = class_report.room(folder)
     click.echo(repr(room))
     if page is not None:
@@ -52,16 +52,16 @@ def workshop() -> None:
 
 
 @workshop.command()
-@click.option("--name", default="", help="Yours, or the machine's.  [login name]")
-@click.option("--collect", metavar="FOLDER|FILE", help="Tabulate the lines in there instead of checking this machine.")
+@click.option("--name", default="", help="Your name, or the machine's.  [login name]")
+@click.option("--collect", metavar="FOLDER|FILE", help="Tabulate the lines of others; do not check this machine.")
 @click.option(
-    "--expect", type=click.IntRange(1), metavar="N", help="With --collect: how many machines there should be."
+    "--expect", type=click.IntRange(1), metavar="N", help="With --collect: the number of machines that should answer."
 )
 def preflight(name: str, collect: str | None, expect: int | None) -> None:
-    """Say in one line what this machine is good for, to be sent to the instructor; or collect many such lines.
+    """Print one line about this machine, to send to the instructor, or collect such lines.
 
-    READY: all notebooks run. LIMITS: they run, with a limit that is named. STOP: fix that first. Exit code: 1 for STOP
-    (with --collect: if any machine says so, or a line can't be read), else 0.
+    READY: all notebooks run. LIMITS: they run, and the line names a limit. STOP: fix that first. Exit code: 1 for STOP
+    (with --collect: if any machine says STOP, or a line can't be read), else 0.
     """
     if collect is not None:
         with errors(ProjectError):
@@ -78,7 +78,7 @@ def preflight(name: str, collect: str | None, expect: int | None) -> None:
 
 @workshop.command()
 def check() -> None:
-    """Compare the schedules and facilitator pages with the notebooks; exit code 1 if something does not fit."""
+    """Compare schedules and facilitator pages with the notebooks. Exit code 1 if something does not fit."""
     with errors(ProjectError):
         project = find()
         problems = timetable.check(project)
@@ -91,7 +91,7 @@ def check() -> None:
 @workshop.command("minutes")
 @click.option("--write", is_flag=True, help="Bring notebooks, README, facilitator pages and schedules up to date.")
 def print_minutes(write: bool) -> None:
-    """Print what learners read, write and guess in each notebook, and the minutes that this takes by one rule."""
+    """Print the minutes of each notebook by one rule, from what learners read, write and guess."""
     with errors(ProjectError):
         project = find()
         written = minutes.update(project) if write else []
@@ -100,9 +100,9 @@ def print_minutes(write: bool) -> None:
 
 @workshop.command("schedule")
 @click.argument("name", default="")
-@click.option("--start", default="09:00", show_default=True, type=click.DateTime(["%H:%M"]), help="Of each day.")
+@click.option("--start", default="09:00", show_default=True, type=click.DateTime(["%H:%M"]), help="Start of each day.")
 def print_schedule(name: str, start: datetime) -> None:
-    """Print a schedule with the times of the clock; without a NAME, the names."""
+    """Print a schedule with clock times. Without NAME, list the schedules."""
     with errors(ProjectError):
         project = find()
         if not name:
@@ -120,9 +120,16 @@ def print_schedule(name: str, start: datetime) -> None:
 
 @workshop.command("budget")
 @click.argument("name")
-@click.option("--people", type=click.IntRange(1), default=30, show_default=True, metavar="N", help="With a GPU each.")
+@click.option(
+    "--people",
+    type=click.IntRange(1),
+    default=30,
+    show_default=True,
+    metavar="N",
+    help="People with a GPU.",
+)
 def print_budget(name: str, people: int) -> None:
-    """GPU hours that a schedule takes, from the rows in which it says that the GPU is on, or may be."""
+    """Print the GPU hours of a schedule. It counts the rows in which the GPU is on, or may be on."""
     with errors(ProjectError):
         plan = timetable.load(name, find())
     on, both = plan.gpu_minutes("on"), plan.gpu_minutes("on", "optional")
@@ -131,7 +138,7 @@ def print_budget(name: str, people: int) -> None:
 
 
 @workshop.command("cheatsheet")
-@click.option("--html", "page", type=FILE, required=True, metavar="FILE", help="Where the page comes to.")
+@click.option("--html", "page", type=FILE, required=True, metavar="FILE", help="Write the page into this file.")
 def write_cheatsheet(page: Path) -> None:
     """Write the cheatsheet as one page for a printer or a browser."""
     with errors():
@@ -141,13 +148,15 @@ def write_cheatsheet(page: Path) -> None:
 
 @workshop.command("solutions")
 @click.argument("notebooks", nargs=-1, metavar="[NB]...")
-@click.option("--out", default="workshop/solutions", show_default=True, metavar="DIR", help="For the executed copies.")
+@click.option(
+    "--out", default="workshop/solutions", show_default=True, metavar="DIR", help="Folder of executed copies."
+)
 @ended_in_order()
 def write_solutions(notebooks: tuple[str, ...], out: str) -> None:
-    """Execute notebooks with their solutions, each with its checks and hints below it: the instructor's copies.
+    """Execute notebooks with their solutions for instructors. Checks and hints are below each exercise.
 
-    NB is a number (04), a name or a path; all where none is given. Exit code 1 if one fails, or a solution does not
-    pass its own checks. Takes some minutes for all.
+    NB is a number (04), a name or a path. Without NB, all notebooks, which takes some minutes. Exit code 1 if a
+    notebook fails, or if a solution does not pass its own checks.
     """
     with errors(ProjectError):
         project = find()
@@ -160,12 +169,18 @@ def write_solutions(notebooks: tuple[str, ...], out: str) -> None:
 
 @workshop.command("slides")
 @click.argument("notebooks", nargs=-1, metavar="[NB]...")
-@click.option("--copies", default="build/notebooks", show_default=True, metavar="DIR", help="Executed by `snnkit run`.")
-@click.option("--out", default="build/slides", show_default=True, metavar="DIR", help="A page for each notebook.")
+@click.option(
+    "--copies",
+    default="build/notebooks",
+    show_default=True,
+    metavar="DIR",
+    help="Folder from `snnkit run`.",
+)
+@click.option("--out", default="build/slides", show_default=True, metavar="DIR", help="Folder of the pages.")
 def write_slides(notebooks: tuple[str, ...], copies: str, out: str) -> None:
-    """Make slides of the cells that are tagged `slide`, with the pictures of executed copies.
+    """Make slides of the cells with the tag `slide`. The pictures come from executed copies.
 
-    Each page is complete, needs no network, and prints a slide a page. Arrows turn it.
+    Each HTML page is complete and needs no network. The arrow keys change the slide. In print, a slide is a page.
     """
     with errors(ProjectError):
         names = find().select(notebooks)
@@ -175,11 +190,11 @@ def write_slides(notebooks: tuple[str, ...], copies: str, out: str) -> None:
 
 
 @workshop.command("bundle")
-@click.option("--out", default="build/workshop", show_default=True, metavar="DIR", help="Where the zip comes to.")
-@click.option("--data", multiple=True, metavar="NAME", help="Pack mnist or fashion, too; repeatable.")
-@click.option("--wheels", is_flag=True, help="Pack everything that has to be installed, for machines like this one.")
+@click.option("--out", default="build/workshop", show_default=True, metavar="DIR", help="Folder for the zip.")
+@click.option("--data", multiple=True, metavar="NAME", help="Also pack mnist or fashion; repeatable.")
+@click.option("--wheels", is_flag=True, help="Also pack all packages to install, for machines like this one.")
 def write_bundle(out: str, data: tuple[str, ...], wheels: bool) -> None:
-    """Pack one zip for a room without a network: notebooks, the wheel of snnkit, pages, checksums.
+    """Pack a zip for a room without a network. It has notebooks, the wheel of snnkit, pages and checksums.
 
     Learners unpack it and type `python start.py`.
     """
@@ -191,9 +206,9 @@ def write_bundle(out: str, data: tuple[str, ...], wheels: bool) -> None:
 @workshop.command()
 @click.argument("place", metavar="ZIP|DIR", type=click.Path(exists=True, path_type=Path))
 def verify(place: Path) -> None:
-    """Prove that a bundle, packed or unpacked, is as it was made. Exit code 1 if a file is missing or other.
+    """Check that a bundle, packed or unpacked, is complete and unchanged. Exit code 1 if a file is missing or differs.
 
-    A zip must hold nothing else. In a folder, files of your own are named.
+    A zip may hold nothing else. In a folder, other files are listed.
     """
     try:
         whole, others = bundle.verify(place)
