@@ -12,25 +12,23 @@
 # %% [markdown] tags=["slide"]
 # # 11 · Local learning: STDP
 #
-# So far, all networks of this course learned from a global loss. It was computed at the end of the sequence, and
-# backpropagation carried it back through every layer and every step. A synapse in a brain gets no such signal. It has
-# access only to the spikes of its two neurons and to their times. How far can learning go with this information? This
-# notebook starts with one synapse and ends with a network that sorts handwritten digits without a single label and
-# without a call of `backward()`.
+# So far, all networks of this course learned from a global loss. It is computed at the end of the sequence, and
+# backpropagation carries it back through every layer and every step. A synapse in a brain gets no such signal. It has
+# only the spikes of its two neurons, and their times. How far can learning go with this information? We start with one
+# synapse. We end with a network that sorts handwritten digits without labels and without `backward()`.
 #
 # **Afterwards you can**
 #
 # - say which information a *local* learning rule may use, and what that saves;
-# - write spike-timing-dependent plasticity (STDP) as two traces and two outer products, and show that it is the sum over all pairs of spikes;
-# - say where STDP drives the weights, and change the outcome with one exponent;
-# - fit a rule to measured synapses, and show with the data that pairs of spikes are not enough;
-# - assign a reward that comes a second late to the synapse that caused it;
-# - build unsupervised learning from three parts, competition, homeostasis and normalisation, and know the failure that
-#   results when each is missing.
+# - write spike-timing-dependent plasticity (STDP) as two traces and two outer products;
+# - say where STDP drives the weights, and change that with one exponent;
+# - show with measured data that pairs of spikes are not enough;
+# - find the synapse that caused a reward, although the reward comes a second late;
+# - build unsupervised learning from competition, homeostasis and normalisation, and recognise which one is missing.
 #
 # | | |
 # |---|---|
-# | Time | 70 minutes |
+# | Time | 65 minutes |
 # | GPU minutes | 0. MNIST at full size (a parameter) uses one if it is there |
 # | Before this | 01 neurons, 03 encodings; 04 and 08 for the comparison with backpropagation |
 
@@ -69,14 +67,13 @@ NEURONS: int = 0  # neurons in the network of section 6; 0: 100 for the digits, 
 # %%
 import math
 from dataclasses import replace
-from functools import partial
 
 import torch
 from torch.nn import functional as F
 
 from snnkit import course, data, device, encode, loss, models, plasticity, records, train, viz
 from snnkit.bench import heading, local
-from snnkit.course import attempt, hint, quiz, scorecard, solution
+from snnkit.course import attempt, hint, outcome, predict, quiz, scorecard, solution
 from snnkit.viz import figures, theme
 
 train.seed_everything(SEED)
@@ -93,12 +90,15 @@ torch.set_num_threads(1)  # on tensors this small, several threads mostly wait f
 # - **the weights of other layers**: the error flows back through the same weights as the spikes, in the opposite
 #   direction.
 #
-# A **local** rule uses only what is available at the synapse when a spike comes: traces of the two neurons, the weight
-# itself, and at most one number that is the same for all synapses (a reward, for example). It learns during the
-# sequence and needs no record of the past.
+# A **local** rule uses only what the synapse has when a spike comes: traces of its two neurons and its own weight. It
+# may also use one number that is the same for all synapses (a reward, for example). It learns during the sequence and
+# needs no record of the past.
 #
-# > **Predict first.** A layer of 64 → 100 neurons, 16 samples at a time. Sequences become twice as long. By how much
-# > does the memory for learning grow with BPTT, and by how much with a rule of two traces?
+# > **Predict first.** A layer of 64 → 100 neurons, $B = 16$ samples at a time. Sequences become twice as long. By how
+# > much does the memory for learning grow with BPTT, and by how much with a rule of two traces?
+
+# %%
+predict("11.a")
 
 # %% tags=["slide"]
 rule = plasticity.PairSTDP()
@@ -115,30 +115,32 @@ memory = {"BPTT, measured": bptt, "traces and changes of pair STDP": by_traces}
 axes = {"x_title": "steps", "y_title": "in addition to weights and input (MB)", "log": "xy"}
 viz.show(figures.lines(memory, x=lengths, title="Memory for learning", **axes))
 print(f"{lengths[-1]} steps: BPTT {bptt[-1]:.2f} MB, STDP {by_traces[-1]:.3f} MB")
+growth = [round(memory[-1] / memory[-2]) for memory in (bptt, by_traces)]
+outcome("11.a", f"BPTT × {growth[0]}, traces × {growth[1]}")
 
 # %% [markdown] tags=["slide"]
-# **Notice.** One line grows with the length of the sequence, the other does not depend on it. A rule of this kind can
-# learn from a stream that never ends, on a chip with little memory. This is its main advantage. Section 6 shows its
-# cost.
+# **Notice.** One line grows with the length of the sequence, the other stays. A local rule can learn from a stream that
+# never ends, on a chip with little memory. This is its main advantage. Section 8 shows its cost.
 #
 # ## 2 · One synapse
 #
-# In 1998, Bi and Poo [1] made two neurons fire with chosen lags, 60 times, and measured the synapse between them before
-# and after. Its strength had increased if the postsynaptic spike came *after* the presynaptic one, and decreased if it
-# came *before*. The closer the two spikes, the larger the change. With the lag $s = t_\text{post} - t_\text{pre}$ in
-# ms:
+# In 1998, Bi and Poo [1] made two neurons fire 60 times with a chosen lag. They measured the synapse between them before
+# and after. It was stronger if the postsynaptic spike came *after* the presynaptic one, and weaker if it came *before*.
+# The closer the two spikes, the larger the change. With the lag $\ell = t_\text{post} - t_\text{pre}$ in ms:
 #
-# $$\Delta w(s) = \begin{cases} +A_+\, e^{-s/\tau_+} & s \ge 0 \\ -A_-\, e^{\,s/\tau_-} & s \le 0 \end{cases} \tag{1}$$
+# $$\Delta w(\ell) = \begin{cases} +A_+\, e^{-\ell/\tau_+} & \ell \ge 0 \\ -A_-\, e^{\,\ell/\tau_-} & \ell \le 0 \end{cases} \tag{1}$$
 #
-# with time constants of some tens of milliseconds. Fits to such measurements give 16.8 ms for $\tau_+$ and 33.7 ms for
-# $\tau_-$ (section 4 uses them); until then we take 20 ms on both sides.
+# The time constants are some tens of milliseconds. Fits to such measurements give 16.8 ms for $\tau_+$ and 33.7 ms for
+# $\tau_-$ (section 4 uses them). Until then we take 20 ms on both sides. One step is 1 ms.
 #
 # You can read this as a guess about causes. An input that spikes *before* the neuron may have helped to make it fire,
 # so its weight increases. An input that spikes *after* cannot have helped.
 #
-# > **Predict first.** Four experiments with $A_+ = 0.10$, $A_- = 0.105$. *Every* pair of a pre- and a postsynaptic
-# > spike counts. What is the sign of the change? (a) pre at 20 ms, post at 30. (b) post at 20, pre at 30. (c) pre at 20
-# > and at 40, post at 30. (d) pre at 20, post at 30 and at 32.
+# > **Predict first.** $A_+ = 0.10$, $A_- = 0.105$, and *every* pair of a pre- and a postsynaptic spike counts. Pre fires
+# > at 20 and at 40 ms, post at 30 ms. Does the weight grow or shrink? (Three easier cases run beside it.)
+
+# %%
+predict("11.b")
 
 # %% tags=["slide"]
 window = plasticity.PairSTDP(a_plus=0.10, a_minus=0.105, bound=None)  # 20 ms on both sides, steps of 1 ms
@@ -149,11 +151,13 @@ def at(*times):
     return torch.zeros(60, 1, 1).index_fill(0, torch.tensor(times), 1.0)
 
 
-experiments = {"a": ((20,), (30,)), "b": ((30,), (20,)), "c": ((20, 40), (30,)), "d": ((20,), (30, 32))}
+experiments = {"a": ((20,), (30,)), "b": ((30,), (20,)), "c": ((20, 40), (30,)), "d": ((20,), (30, 32))}  # ms
 for name, (before, after) in experiments.items():
     w, _ = window.run(at(*before), at(*after), torch.zeros(1, 1))
     lags = sorted(b - a for a in before for b in after)
     print(f"({name}) pre {before!s:9} post {after!s:9} lags {lags!s:10} ms: weight {w.item():+.4f}")
+    if name == "c":
+        outcome("11.b", "it grows" if w > 1e-6 else "it shrinks" if w < -1e-6 else "it stays exactly as it was")
 
 lags = [*range(-80, 0), -1e-6, 1e-6, *range(1, 81)]  # the window jumps at 0
 curve = [window.window(lag / 1000) for lag in lags]
@@ -164,55 +168,67 @@ viz.show(figure)
 
 # %% [markdown] tags=["slide"]
 # (c) is the interesting case: a lag of +10 ms and one of −10 ms. The two nearly cancel, and the slightly larger $A_-$
-# decides. This small difference is deliberate. Two neurons that fire at random have equally many pairs on both sides,
-# so with $A_- \tau_- > A_+ \tau_+$ random pairs weaken a synapse, and it grows only if its input comes first *more
-# often than by chance*.
+# decides. This small difference is deliberate. Two neurons that fire at random have equally many pairs on both sides.
+# With $A_- \tau_- > A_+ \tau_+$ such random pairs weaken a synapse. It grows only if its input comes first *more often
+# than by chance*.
 #
 # ### Explorer: the STDP lab
 #
-# The lab shows two spikes on each side, and all four pairs (green). Drag the spikes; drag the diamonds to bend the window.
-# The traces are explained below; try the lab first.
+# The lab shows two spikes on each side, and all four pairs (green). Drag the spikes. Drag the diamonds to bend the
+# window. The traces are explained below; try the lab first.
 #
-# > **Predict first.** (a) With the initial settings, is the sum of the four pairs above or below 0? (b) Drag the second
-# > postsynaptic spike from 55 to 65 ms: two of the pairs change. How does the sum change? (c) Choose `soft` bounds and
-# > start at a weight of 0.95. In which of the two directions does the weight now change more easily?
+# > **Predict first.** Pre fires at 20 and 60 ms, post at 30 and 55 ms. You drag the second postsynaptic spike from 55 to
+# > 65 ms. How does the sum of the four pairs change? (Then choose `soft` bounds and start at a weight of 0.95. In which
+# > of the two directions does the weight now change more easily?)
+
+# %%
+predict("11.c")
 
 # %%
 viz.labs.stdp_lab()
 
 # %% [markdown]
+# Now the same two sums, computed:
+
+# %%
+sums = [sum(window.window((b - a) / 1000) for a in (20, 60) for b in (30, second)) for second in (55, 65)]
+print("sum of the four pairs: {:+.3f} with post at 55 ms, {:+.3f} with post at 65 ms".format(*sums))
+outcome("11.c", "from {} 0 to {} 0".format(*("above" if one > 0 else "below" for one in sums)))
+
+# %% [markdown]
 # **Notice**
 #
-# - (a) Below 0: a lag of −5 ms has more effect than one of +10 ms. (b) Now it is +5 ms, and the sum is clearly above 0.
-#   Ten milliseconds decide between stronger and weaker.
-# - (c) Downwards. An increase is scaled by the distance to 1, a twentieth; a decrease is scaled by the weight itself,
-#   which is nearly 1. Section 3 comes back to this.
-# - The weight changes at the *later* spike of a pair. At this moment the information about the earlier one must still
-#   be available. The trace stores it.
+# - Before: below 0, because a lag of −5 ms has more effect than one of +10 ms. After: +5 ms takes its place. Ten
+#   milliseconds decide between stronger and weaker.
+# - With soft bounds at 0.95 the weight changes downwards more easily. An increase is scaled by the distance to 1, which
+#   is 0.05. A decrease is scaled by the weight itself, which is nearly 1. Section 3 comes back to this.
+# - The weight changes at the *later* spike of a pair. At this moment the synapse must still know about the earlier
+#   one. The trace stores this.
 #
 # ### From pairs to traces
 #
-# A sum over all pairs needs every earlier spike, $O(T^2)$ pairs, and a memory of the past, which we wanted to avoid.
-# But a sum of exponentials can be updated as one number. Each neuron has a **trace** that decays and grows by 1 at each
-# of its spikes, in steps of $\Delta t = 1$ ms:
+# A sum over all pairs needs every earlier spike: $O(T^2)$ pairs, and the memory of the past that we wanted to avoid. But
+# a sum of exponentials can be updated as one number. Each neuron has a **trace**. It decays, and grows by 1 at each
+# spike of its neuron, in steps of $\Delta t = 1$ ms:
 #
 # $$x[t] = e^{-\Delta t/\tau_+}\, x[t-1] + s_\text{pre}[t] \qquad y[t] = e^{-\Delta t/\tau_-}\, y[t-1] + s_\text{post}[t] \tag{2}$$
 #
-# When post fires, $x$ is the sum of $e^{-s/\tau_+}$ over all earlier presynaptic spikes. So the value of the trace is
-# enough, and the same is true for $y$ when pre fires [2]:
+# (In this notebook $x$ and $y$ are traces, not inputs, as in the papers.) When post fires, $x$ is the sum of
+# $e^{-\ell/\tau_+}$ over all earlier presynaptic spikes. So the trace is all we need, and the same is true for $y$ when
+# pre fires [2]:
 #
 # $$\Delta w[t] = A_+ \underbrace{s_\text{post}[t]\; x[t]}_\text{increase} \;-\; A_- \underbrace{y[t]\; s_\text{pre}[t]}_\text{decrease} \tag{3}$$
 #
 # ![Over time: input spikes raise the trace x, which decays; output spikes raise the trace y, which decays. At each output spike the weight rises by the value of x at that moment; at each input spike it falls by the value of y.](drawings/stdp_traces.svg)
 #
-# Notice the dots: a spike of one side reads the trace of the *other*. Where the input came shortly before, the weight makes
-# its largest step up.
+# Look at the dots: a spike of one side reads the trace of the *other*. Where the input came shortly before, the weight
+# makes its largest step up.
 #
 # ### Exercise 11.1 · One step of STDP (7 minutes, ●●○)
 #
-# For a whole layer: `pre` and `x` are [n_pre], `post` and `y` are [n_post], and each weight of the matrix [n_post,
-# n_pre] has its own increase and decrease. `keep_x` and `keep_y` are the two exponentials of equation (2). Do not use a
-# loop. Stuck? `hint("11.1")`.
+# For a whole layer: `pre` and `x` are [n_pre], `post` and `y` are [n_post]. Each weight of the matrix [n_post, n_pre]
+# has its own increase and decrease. `keep_x` and `keep_y` are the two exponentials of equation (2). Do not use a loop.
+# Stuck? `hint("11.1")`.
 
 
 # %% tags=["exercise"]
@@ -228,8 +244,8 @@ def stdp_step(pre, post, x, y, keep_x, keep_y):
 stdp_step = attempt("11.1", stdp_step)
 
 # %% [markdown]
-# Is the result the same? We run a thousand steps of 40 → 30 neurons with your function and compare it with the kit's
-# rule, and with equation (1) summed over all pairs, one by one.
+# Is the result the same? We run a thousand steps of 40 → 30 neurons with your function. We compare it with the kit's
+# rule, and with equation (1) summed over all pairs of spikes.
 
 # %%
 pre, post = (torch.rand(1000, n, dtype=torch.float64).lt(0.02).double() for n in (40, 30))
@@ -239,22 +255,19 @@ for pre_t, post_t in zip(pre, post, strict=True):
     x, y, increase, decrease = stdp_step(pre_t, post_t, x, y, keep, keep)
     w += 0.10 * increase - 0.105 * decrease
 by_kit, _ = window.run(pre[:, None], post[:, None], torch.zeros_like(w))
-lag = post.nonzero()[:, None, 0] - pre.nonzero()[None, :, 0]  # of every pair of spikes, in ms
-size = torch.exp(-lag.double().abs() / 20) * ((lag >= 0).double() * 0.10 - (lag <= 0).double() * 0.105)
-by_pairs = torch.zeros_like(w).index_put(
-    (post.nonzero()[:, None, 1].expand_as(lag), pre.nonzero()[None, :, 1].expand_as(lag)), size, accumulate=True
-)
-print(f"{lag.numel():,} pairs of spikes")
-print(
-    f"largest difference from the kit: {(w - by_kit).abs().max():.1e}, to the sum over pairs: {(w - by_pairs).abs().max():.1e}"
-)
+step = torch.arange(1000).double()
+lag = step[:, None] - step  # in ms, of a spike of post in each step (row) and one of pre in each step (column)
+size = torch.exp(-lag.abs() / 20) * (0.10 * lag.ge(0).double() - 0.105 * lag.le(0).double())  # equation (1)
+by_pairs = post.T @ size @ pre
+print(f"{post.sum() * pre.sum():,.0f} pairs of spikes")
+print(f"largest difference: {(w - by_kit).abs().max():.0e} from the kit, {(w - by_pairs).abs().max():.0e} from the sum")
 
 # %% [markdown] tags=["slide"]
 # ## 3 · Where do the weights go?
 #
-# Equation (3) has no limit. A synapse that helps to fire its neuron is strengthened, helps more, and is strengthened
-# again. So weights need bounds, and the kind of bound decides what is learned. A family of rules [3] scales each change
-# by the distance to the bound, to the power $\mu$, for weights between 0 and 1 (without units):
+# Two traces and two outer products have no limit. A synapse that helps to fire its neuron becomes stronger, helps more,
+# and becomes stronger again. So weights need bounds, and the kind of bound decides what is learned. A family of rules
+# [3] scales each change by the distance to the bound, to the power $\mu$. Weights are between 0 and 1, without units:
 #
 # $$w \leftarrow w + A_+ (1-w)^\mu\, \text{increase} - A_-\, w^\mu\, \text{decrease} \tag{4}$$
 #
@@ -276,12 +289,17 @@ def bounded(w, increase, decrease, mu):
 bounded = attempt("11.2", bounded)
 
 # %% [markdown] tags=["slide"]
-# Now take a neuron with a hundred inputs, each firing 40 times a second, at random. The first fifty are *correlated*:
-# now and then a common event makes some of them fire in the same millisecond (any two have a correlation of 0.1). The
-# neuron has no information about this. All weights start at 0.5. Seven such neurons receive the same spikes and differ
-# only in $\mu$.
+# Now take a neuron with a hundred inputs. Each fires 40 times a second, at random. Inputs 1 to 50 are *correlated*: now
+# and then a common event makes some of them fire in the same millisecond (any two have a correlation of 0.1). The
+# neuron does not know this. All weights start at 0.5. Seven such neurons receive the same spikes. They differ only in
+# $\mu$.
 #
-# > **Predict first.** Sketch the histogram of the hundred weights at the end, for $\mu = 0$ and for $\mu = 1$. Where are the fifty that fire together?
+# > **Predict first.** (a) For $\mu = 0$, sketch the hundred weights at the end: first inputs 1 to 50, then 51 to 100,
+# > each half sorted from large to small. (b) And for $\mu = 1$: what do the weights look like?
+
+# %%
+predict("11.d")
+predict("11.e")
 
 # %% tags=["slide"]
 SECONDS = 20 if QUICK else 100
@@ -298,87 +316,67 @@ def input_spikes(steps):
     return torch.where(copied, common, separate).float()
 
 
-def learn(spikes, mu, every=250):
-    """The weights of the neurons, one for each mu, every so many ms [P, n_post, INPUTS], and their rates in Hz."""
-    mu = torch.tensor(mu)[:, None]
-    w, history, fired = torch.full((len(mu), INPUTS), 0.5), [], 0
-    x, y, v = torch.zeros(INPUTS), torch.zeros(len(mu)), torch.zeros(len(mu))
-    keep, arriving = math.exp(-1 / TAU), torch.zeros(INPUTS)
-    for t, pre in enumerate(spikes):
-        if t % every == 0:
-            history.append(w)
+def learn(spikes, mu):
+    """The weights at the end [n_post, INPUTS] of neurons that differ in mu [n_post, 1], and their rates in Hz."""
+    w, arriving = torch.full((len(mu), INPUTS), 0.5), torch.zeros(INPUTS)
+    x, y, v, fired = torch.zeros(INPUTS), *torch.zeros(3, len(mu))
+    keep = math.exp(-1 / TAU)
+    for pre in spikes:
         v = keep * v + 0.03 * (w @ arriving)  # a spike takes one millisecond to arrive
         post = (v >= 1).float()
         v, arriving, fired = v * (1 - post), pre, fired + post
         x, y, increase, decrease = stdp_step(pre, post, x, y, keep, keep)
         w = bounded(w, A_PLUS * increase, A_MINUS * decrease, mu)
-    return torch.stack([*history, w]), fired / len(spikes) * 1000
+    return w, fired / len(spikes) * 1000
 
 
+# %% tags=["slide-more"]
 train.seed_everything(SEED)
-weights_over_time, rates = learn(input_spikes(SECONDS * 1000), exponents)
-
-
-def where_weights_go(mu):
-    """Some weights over time, and the histogram of all at the end."""
-    weights = weights_over_time[:, exponents.index(mu)]
-    seconds = torch.linspace(0, SECONDS, len(weights))
-    figure = figures.panels(1, 2, ["ten of each kind", "all 100 at the end"], column_widths=[0.6, 0.4])
-    for i, (name, first) in enumerate({"correlated": 0, "independent": INPUTS // 2}.items()):
-        gaps = torch.full((1, 10), math.nan)  # a gap in the line between two weights
-        some = torch.cat([weights[:, first : first + 10], gaps]).T.flatten()
-        x = torch.cat([seconds, gaps[0, :1]]).repeat(10)
-        look = {"name": name, "legendgroup": name}
-        figure.add_scatter(x=x, y=some, mode="lines", line={"color": theme.colour(i), "width": 1}, row=1, col=1, **look)
-        heights = torch.histc(weights[-1, first : first + INPUTS // 2], 20, 0, 1)
-        bar = {"marker": theme.bar(i), "showlegend": False, "width": 0.046}
-        figure.add_bar(x=torch.arange(20) / 20 + 0.025, y=heights, row=1, col=2, **bar, **look)
-    figure.update_xaxes(title={"text": "time (s)"}, row=1, col=1)
-    figure.update_yaxes(title={"text": "weight"}, range=[-0.03, 1.03], row=1, col=1)
-    figure.update_xaxes(title={"text": "weight"}, range=[0, 1], row=1, col=2)
-    figure.update_yaxes(title={"text": "inputs"}, row=1, col=2)
-    figure.update_layout(title={"text": f"Weights, μ = {mu:g}"}, barmode="stack", height=400, margin={"t": 70})
-    return figure
-
-
-viz.show(viz.frames(where_weights_go, "μ", exponents))
-for mu, weights, rate in zip(exponents, weights_over_time[-1], rates.tolist(), strict=True):
-    together, alone = weights[: INPUTS // 2].mean(), weights[INPUTS // 2 :].mean()
-    low, high = (weights < 0.1).float().mean(), (weights > 0.9).float().mean()
-    print(
-        f"μ = {mu:4g}: mean weight {together:.2f} correlated, {alone:.2f} independent; "
-        f"{low:3.0%} of all below 0.1, {high:3.0%} above 0.9; the neuron fires at {rate:2.0f} Hz"
-    )
+weights, rates = learn(input_spikes(SECONDS * 1000), torch.tensor(exponents)[:, None])
+halves = weights.unflatten(1, (2, INPUTS // 2)).sort(descending=True).values.flatten(1)  # each half sorted
+chosen = {f"μ = {mu:g}": row for mu, row in zip(exponents, halves, strict=True) if mu in (0.0, 0.1, 1.0)}
+axes = {"x_title": "input: 1 to 50 correlated, 51 to 100 independent", "y_title": "weight (no unit)"}
+viz.show(figures.lines(chosen, title="Weights at the end, each half sorted", marks={"independent": 50.5}, **axes))
+print("          mean of correlated  independent  below 0.1  above 0.9  rate of the neuron")
+for mu, row, rate in zip(exponents, halves, rates.tolist(), strict=True):
+    low, high = (row < 0.1).float().mean(), (row > 0.9).float().mean()
+    print(f"μ = {mu:4g} {row[:50].mean():18.2f} {row[50:].mean():12.2f} {low:10.0%} {high:10.0%} {rate:13.0f} Hz")
+outcome("11.d", (range(1, 101), halves[0]))
+ends = ((halves[-1] < 0.1) | (halves[-1] > 0.9)).float().mean()
+outcome("11.e", "two groups, at 0 and at 1" if ends > 0.5 else "all near the middle, the correlated a little higher")
 
 # %% [markdown]
 # **Notice**
 #
-# - $\mu = 0$: two peaks, at the two ends. The rule makes a *choice*, and the right one: inputs that fire together win.
+# - $\mu = 0$: two groups, near the two ends. The rule makes a *choice*, and the right one: inputs that fire together win.
 #   It has detected a structure of its input without any label.
-# - $\mu = 1$: one peak in the middle. With the same statistics and the same spikes, the fifty are only a little
-#   stronger. Weights are stable and forget quickly.
+# - $\mu = 1$: one group in the middle. With the same spikes, the fifty are only a little stronger. Weights are stable
+#   and forget quickly.
 # - Small exponents combine both: a choice that can be reversed.
-# - Set `CORRELATION = 0` and run the cell again. Now no input deserves more than another, and yet at $\mu = 0$ the weights
-#   drift apart: within 20 s over the whole range, and with `SECONDS = 100` a good part of them is at 0 and some have
-#   climbed to the top. Chance decides, and competition makes winners, deserved or not [4]. At $\mu = 1$ they stay
+# - Set `CORRELATION = 0` and run the two cells again. Now no input deserves more than another. Yet at $\mu = 0$ the
+#   weights drift apart: within 20 s over the whole range. With `SECONDS = 100` a good part of them is at 0, and some
+#   have climbed to the top. Chance decides; competition makes winners, deserved or not [4]. At $\mu = 1$ they stay
 #   together. Remember this when a network shows you nice features.
 #
 # ## 4 · Pairs are not enough
 #
-# In 2001 Sjöström and others [5] repeated pairs of spikes 10 ms apart at different frequencies. In equation (1) only
-# lags matter. So a higher frequency should only add pairs from neighbouring repetitions. The figure shows their
-# measurements as points with error bars.
+# In 2001 Sjöström and others [5] repeated pairs of spikes 10 ms apart at different frequencies. If only lags matter, a
+# higher frequency just adds pairs from neighbouring repetitions. The figure below shows their measurements as points
+# with error bars.
 #
-# The **triplet rule** [6] gives each neuron a second, slower trace, and lets an increase depend on how recently post has fired *before*: with $o$ the
-# slow trace of post (125 ms), just before its spike,
+# The **triplet rule** [6] gives each neuron a second, slower trace. An increase then depends on how recently post has
+# fired *before*. With $o$ the slow trace of post (125 ms), just before its spike,
 #
 # $$\text{increase} = s_\text{post}\; x\,\big(A_2^+ + A_3^+\, o\big) \tag{5}$$
 #
 # Two postsynaptic spikes and a presynaptic one form a triplet. If spikes are rare, $o$ is 0, and only pairs are left.
 #
-# > **Predict first.** Ten numbers were measured. Which sign does a pair rule give for "post 10 ms *before* pre" at 50
-# > Hz, where a period is 20 ms? And can any choice of $A_+$ and $A_-$ make the change at +10 ms grow from 0 at 0.1 Hz
-# > to 0.5 at 50 Hz?
+# > **Predict first.** Ten numbers were measured. The best pair rule (its $A_+$ and $A_-$ found by least squares) misses
+# > them by a mean squared error of 7.6, in units of the standard error. Now take two other numbers, $A_3^+$ and $A_-$:
+# > increases only by triplets. How large is the error of the best fit?
+
+# %%
+predict("11.f")
 
 # %%
 PAIRS, FREQUENCIES = 60, [0.1, 10.0, 20.0, 40.0, 50.0]  # Hz
@@ -396,89 +394,90 @@ for column, frequency in enumerate(FREQUENCIES * 2):
 times = torch.tensor([PAIRS / 6, 1, 1, 1, 1] * 2)
 
 # All rules are linear in their amplitudes, so one run with each amplitude set to 1 is enough for every choice.
-parts = {}
-for amplitude in ("a2_plus", "a2_minus", "a3_plus", "a3_minus"):
-    only = dict.fromkeys(("a2_plus", "a2_minus", "a3_plus", "a3_minus"), 0.0) | {amplitude: 1.0}
-    unit = plasticity.TripletSTDP(**only, dt=5e-3, bound=None)
+parts, amplitudes = {}, ("a2_plus", "a2_minus", "a3_plus", "a3_minus")
+for name in amplitudes:
+    unit = plasticity.TripletSTDP(**(dict.fromkeys(amplitudes, 0.0) | {name: 1.0}), dt=5e-3, bound=None)
     change, _ = unit.run(*trains, torch.zeros(10, 10))
-    parts[amplitude] = (change.diagonal() * times).reshape(2, 5)
-
-pairs_only = torch.stack([parts["a2_plus"] / error, parts["a2_minus"] / error]).flatten(1).T
-best = torch.linalg.lstsq(pairs_only, (measured / error).flatten()[:, None]).solution.flatten().tolist()
-print(f"least squares: the best pair rule has A+ = {best[0]:.4f} and A- = {best[1]:.4f}")
+    parts[name] = (change.diagonal() * times).reshape(2, 5)
 
 
-def rule_against_data(pair_plus=0.0047, pair_minus=0.0008, triplet_plus=0.0):
-    """What a rule predicts for the ten experiments, and its mean squared error in units of the standard error."""
-    predicted = pair_plus * parts["a2_plus"] + pair_minus * parts["a2_minus"] + triplet_plus * parts["a3_plus"]
-    off = ((predicted - measured) / error).square().mean()
-    figure = figures.panels(1, 1)
-    for i, name in enumerate(("pre first", "post first")):
-        colour, at = theme.colour(i), torch.tensor(FREQUENCIES) + 0.6 * i  # side by side
-        ends = torch.stack([measured[i] - error[i], measured[i] + error[i], torch.full((5,), math.nan)], 1)
-        bars = {
-            "x": at.repeat_interleave(3),
-            "y": ends.flatten(),
-            "mode": "lines",
-            "line": {"color": colour, "width": 1},
-        }
-        figure.add_scatter(**bars, showlegend=False, hoverinfo="skip")
-        marks = {"color": colour, "size": 9, "symbol": ("circle", "square")[i]}
-        figure.add_scatter(x=at, y=measured[i], mode="markers", marker=marks, name=f"measured, {name}")
-        line = {"color": colour, "dash": theme.dash(i)}
-        figure.add_scatter(x=FREQUENCIES, y=predicted[i], mode="lines", line=line, name=f"rule, {name}")
-    figure.add_hline(y=0, line={"color": theme.AXIS, "width": 1})
-    figure.update_layout(title={"text": f"Rule and data: mean squared error {off:.2f}"}, height=440)
-    figure.update_layout(legend=theme.LEGEND_BELOW | {"y": -0.22}, margin={"b": 100})
-    figure.update_xaxes(title={"text": "pairs per second (Hz)"})
-    figure.update_yaxes(title={"text": "change (share of the weight)"}, range=[-0.75, 1.15])
-    return figure
+# %%
+def mean_squared_error(numbers):
+    """Of a rule, amplitude to value, in units of the standard error."""
+    predicted = sum(value * parts[name] for name, value in numbers.items())
+    return ((predicted - measured) / error).square().mean().item()
 
 
-viz.explore(
-    rule_against_data, pair_plus=(0.0, 0.01, 0.0001), pair_minus=(0.0, 0.01, 0.0001), triplet_plus=(0.0, 0.01, 0.0001)
-)
+def least_squares(*names):
+    """The best values of these amplitudes."""
+    columns = torch.stack([parts[name] / error for name in names]).flatten(1).T
+    return dict(zip(names, torch.linalg.lstsq(columns, (measured / error).flatten()).solution.tolist(), strict=True))
+
+
+fits = {
+    "best pair rule": least_squares("a2_plus", "a2_minus"),
+    "increase by triplets only": least_squares("a3_plus", "a2_minus"),
+    "triplet rule as published [6]": {name: getattr(plasticity.TripletSTDP(), name) for name in amplitudes},
+}
+for name, numbers in fits.items():
+    values = ", ".join(f"{key} = {value:.2g}" for key, value in numbers.items())
+    print(f"{name:30} error {mean_squared_error(numbers):5.2f}   {values}")
+outcome("11.f", mean_squared_error(fits["increase by triplets only"]))
 
 # %% [markdown]
-# **Explorer: be better than least squares.** It starts at the best possible pair rule.
+# **Explorer: be better than least squares.** It starts at the best pair rule.
 #
 # 1. Change `pair_plus` and `pair_minus` as you like: with `triplet_plus = 0` the error never gets below 7.5. Why not?
 #    (Look at 0.1 Hz, then at the dashed line.)
-# 2. Now use two numbers again, but two others: set `pair_plus` to 0, `pair_minus` to 0.007, and increase
-#    `triplet_plus`. How small does the error become?
-#
-# The published fit has a third and a fourth number. Do they help?
+# 2. Now use two other numbers: set `pair_plus` to 0, `pair_minus` to 0.007, and increase `triplet_plus`.
+
 
 # %%
-fit = plasticity.TripletSTDP()  # its defaults are that fit
-published = sum(getattr(fit, name) * part for name, part in parts.items())
-print(f"best pair rule: {((pairs_only @ torch.tensor(best) - (measured / error).flatten()) ** 2).mean():.2f}")
-print(f"triplet rule as published: {((published - measured) / error).square().mean():.2f}")
-print(f"its numbers: {', '.join(f'{name} = {getattr(fit, name):g}' for name in parts)}")
+def rule_against_data(pair_plus=0.0047, pair_minus=0.0008, triplet_plus=0.0):
+    """What a rule predicts for the ten experiments, beside what was measured."""
+    numbers = {"a2_plus": pair_plus, "a2_minus": pair_minus, "a3_plus": triplet_plus}
+    predicted = sum(value * parts[name] for name, value in numbers.items())
+    title = f"Rule (lines) and data (points): mean squared error {mean_squared_error(numbers):.2f}"
+    axes = {"x_title": "pairs per second (Hz)", "y_title": "change (share of the weight)", "title": title}
+    lines = dict(zip(("rule, pre first", "rule, post first"), predicted, strict=True))
+    figure = figures.lines(lines, x=FREQUENCIES, **axes).update_traces(mode="lines")
+    for i, name in enumerate(("measured, pre first", "measured, post first")):
+        bars = {"array": error[i], "arrayminus": error[i], "thickness": 1, "width": 3}
+        marks = {"color": theme.colour(i), "size": 9, "symbol": ("circle", "square")[i]}
+        figure.add_scatter(x=FREQUENCIES, y=measured[i], mode="markers", error_y=bars, marker=marks, name=name)
+    return figure.update_yaxes(range=[-0.75, 1.15])
+
+
+amplitude = (0.0, 0.01, 0.0001)  # from, to, in steps of
+viz.explore(rule_against_data, pair_plus=amplitude, pair_minus=amplitude, triplet_plus=amplitude)
 
 # %% [markdown] tags=["slide"]
-# **Notice.** With as many free numbers as before the error falls twentyfold, and the other two add almost nothing;
-# $A_2^+$ is practically zero. In visual cortex, *two* postsynaptic spikes seem to be needed to strengthen a synapse.
-# Rare pairs only weaken it. So the rule also depends on firing rates: it is partly Hebb's rule for rates and partly a
-# rule for spike times.
+# **Notice.** With as many free numbers as before, the error is twenty times smaller. The published fit has two more
+# numbers, and they add almost nothing; its $A_2^+$ is practically zero. In visual cortex, *two* postsynaptic spikes seem
+# to be needed to strengthen a synapse. Rare pairs only weaken it. So the rule also depends on firing rates: partly
+# Hebb's rule for rates, partly a rule for spike times.
 #
 # ## 5 · Delayed reward
 #
 # All this happens within tens of milliseconds. A reward comes a second later, after hundreds of spikes that had nothing
 # to do with it. Which synapse caused it? The idea: a pair of spikes does not change the weight directly. It leaves a
-# trace, the **eligibility** $e$, which decays with $\tau_e$ (in seconds). A reward $r$ reaches all synapses alike, but
-# only those with a remaining eligibility change [7, 8]:
+# trace, the **eligibility** $e$, which decays with $\tau_e$ (in seconds). A reward $r$ reaches all synapses alike. Only
+# those with some eligibility left change [7, 8]:
 #
 # $$e[t] = e^{-\Delta t/\tau_e}\, e[t-1] + \Delta w_\text{STDP}[t] \qquad\qquad w \leftarrow w + r[t]\; e[t] \tag{6}$$
 #
 # This is still local, except for the one number $r$ that all synapses receive: three factors, pre, post and reward.
-# `plasticity.RewardSTDP` implements exactly this equation.
+# `plasticity.RewardSTDP` is exactly this equation.
 #
 # A strict test: 50 inputs and one output fire at random, 4 times a second each, whatever the weights are. Whenever
-# input 0 was followed by the output within 20 ms, a reward of 0.5 is given, *one second later*. In that second the
-# other 49 inputs fire about 200 times.
+# the output follows input 0 within 20 ms, a reward of 0.5 is given, *one second later*. In that second the other 49
+# inputs fire about 200 times.
 #
-# > **Predict first.** $\tau_e$ = 0.05, 0.2, 1 or 5 s. Which of them identify input 0? What goes wrong at either end?
+# > **Predict first.** $\tau_e$ = 0.05, 0.2, 1 or 5 s. With which of them does input 0 end with the largest of all 50
+# > weights? What goes wrong at either end?
+
+# %%
+predict("11.g")
 
 # %% tags=["slide"]
 DT, DELAY, LIVES = 5e-3, 1.0, 64  # s per step, s, parallel simulations whose changes are averaged
@@ -493,41 +492,42 @@ print(f"{reward.sum() / LIVES / LENGTH:.2f} rewards per second, by chance alone"
 
 
 def rewarded(tau):
-    """All weights over time, for one time constant of the eligibility."""
-    rule, w, state, trajectory = plasticity.RewardSTDP(pair, tau), torch.full((1, 50), 0.5), None, []
+    """All 50 weights over time [P, 50], for one time constant of the eligibility in s."""
+    rule, w, state, over_time = plasticity.RewardSTDP(pair, tau), torch.full((1, 50), 0.5), None, []
     for part in zip(before.split(100), after.split(100), (0.5 * reward).split(100), strict=True):
-        trajectory.append(w[0])
+        over_time.append(w[0])
         w, state = rule.run(*part, w, state)
-    trajectory = torch.stack([*trajectory, w[0]])
-    seconds = torch.linspace(0, LENGTH, len(trajectory))
-    others = torch.cat([trajectory[:, 1:], torch.full((1, 49), math.nan)]).T.flatten()
-    figure = figures.panels(1, 1)
-    x = torch.cat([seconds, torch.tensor([math.nan])]).repeat(49)
-    figure.add_scatter(x=x, y=others, mode="lines", line={"color": theme.PALE, "width": 0.8}, name="the other 49")
-    line = {"color": theme.VERMILION, "width": 3}
-    figure.add_scatter(x=seconds, y=trajectory[:, 0], mode="lines", line=line, name="the rewarded one")
-    rank = 1 + int((w[0, 1:] > w[0, 0]).sum())
-    title = f"τₑ = {tau:g} s: input 0 (thick) ends as number {rank} of 50"
-    figure.update_layout(title={"text": title}, height=400, showlegend=False)
-    figure.update_xaxes(title={"text": "time (s)"})
-    figure.update_yaxes(title={"text": "weight"}, range=[-0.02, 1.02])
-    return figure
+    return torch.stack([*over_time, w[0]])
 
 
-viz.show(viz.frames(rewarded, "τₑ (s)", [0.05, 0.2, 1.0, 5.0], start=2))
+# %% tags=["slide-more"]
+over_time = {tau: rewarded(tau) for tau in (0.05, 0.2, 1.0, 5.0)}  # s
+ranks = {tau: 1 + int((w[-1, 1:] > w[-1, 0]).sum()) for tau, w in over_time.items()}
+
+
+def weights_with(tau):
+    w = over_time[tau]
+    others = {"largest of the others": w[:, 1:].amax(1), "mean of the others": w[:, 1:].mean(1)}
+    title = f"τₑ = {tau:g} s: input 0 ends as number {ranks[tau]} of 50"
+    axes = {"x_title": "time (s)", "y_title": "weight (no unit)", "title": title}
+    figure = figures.lines({"input 0, rewarded": w[:, 0]} | others, x=torch.linspace(0, LENGTH, len(w)), **axes)
+    return figure.update_yaxes(range=[0, 1])
+
+
+viz.show(viz.frames(weights_with, "τₑ (s)", list(over_time), start=2))
+outcome("11.g", " and ".join(f"{tau:g} s" for tau, rank in ranks.items() if rank == 1))
 
 # %% [markdown]
 # **Notice.** If $\tau_e$ is too short, no eligibility is left when the reward comes: $e^{-1/0.05} = e^{-20}$. If it is
-# too long, the pairs of many seconds are rewarded as well: the right weight still rises, but among many others that
-# were lucky. The result is clearest when $\tau_e$ is about as long as the delay. No synapse knows what the reward was
-# for. Chance favours no other synapse, and over many rewards this is enough; but it needs many rewards, and more for
-# more synapses. Credit assignment by correlation is cheap in memory and expensive in time.
+# too long, the pairs of many seconds are rewarded as well. The right weight still rises, but so do others that were
+# lucky. The result is clearest when $\tau_e$ is about as long as the delay. No synapse knows what the reward was for.
+# Over many rewards, chance favours no other synapse, and that is enough. But it needs many rewards, and more for more
+# synapses. Credit assignment by correlation is cheap in memory and expensive in time.
 #
 # ## 6 · Digits without labels
 #
-# Now a network: each pixel fires at a rate proportional to its brightness, and all pixels are connected to a layer of
-# neurons by STDP synapses [9]. With rule (3) alone this does not work. It needs three more parts, each of them local,
-# too:
+# Now a network. Each pixel fires at a rate proportional to its brightness. STDP synapses connect all pixels to one layer
+# of neurons [9]. The rule alone is not enough. It needs three more parts, and each of them is local, too:
 #
 # | part | what it does | purpose |
 # |---|---|---|
@@ -535,16 +535,19 @@ viz.show(viz.frames(rewarded, "τₑ (s)", [0.05, 0.2, 1.0, 5.0], start=2))
 # | **homeostasis** | each spike raises the threshold of its neuron slightly | every neuron wins sometimes |
 # | **normalisation** | after each image the weights of a neuron are scaled to a fixed sum | a synapse grows only at the cost of the others |
 #
-# (The third part replaces most of the effect of $A_-$, which is a tenth of $A_+$ here: if the weights of a neuron have
+# (The third part replaces most of the effect of $A_-$, which is a tenth of $A_+$ here. If the weights of a neuron have
 # a fixed sum, a weight that is not strengthened *is* weakened.)
 #
 # $$\text{neuron } k \text{ fires if } v_k \ge \theta_0 + \theta_k \text{ and no other neuron is further above; then } \theta_k \leftarrow \theta_k + \theta_+ \tag{7}$$
 #
 # with $v$ and $\theta$ in units of one weight of 1; $\theta_k$ decays with a time constant of minutes.
 #
-# > **Predict first.** The network gets no labels. What will the neurons' *receptive fields* (their weights drawn as an
-# > image) look like: strokes, corners, whole digits? After how many images can you recognise something? Guessing gets
-# > 10 % right; how much will this network get?
+# > **Predict first.** The network gets no labels. (a) What will the neurons' *receptive fields* (their weights drawn as
+# > an image) look like: strokes, corners, whole digits? (b) Guessing gets 10 % right; how much will this network get?
+
+# %%
+predict("11.h")
+predict("11.i")
 
 # %%
 NEURONS = NEURONS or {"digits": 100, "mnist": 400}[DATASET]
@@ -557,28 +560,12 @@ run = plasticity.learn_locally(DATASET, snapshots=8, **settings)
 print(f"{run.passes[-1]['images']:,} images shown in {run.seconds:.1f} s, without labels")
 
 
-GREY = [(0, theme.INK[0][1]), (0.98, theme.BLUE), (0.98, theme.AXIS), (1, theme.AXIS)]  # ink, and the frames above it
-
-
-def fields(weights, title, names=()):
-    """Receptive fields side by side, up to 100; a weight of 1, the maximum of the rule, has the darkest colour."""
+def fields(weights, title, names=None):
+    """Receptive fields side by side, up to 100; a weight of 1, the largest, is black."""
     side = math.isqrt(weights.shape[1])
-    some = (245 * weights[:100].cpu().clamp(max=1)).byte().unflatten(1, (side, side))
-    head = math.ceil((side + 3) / 2) if names else 0  # room for a name
-    framed = F.pad(F.pad(some, (1, 1, 1, 1), value=255), (0, 1, head, 1))
-    rows, (high, wide) = -(-len(framed) // 20), framed.shape[1:]
-    framed = F.pad(framed, (0, 0, 0, 0, 0, 20 * rows - len(framed)))
-    sheet = framed.unflatten(0, (rows, 20)).transpose(1, 2).reshape(rows * high, 20 * wide)
-    figure = figures.panels(1, 1)
-    figure.add_heatmap(z=sheet.numpy(), zmin=0, zmax=255, colorscale=GREY, showscale=False, hoverinfo="skip")
-    look = {"showarrow": False, "font": {"size": 11, "color": theme.TEXT}}
-    at = [(i % 20 * wide + side / 2, i // 20 * high + head / 2 - 0.5) for i in range(len(names))]
-    notes = [{"text": name, "x": x, "y": y} | look for name, (x, y) in zip(names, at, strict=True)]
-    size = {"height": 60 + round(640 / 20 / wide * high * rows), "margin": {"l": 30, "r": 30, "t": 50, "b": 10}}
-    figure.update_layout(title={"text": title}, annotations=notes, **size)
-    figure.update_xaxes(visible=False, constrain="domain")
-    figure.update_yaxes(visible=False, scaleanchor="x", range=[len(sheet) - 0.5, -0.5], constrain="domain")
-    return figure
+    images = weights[:100].cpu().clamp(max=1).unflatten(1, (side, side))
+    figure = figures.image_grid(images, names, columns=13, title=title).update_traces(zmin=0, zmax=1)
+    return figure.update_layout(margin={"l": 40, "r": 50})
 
 
 def grown(images):
@@ -589,21 +576,21 @@ def grown(images):
 viz.show(viz.frames(grown, "images", [one.images for one in run.snapshots]))
 
 # %% [markdown]
-# Drag the slider below the figure. (A page that runs no scripts has
-# the first picture only, before any learning.) The fields change from noise to digits, driven by the competition: the winner's weights move towards the
-# image that it won with. Next time it wins with similar images, and for other images another neuron is nearer.
+# Drag the slider below the figure. (A page that runs no scripts has the first picture only, before any learning.) The
+# fields change from noise to digits. Competition drives this: the winner's weights move towards the image that it won
+# with. Next time it wins with similar images, and for other images another neuron is nearer.
 #
 # ### Exercise 11.3 · Which class does a neuron represent? (6 minutes, ●●○)
 #
 # The network groups images, but has no names for the groups. Only now do we use labels, and they change no weight. Show
-# the network the *training* images, count the spikes, and give each neuron the class whose images make it fire most,
-# **on average per image**; -1 if it never fires. `hint("11.3")` helps.
+# the network the *training* images, and count the spikes. Give each neuron the class whose images make it fire most,
+# **on average per image**; -1 if it never fires. `F.one_hot(labels, classes)` [N, classes] is 1 where an image belongs
+# to a class. `hint("11.3")` helps.
 
 
 # %% tags=["exercise"]
 def assign_labels(counts, labels, classes):
     """A class for each neuron, -1 for one that is silent. counts [N, neurons], labels [N] -> int64 [neurons]."""
-    member = F.one_hot(labels, classes).to(counts.dtype)  # noqa: F841 ([N, classes]: 1 where an image belongs to a class)
     return ...
 
 
@@ -626,14 +613,15 @@ viz.show(fields(run.weights.cpu()[order], "Receptive fields, sorted by their ass
 print(f"neurons for each class: {[int((assigned == k).sum()) for k in range(10)]}")
 print(f"{counts.sum(1).mean():.1f} spikes per image, from {len(counts[0])} neurons")
 print(f"right on {accuracy:.1%} of {len(test_labels):,} test images that were not used in training")
+outcome("11.i", 100 * accuracy)
 
 # %% [markdown] tags=["slide"]
 # **Notice**
 #
-# - Every field is a whole digit in one style of handwriting. With one neuron for about 14 images, a field is an
+# - Every field is a whole digit in one style of handwriting. There is one neuron for about 14 images. So a field is an
 #   *average of similar images*, whether or not they belong to the same class.
-# - There are only about two spikes per image, from all neurons together! The activity is sparse because of the
-#   competition. (Notebook 04 counts some 250 in its hidden layer.)
+# - There are only about two spikes per image, from all neurons together! Competition makes the activity sparse. (In
+#   notebook 04 the hidden layer alone uses some 250.)
 # - Look for fields whose class surprises you. A neuron that fires for 4s and for 9s must get one of the two classes,
 #   and is then wrong for the other.
 #
@@ -641,9 +629,13 @@ print(f"right on {accuracy:.1%} of {len(test_labels):,} test images that were no
 #
 # Three colleagues built the same network, and each left out one part: competition, homeostasis, or normalisation.
 #
-# > **Predict first.** Which fields belong to which missing part? (1) A hundred times the same blurred blot. (2) A few
-# > pale blots, and the rest still noise. (3) Solid black. And which of the three networks uses only a handful of its
-# > 100 neurons?
+# > **Predict first.** One network shows a hundred times the same blurred digit, one shows a few pale blots and the rest
+# > still noise, and one shows solid black. (a) Which part is missing where all fields are the same? (b) Which part is
+# > missing where one neuron fires half of all spikes?
+
+# %%
+predict("11.j")
+predict("11.k")
 
 # %% tags=["slide"]
 layer = run.layer
@@ -655,52 +647,56 @@ missing = {
 }
 trial = settings if DATASET == "digits" else settings | {"samples": 6000, "passes": 1}
 patients = {name: plasticity.learn_locally(DATASET, layer=one, **trial) for name, one in missing.items()}
+viz.show(viz.frames(lambda name: fields(patients[name].weights, f"Missing: {name}"), "missing", list(missing), start=1))
+alike, half = {}, {}
 print("missing         right   spikes per image   neurons that fire   half of all spikes from   fields alike")
 for name, patient in patients.items():
-    answers = patient.respond(test_images).cpu()
-    busiest = answers.sum(0).sort(descending=True).values.cumsum(0)
-    half = 1 + int((busiest < busiest[-1] / 2).sum())
-    alike, spikes = patient.passes[-1]["similarity"], answers.sum(1).mean()
+    counted = patient.respond(test_images).cpu()
+    busiest = counted.sum(0).sort(descending=True).values.cumsum(0)
+    half[name] = 1 + int((busiest < busiest[-1] / 2).sum())
+    alike[name] = patient.passes[-1]["similarity"]
     print(
-        f"{name:13} {patient.accuracy:7.1%} {spikes:18.1f} {int((answers.sum(0) > 0).sum()):19} "
-        f"{f'{half} neurons':>25} {alike:14.2f}"
+        f"{name:13} {patient.accuracy:7.1%} {counted.sum(1).mean():18.1f} {int((counted.sum(0) > 0).sum()):19} "
+        f"{f'{half[name]} neurons':>25} {alike[name]:14.2f}"
     )
-viz.show(viz.frames(lambda name: fields(patients[name].weights, f"Missing: {name}"), "missing", list(missing), start=1))
+outcome("11.j", max(alike, key=alike.get))
+outcome("11.k", min(half, key=half.get))
 
 # %% [markdown] tags=["slide"]
 # **Find the cause before you read on.**
 #
-# - **Competition.** All fields are alike, similarity 1.00: all neurons learn from the same images and learn the same
-#   mean. A hundred neurons act like one. The result is even below guessing because of the vote: activity that is the
-#   same for all neurons carries no information, and for most images no neuron fires at all.
+# - **Competition.** All fields are alike, similarity 1.00. All neurons learn from the same images, and learn the same
+#   mean. A hundred neurons act like one. The result is even below guessing: most images make no neuron fire at all, and
+#   where they do, all neurons fire alike.
 # - **Homeostasis.** The field of the first winner becomes a little more similar to the next image, so this neuron wins
-#   again. A handful of neurons win always: you see them as pale blots, all digits at once; the others keep their
+#   again. A handful of neurons win always. You see them as pale blots, all digits at once. The others keep their
 #   initial noise for ever. They are not dead (notebook 02), but they are never first.
 # - **Normalisation.** Little else weakens a synapse here. A winner gains *total weight* as well as shape, and then wins
-#   because of its weight: the fields become solid black. Homeostasis raises the threshold, and the weights grow again,
+#   because of its weight. The fields become solid black. Homeostasis raises the threshold, and the weights grow again,
 #   without end.
 #
-# In every case, first look at the same symptom as in notebook 04: not the accuracy, but *which neurons fire*. And if
-# some neurons always win, more training is never the solution.
+# The first thing to look at is the same as in notebook 04: not the accuracy, but *which neurons fire*. And if some
+# neurons always win, more training is never the solution.
 #
 # ## 8 · A fair comparison
 #
-# How good is this accuracy? One number alone says little. We compare it with: the same network before learning, some
-# *unchanged* training images instead of learned fields, k-means with as many centres, the same fields read out by their
-# angle to the image rather than by spikes, and a network of the same size trained by backpropagation as in notebook 04.
+# How good is this accuracy? One number alone says little. We compare six, all with 100 neurons or centres:
 #
-# > **Predict first.** Sort the six by accuracy.
+# - the network before learning;
+# - the network after learning, read by its spikes;
+# - the same fields, read by their angle to the image;
+# - 100 training images, unchanged: a test image takes the class of the nearest one;
+# - k-means with 100 centres;
+# - backpropagation, as in notebook 04.
+#
+# > **Predict first.** Which is right more often: the network after learning, or the 100 unchanged training images?
+
+# %%
+predict("11.l")
 
 # %%
 images, tests = (data.to_unit(some).flatten(1) for some in (train_images, test_images))
 draw = torch.Generator().manual_seed(SEED)
-
-
-def nearest(centres, near):
-    """Accuracy on the test images if each belongs to its nearest centre, and exercise 11.3 names the centres."""
-    winner, test_winner = (near(some, centres).argmax(1) for some in (images, tests))
-    votes, test_votes = (F.one_hot(some, len(centres)).float() for some in (winner, test_winner))
-    return right(assign_labels(votes, train_labels, 10), test_votes)
 
 
 def closeness(some, centres):
@@ -711,6 +707,12 @@ def angle(some, centres):
     return F.normalize(some, dim=1) @ F.normalize(centres, dim=1).T
 
 
+def by_centres(centres, near):
+    """Accuracy on the test images if each belongs to its nearest centre, and exercise 11.3 names the centres."""
+    votes, test_votes = (F.one_hot(near(some, centres).argmax(1), len(centres)).float() for some in (images, tests))
+    return right(assign_labels(votes, train_labels, 10), test_votes)
+
+
 def k_means(centres, rounds=15):
     for _ in range(rounds):
         member = F.one_hot(closeness(images, centres).argmax(1), len(centres)).float()
@@ -719,16 +721,15 @@ def k_means(centres, rounds=15):
     return centres
 
 
-def trained(count):
+# %%
+def by_backprop(count):
     """Accuracy on the test images after backpropagation with `count` training images and their labels."""
     train.seed_everything(SEED)
     net = models.mlp((images.shape[1], NEURONS, 10))
-    see = partial(encode.repeat, steps=20)
     some = torch.randperm(len(images), generator=torch.Generator().manual_seed(SEED))[:count]
-    few_or_many = max(8 if DATASET == "digits" else 2, 120 // -(-count // 64))  # 120 updates, or more
-    how = {"encode": see, "loss": loss.count_cross_entropy, "device": where}
-    chosen = train_images[some], train_labels[some]
-    train.fit(net, chosen, lr=1e-2, epochs=few_or_many, progress=False, **how)
+    epochs = max(8 if DATASET == "digits" else 2, 120 // -(-count // 64))  # 120 updates, or more
+    how = {"encode": lambda x: encode.repeat(x, steps=20), "loss": loss.count_cross_entropy, "device": where}
+    train.fit(net, (train_images[some], train_labels[some]), lr=1e-2, epochs=epochs, progress=False, **how)
     return train.evaluate(net, (test_images, test_labels), **how)["accuracy"]
 
 
@@ -736,32 +737,36 @@ untaught = replace(layer, rule=replace(layer.rule, a_plus=0.0, a_minus=0.0))
 untouched = images[torch.randperm(len(images), generator=draw)[:NEURONS]]
 results = {
     "random fields, nothing learned": plasticity.learn_locally(DATASET, layer=untaught, **trial).accuracy,
-    f"{NEURONS} training images, the nearest": nearest(untouched, closeness),
+    f"{NEURONS} training images, unchanged": by_centres(untouched, closeness),
     "STDP, by its spikes": accuracy,
-    "STDP, its fields by their angle": nearest(run.weights.cpu(), angle),
-    f"k-means, {NEURONS} centres": nearest(k_means(untouched), closeness),
-    "backpropagation": trained(len(images)),
+    "STDP, its fields by their angle": by_centres(run.weights.cpu(), angle),
+    f"k-means, {NEURONS} centres": by_centres(k_means(untouched), closeness),
+    "backpropagation": by_backprop(len(images)),
 }
 for name, share in sorted(results.items(), key=lambda pair: pair[1]):
     print(f"{name:36} {share:6.1%}  {'█' * round(50 * share)}")
+outcome("11.l", "the images" if results[f"{NEURONS} training images, unchanged"] > accuracy else "the network")
 
 # %% [markdown]
 # **Notice**
 #
 # - Backpropagation and k-means lead, and they are close: with another `SEED` they may change places. One uses the labels
-#   *during* learning and adapts every weight to this one task; the other needs none, but all images in every round.
+#   *during* learning. The other needs none, but all images in every round.
 # - Random fields without any learning get far more than the 10 % of guessing: naming the neurons is enough for that.
 #   Measure the effect of learning from *this* baseline.
-# - In this form the network is no better, or hardly better, than a hundred randomly chosen images. On digits of 8 × 8
-#   pixels these are a strong baseline; too few papers show it.
-# - The two lines of STDP are *the same weights*, read out in two ways. The learning rule does not cause the difference
-#   between them. Its causes are random spikes over only 20 steps, and thresholds that make every neuron win sometimes
-#   instead of letting the best one win. The fields themselves come within a few points of k-means. With only one accuracy, you would have blamed the rule for the whole loss.
+# - The network is no better, or hardly better, than a hundred randomly chosen images. On digits of 8 × 8 pixels these
+#   are a strong baseline; too few papers show it.
+# - The two lines of STDP are *the same weights*, read out in two ways. So the learning rule does not cause the
+#   difference between them. Random spikes over only 20 steps do, and thresholds that let every neuron win sometimes
+#   instead of the best one always. The fields themselves come within a few points of k-means.
 #
-# One possible advantage remains. Labels are expensive, images are not. STDP needs labels only at the end, to name its
+# One advantage may remain. Labels are expensive, images are not. STDP needs labels only at the end, to name its
 # neurons. Is it better when there are few labels?
 #
 # > **Predict first.** With 50 labelled images, about five per class: which of the two is right more often?
+
+# %%
+predict("11.m")
 
 # %% tags=["slide"]
 budgets = [50, 100, 200, 500, len(train_images)]
@@ -772,20 +777,20 @@ for count in budgets:
     names = assign_labels(counts[some], train_labels[some], 10)
     print(f"{count:6,} labels: {int((names < 0).sum()):3} neurons without a name")
     named.append(100 * right(names, test_counts))
-    taught.append(100 * (results["backpropagation"] if count == len(images) else trained(count)))
+    taught.append(100 * (results["backpropagation"] if count == len(images) else by_backprop(count)))
 lines = {"backpropagation from these labels": taught, "STDP, named by these labels": named}
 axes = {"x": budgets, "x_title": "labelled images", "y_title": "right (%)", "log": "x"}
 viz.show(figures.lines(lines, title="When labels are few", **axes))
+outcome("11.m", "STDP, named by these labels" if named[0] > taught[0] else "backpropagation from these labels")
 
 # %% [markdown]
-# **Notice.** The answer is no. With 50 labels a good part of the neurons has no name, because none of the 50 images
-# made them fire, and backpropagation is better. At 200 labels the two come close, and there STDP stays: its grouping
-# was finished before the first label, so further labels do not improve it, while backpropagation uses each of them.
-# Unsupervised learning is often said to need few labels. When you read this claim, look for this curve, with both
-# lines.
+# **Notice.** The answer is no. With 50 labels a third of the neurons or more has no name, because none of the 50 images
+# made them fire. Backpropagation is better. At 200 labels the two come close. From there STDP hardly improves: its
+# grouping was finished before the first label. Backpropagation uses every further label. People often say that
+# unsupervised learning needs few labels. When you read this claim, look for this curve, with both lines.
 #
-# So what is it good for? It learns online, one image at a time, without storing any; it needs no backward pass and no
-# memory of the past; and it continues to learn when the data change. On a chip where memory is scarce and every spike
+# So what is it good for? It learns online, one image at a time, without storing any. It needs no backward pass and no
+# memory of the past, and it goes on learning when the data change. On a chip where memory is scarce and every spike
 # costs energy, these properties matter. For accuracy on a fixed set of labelled images, use notebook 04.
 #
 # ### At full size
@@ -806,7 +811,7 @@ if not recorded:
 
 # %% [markdown]
 # Diehl and Cook [9] report 82.9 % with 100 neurons, 87.0 % with 400 and 95.0 % with 6400, on MNIST. Every neuron adds
-# one more image to compare with; this is how this kind of network scales.
+# one more image to compare with. This is how such a network scales.
 #
 # ## Quiz
 
@@ -822,9 +827,9 @@ scorecard("11")
 # All spikes in this notebook were drawn at random from grey values. **[12 · Event data](12_event_data.ipynb)** uses
 # sensors that produce spikes themselves.
 #
-# **Ideas to continue:** make the homeostasis slower (`theta_plus` of `plasticity.Competition`) and see how the ranking
-# of the fields and the spike readout changes; give the reward of section 5 to two competing neurons, +1 for an even
-# digit and −1 otherwise, and you have reinforcement learning.
+# **Ideas to continue:** make the homeostasis slower (`theta_plus` of `plasticity.Competition`). How do the fields and
+# the readout by spikes change? Or give the reward of section 5 to two competing neurons, +1 for an even digit and −1
+# otherwise: that is reinforcement learning.
 #
 # ## References
 #

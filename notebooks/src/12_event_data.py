@@ -13,19 +13,19 @@
 # # 12 · Event data
 #
 # A film is a stack of photographs: thirty times a second, all pixels are read, whether anything has happened or not. An
-# *event camera* takes no photographs. Each of its pixels measures its light and sends an event when, and only when, the
-# light has changed. The output is not an image but a list: *this pixel, at this microsecond, became brighter*. In other
-# words, these are spikes made by silicon. Such data suit spiking networks, but they need their own methods, from the
-# file format to training.
+# *event camera* takes no photographs. Each of its pixels measures its light and sends an event when the light has
+# changed, and only then. The output is not an image but a list: *this pixel, at this microsecond, became brighter*.
+# These are spikes made by silicon. They suit spiking networks, but they need their own methods, from the file format to
+# training.
 #
 # **Afterwards you can**
 #
-# - say what an event camera reports, what it cannot detect, when it saves bytes and when it does not;
-# - turn events into frames, time surfaces and voxel grids, quickly, and say which information each of them loses;
+# - say what an event camera reports, what it cannot detect, and when it saves bytes;
+# - turn events into frames, time surfaces and voxel grids, and say which information each of them loses;
 # - remove noise from a recording with one number per pixel;
 # - distinguish changes of a recording that preserve its label from those that do not;
 # - train a spiking network on events, and test by experiment whether it uses time at all;
-# - recognise four mistakes that raise no error.
+# - recognise mistakes that raise no error.
 #
 # | | |
 # |---|---|
@@ -73,11 +73,10 @@ from pathlib import Path
 import torch
 
 from snnkit import course, data, loss, measure, models, train, viz
-from snnkit.course import attempt, hint, quiz, scorecard, solution
-from snnkit.data import events
-from snnkit.models import EventConvNet, EventRecurrentNet
+from snnkit.course import attempt, hint, outcome, predict, quiz, scorecard, solution
 from snnkit.viz import figures
 
+events = data.events
 train.seed_everything(SEED)
 course.start("12", solve=SOLVE)
 device = data.resolve_device(DEVICE)
@@ -87,22 +86,25 @@ torch.set_num_threads(1)  # on tensors this small, several threads mostly wait f
 # %% [markdown] tags=["slide"]
 # ## 1 · One pixel
 #
-# A pixel of an event camera computes the logarithm of its light and stores one number: the logarithm at its last event.
+# A pixel of an event camera computes the logarithm of its light. It stores one number: the logarithm at its last event.
 # With the light $I$ in lux, at time $t$ in seconds,
 #
 # $$ L(t) = \ln\big(I(t) + I_d\big), \qquad \text{event at } t \text{ when } \lvert L(t) - L(t_\text{last}) \rvert \ge \theta, \qquad
 # p = \operatorname{sign}\big(L(t) - L(t_\text{last})\big). \tag{1} $$
 #
 # The *polarity* $p$ is ON (brighter) or OFF (darker). The threshold $\theta$ has no unit: a difference of logarithms is
-# a ratio, and $\theta = 0.2$ means a change by the factor $e^{0.2}$, about 22 %. $I_d$ is the light below which the
-# pixel detects nothing. Notebook 03 encoded a heartbeat by its changes; the logarithm is new here.
+# a ratio. $\theta = 0.2$ means a change by the factor $e^{0.2}$, about 22 %. $I_d$ is the light below which the pixel
+# detects nothing. (Notebook 03 encoded a heartbeat by its changes. The logarithm is new here.)
 #
-# A hand passes three times and each time takes away 60 % of the light. We compare moonlight (0.2 lux), an office (500
-# lux) and sunlight (100 000 lux). For comparison there is a pixel of an ordinary camera: 8 bits, 30 frames a second,
-# exposed for the office.
+# A hand passes three times, and each time takes away 60 % of the light. We compare moonlight (0.2 lux), an office (500
+# lux) and sunlight (100 000 lux). Beside it is a pixel of an ordinary camera: 8 bits, 30 frames a second, exposed for
+# the office.
 #
 # > **Predict first.** How many events does the hand cause in each of the three lights? And what does the ordinary
 # > camera record?
+
+# %%
+predict("12.a")
 
 
 # %% tags=["slide"]
@@ -122,61 +124,52 @@ time = torch.arange(0, 1, 1e-4)  # seconds
 hand = 1 - 0.6 * torch.sin(3 * torch.pi * time) ** 8  # share of the light that is left
 hand = hand * (1 + 0.05 * time)  # and a cloud moves away meanwhile
 lights = {"moon, 0.2 lux": 0.2, "office, 500 lux": 500.0, "sun, 100 000 lux": 1e5}
-figure = figures.panels(2, 3, lights, shared_xaxes=True, vertical_spacing=0.1)
-for col, (name, lux) in enumerate(lights.items(), start=1):
-    light = lux * hand
-    film = (255 * light[::333] / 700).round().clamp(0, 255)  # exposed so that 700 lux is white
-    line = {"color": viz.theme.PURPLE, "shape": "hv"}
-    figure.add_scatter(
-        x=time[::333], y=film, mode="lines", line=line, name="8 bits", showlegend=col == 1, row=1, col=col
+films, levels, counts = {}, {}, {}
+for name, lux in lights.items():
+    film = (255 * lux * hand[::333] / 700).round().clamp(0, 255)  # exposed so that 700 lux is white
+    sent = pixel(lux * hand)
+    films[name] = (time[::333], film)
+    # Each event says: one threshold up, or one down. So their sum is what the receiver knows of the light.
+    levels[name] = (
+        [0.0] + [sample * 1e-4 for sample, _ in sent],
+        [0.0, *0.2 * torch.tensor([p for _, p in sent]).cumsum(0)],
     )
-    level, sent = torch.log(light + 0.02), pixel(light)
-    level = level - level[0]
-    line = {"color": viz.theme.PALE}
-    figure.add_scatter(
-        x=time[::50], y=level[::50], mode="lines", line=line, name="L", showlegend=col == 1, row=2, col=col
-    )
-    looks = {1: ("on", viz.theme.BLUE, "circle"), -1: ("off", viz.theme.VERMILION, "diamond-open")}
-    for polarity, (word, colour, symbol) in looks.items():
-        at = [sample for sample, p in sent if p == polarity]
-        look = {"mode": "markers", "marker": {"color": colour, "symbol": symbol, "size": 7}, "showlegend": col == 1}
-        figure.add_scatter(x=time[at], y=level[at], name=word, **look, row=2, col=col)
-    figure.update_yaxes(range=[-12, 267], row=1, col=col)
-    figure.update_yaxes(range=[-1.15, 0.2], row=2, col=col)
-    figure.update_xaxes(title={"text": "time (s)"}, row=2, col=col)
-    same = int((film.diff() == 0).sum())
+    counts[name] = len(sent)
+    repeats = int((film.diff() == 0).sum())
     print(
         f"{name:17} {len(sent):3} events; the 8-bit pixel goes from {film.min():3.0f} to {film.max():3.0f}, "
-        f"{same} of its {len(film)} frames repeat the one before"
+        f"{repeats} of its {len(film)} frames repeat the one before"
     )
-figure.update_yaxes(title={"text": "8 bits"}, row=1, col=1)
-figure.update_yaxes(title={"text": "L − L(0)"}, row=2, col=1)
-figure.update_layout(title={"text": "The same hand in three lights"}, height=440)
-viz.show(figure)
+look = {"x_title": "time (s)", "shape": "hv"}
+viz.show(figures.lines(films, title="The ordinary pixel", y_title="8 bits", **look).update_yaxes(range=[-8, 263]))
+figure = figures.lines(levels, title="The sum of the events", y_title="change of L", faint=["sun, 100 000 lux"], **look)
+viz.show(figure.update_yaxes(range=[-0.95, 0.15]))
+moon, office, sun = counts.values()
+alike = "office and sun the same" if office == sun else "office and sun different"
+outcome("12.a", f"{alike}, the moon {'fewer' if moon < office else 'as many' if moon == office else 'more'}")
 
 # %% [markdown] tags=["slide"]
-# **Notice.** Office and sun, two hundred times brighter, give the same events: a hand that takes 60 % of the light
-# changes $L$ by $\ln 0.4 = -0.92$ whatever the light is. That is four thresholds down and four up again, three times.
-# Only in moonlight, where $I_d$ begins to matter, there are fewer. The 8-bit pixel records the hand in only one of the
-# three lights; it is black in the first and white in the last. In decibels: the ratio of the brightest to the faintest
-# usable light is about 60 dB (1000 : 1) for an ordinary sensor, and 120 dB (a million to one) for the first widely used
-# event camera [1].
+# **Notice.** In the sun there is two hundred times more light than in the office, and yet the events are the same. A
+# hand that takes 60 % of the light changes $L$ by $\ln 0.4 = -0.92$, whatever the light is. That is four thresholds down
+# and four up again, three times: 24 events. Only in moonlight, where $I_d$ begins to matter, there are fewer. The 8-bit
+# pixel records the hand in only one of the three lights. It is black in the first and white in the last. The ratio of
+# the brightest to the faintest usable light is about 60 dB (1000 : 1) for an ordinary sensor. For the first widely used
+# event camera it was 120 dB (a million to one) [1].
 #
-# And in moonlight and in sunlight every frame of the ordinary pixel repeats the one before: it sends numbers without
-# news, as a camera does for each part of the scene where nothing happens. The event pixel is silent unless something happens, and
-# then it reacts immediately: it need not wait for the next frame, 33 ms at worst, but reports within microseconds of
-# the crossing.
+# In moonlight and in sunlight every frame of the ordinary pixel repeats the one before: numbers without news. A camera
+# sends such numbers for each part of the scene where nothing happens. The event pixel is silent there. And when
+# something happens, it does not wait for the next frame, 33 ms at worst, but reports within microseconds.
 #
 # ## 2 · A recording is a list
 #
 # ![Left, a dark bar moves across four frames of 36 pixels: 144 numbers. Right, the same movement as events in time: dots where a pixel became darker, and where it became brighter again. Below, one event: its time in microseconds, its column, its row, and whether it became brighter or darker.](drawings/address_events.svg)
 #
-# Notice that the list has no frames and no zeros: a pixel that sees no change is not in it.
+# The list has no frames and no zeros: a pixel that sees no change is not in it.
 #
 # We point 16 × 16 such pixels at a handwritten digit. A digit on paper does not move, so the camera does: three short
 # movements, *saccades*, round a small triangle in 0.3 s. N-MNIST was recorded like this [2], with a camera on a motor.
-# Our camera is simulated: thresholds that differ by 3 % from pixel to pixel, some noise, and a dead time of 1 ms after
-# each event (the *refractory period*).
+# Our camera is simulated. Its thresholds differ by 3 % from pixel to pixel, there is some noise, and after each event a
+# pixel is silent for 1 ms (the *refractory period*).
 
 # %% tags=["slide"]
 recordings, labels = {}, {}
@@ -193,14 +186,13 @@ cloud = events.to_frames(three, steps=300).clamp(max=1)
 viz.show(figures.event_cloud(cloud, dt=1e-3, title="A three in 0.3 s"))
 
 # %% [markdown]
-# **Notice.** Rotate the figure with the mouse. Along the time axis you see a three; from the side, each stroke is a
-# ribbon that bends twice, where the saccades meet. The data are a *list*, sorted by time, without a grid. A bright
-# pixel and a dark pixel that do not change look the same, because neither is in the list: events alone tell you the
-# *changes* of the image, but never the image.
+# **Notice.** Rotate the figure with the mouse. Along the time axis you see a three. From the side, each stroke is a
+# ribbon that bends twice, where the saccades meet. A bright pixel and a dark pixel that do not change look the same,
+# because neither is in the list. Events tell you the *changes* of the image, but never the image.
 #
-# This is the **address-event representation**: each event consists of its time and its address. The files of N-MNIST
-# use 40 bits per event: 8 for the column, 8 for the row, 1 for the polarity, 23 for the microseconds. Let us write a
-# file, and read it with the kit's reader.
+# This is the **address-event representation**: each event is its time and its address. The files of N-MNIST use 40 bits
+# per event: 8 for the column, 8 for the row, 1 for the polarity, 23 for the microseconds. Let us write a file, and read
+# it with the kit's reader.
 
 
 # %%
@@ -221,12 +213,16 @@ print(f"the same events: {same}; 23 bits of microseconds are enough for {2**23 /
 # %% [markdown] tags=["slide"]
 # ### What does it cost?
 #
-# A pixel that sends $r$ events per second costs $5r$ bytes per second. A pixel of a film costs one byte per frame, so with $f$ frames per second
+# Five bytes an event: a pixel that sends $r$ events per second costs $5r$ bytes per second. A pixel of a film costs one
+# byte per frame. So with $f$ frames per second
 #
 # $$ \text{events are cheaper where}\quad 5\,r < f \qquad (r \text{ in events per second and pixel},\ f \text{ in Hz}). \tag{2} $$
 #
 # > **Predict first.** (a) Which needs more bytes per second for our moving digit: its events, or a film at 30 frames
-# > per second? (b) The camera does not move. How many events does it send?
+# > per second? (b) The camera does not move. How many events does a perfect one send?
+
+# %%
+predict("12.b")
 
 # %%
 pixels = math.prod(three.size)
@@ -239,20 +235,22 @@ except ValueError as error:
     print("without noise,", error)
 still = events.record(paper, nowhere, noise=0.1, duration=10_000_000, generator=draw)[0]
 
+needed = {}  # bytes per second
 print(f"\n{'':32}{'events/s and pixel':>20}{'bytes/s':>12}")
 for name, recording in {"events of the moving digit": three, "events of the still one, noise": still}.items():
     rate = len(recording) / (recording.duration / 1e6) / pixels
-    print(f"{name:32}{rate:20.2f}{5 * rate * pixels:12,.0f}")
+    needed[name] = 5 * rate * pixels
+    print(f"{name:32}{rate:20.2f}{needed[name]:12,.0f}")
 for name, frames in {"30": 30, "1 000": 1000, "1 000 000": 1_000_000}.items():
     print(f"{f'film, {name} frames/s':32}{'':20}{frames * pixels:12,}")
+outcome("12.b", "the events" if needed["events of the moving digit"] > 30 * pixels else "the film")
 
 # %% [markdown] tags=["slide"]
-# **Notice.** (a) The film at 30 frames per second needs far fewer bytes. This scene is a close-up with only edges, and
-# all of them move. The film needs more bytes only for the same resolution in time: about ten times as many at a frame
-# per millisecond, ten thousand times as many at a frame per microsecond. A claim that events save bytes must say
-# compared with which film. (b) A perfect camera sends nothing at all: it cannot detect a static digit. A real one sends
-# noise. Events are better in scenes with little change: a street at night, a belt in a factory, a room that is
-# monitored for falls. Most pixels are silent most of the time.
+# **Notice.** (a) The film at 30 frames per second needs only a quarter of the bytes. This scene is a close-up with only
+# edges, and all of them move. A film needs more only for a finer resolution in time: about ten times as many bytes at a
+# frame per millisecond, ten thousand times as many at a frame per microsecond. A claim that events save bytes must say
+# compared with which film. (b) None: a perfect camera cannot detect a static digit. A real one sends noise. Events are
+# better in scenes with little change: a street at night, a belt in a factory, a room where old people may fall.
 #
 # ## 3 · Events to frames
 #
@@ -261,7 +259,7 @@ for name, frames in {"30": 30, "1 000": 1000, "1 000 000": 1_000_000}.items():
 #
 # $$ F[k, c, y, x] = \#\{\, i : k\,\Delta \le t_i < (k+1)\,\Delta,\ \ c_i = c,\ y_i = y,\ x_i = x \,\}, \qquad \Delta \text{ in µs}. \tag{3} $$
 #
-# This is a histogram over four indices, and a camera may send millions of events per second: a Python loop is too slow.
+# This is a histogram over four indices. A camera may send millions of events per second, so a Python loop is too slow.
 #
 # ### Exercise 12.1 · Count without a loop (8 minutes, ●●○)
 #
@@ -283,6 +281,9 @@ count_events = attempt("12.1", count_events)
 
 # %% [markdown] tags=["slide"]
 # > **Predict first.** How many times faster than the loop below is your function?
+
+# %%
+predict("12.c")
 
 
 # %%
@@ -313,16 +314,17 @@ times = measure.race(candidates, repeats=5, warmup=1)
 rates = {name: len(few if name == "a loop" else many) / times[name].median for name in candidates}
 for name, rate in rates.items():
     print(f"{name:17} {rate / 1e6:8.2f} million events per second, {rate / rates['a loop']:6.0f} × the loop")
+outcome("12.c", rates["yours"] / rates["a loop"])
 
 # %% [markdown]
-# **Notice.** The loop is too slow for one busy camera. Your function is fast enough for several. The kit's function
-# uses one more idea: the list is sorted, so a window is a *slice* of the list. It counts slice by slice, into few
-# enough cells to stay in the processor's cache, and needs no time index at all.
+# **Notice.** The loop is too slow for one busy camera. Your function is fast enough for several. The kit's function has
+# one more idea: the list is sorted, so a window is a *slice* of the list. It counts slice by slice, into few enough
+# cells to stay in the processor's cache, and needs no time index at all.
 #
 # ## 4 · Which information is lost?
 #
-# Within a window, a count loses the order. Here are three more ways to turn events into a tensor, each of which
-# preserves other information:
+# Within a window, a count loses the order. Here are three more ways to turn events into a tensor. Each preserves other
+# information:
 #
 # - **Spikes**: was there any event? `to_frames(…).clamp(max=1)`. This also loses the number of events.
 # - **Time surface** [3]. For each pixel and polarity, how long ago was the last event? With $\tau$ in µs, as $t$ is,
@@ -331,9 +333,9 @@ for name, rate in rates.items():
 #
 # It loses all events except the last one of each pixel, but stores that one to the microsecond.
 #
-# - **Voxel grid** [4]. Each event is shared between the two bins $b$ on both sides of its time $t^*_i \in [0, B - 1]$,
-#   in units of bins: $V_b = \sum_i p_i \max(0,\, 1 - \lvert b - t^*_i \rvert)$, with $p_i = \pm 1$. It is smooth in
-#   time, but ON and OFF events of the same pixel cancel.
+# - **Voxel grid** [4]. Each event is shared between the two bins $k$ on both sides of its time $t^*_i$, in units of
+#   bins: $V_k = \sum_i p_i \max(0,\, 1 - \lvert k - t^*_i \rvert)$, with $p_i = \pm 1$. It is smooth in time, but ON
+#   and OFF events of the same pixel cancel.
 #
 # How can you test which information a representation loses? Change this information in the input, and see whether the
 # output changes. Let us reverse time.
@@ -341,8 +343,8 @@ for name, rate in rates.items():
 # ### Exercise 12.2 · Play it backwards (5 minutes, ●○○)
 #
 # Return a recording of the scene as if the film ran backwards. `replace` makes a copy with some fields exchanged. Three
-# of the four columns need the same treatment. What else does the fourth need, so that a camera could have recorded the
-# reversed film?
+# of the four columns need the same treatment. What else does the fourth need? Think of what a camera would have
+# recorded in the reversed film. Stuck? `hint("12.2")`.
 
 
 # %% tags=["exercise"]
@@ -359,7 +361,10 @@ backwards = attempt("12.2", backwards)
 # Now take the first saccade of the three, 100 ms, forwards and backwards, in five representations. As films, the two
 # are easy to distinguish.
 #
-# > **Predict first.** Which of the five representations differ, and which cannot differ?
+# > **Predict first.** Which of the five representations differ, and which one cannot differ?
+
+# %%
+predict("12.d")
 
 # %% tags=["slide"]
 forth = replace(three.where(three.t < 100_000), duration=100_000)
@@ -378,25 +383,30 @@ for recording in (forth, back):
         panels.append(picture / picture.max())
         names.append(name)
 print("share of the representation that changes when time is reversed:")
+change = {}
 for name, way in ways.items():
-    change = (way(forth) - way(back)).abs().sum() / (way(forth) + way(back)).sum()
-    print(f"  {name:17} {change:4.0%}")
+    change[name] = ((way(forth) - way(back)).abs().sum() / (way(forth) + way(back)).sum()).item()
+    print(f"  {name:17} {change[name]:4.0%}")
+outcome("12.d", min(change, key=change.get))
 title = "One saccade: forwards (above), backwards (below)"
 viz.show(figures.image_grid(torch.stack(panels), names, columns=5, title=title))
 
 # %% [markdown]
-# **Notice.** The sum of all events is *the same image* either way: no network after it, however deep, can distinguish
+# **Notice.** The sum of all events is *the same image* either way. No network after it, however deep, can distinguish
 # the films. With polarity they differ, since an ON event forwards is an OFF event backwards: polarity contains part of
-# the direction of time. The time surface is dark where the stroke went *last*, and so shows the direction of motion. A
+# the direction of time. The time surface is dark where the stroke went *last*, so it shows the direction of motion. A
 # representation decides which information the network can never use. Choose it deliberately.
 #
 # ### Explorer: windows and time constants
 #
-# Left: ON (blue) minus OFF (orange) in the window that ends at `now_ms`. Right: the time surface at the same moment, ON and OFF with their colours.
+# Left: ON (blue) minus OFF (orange) in the window that ends at `now_ms`. Right: the time surface at the same moment.
 #
 # > **Predict first.** (a) `window_ms` of 1 or of 300: which one shows a three? (b) Both should show the same part of
 # > the past. How large is $\tau$ for a window of 30 ms? (c) At 210 ms, 10 ms after the last turn of the camera, with a
 # > window of 10 ms: which of the two shows a digit?
+
+# %%
+predict("12.e")
 
 
 # %%
@@ -409,54 +419,48 @@ def two_views(now_ms=90, window_ms=30, tau_ms=20, digit=3, recordings=tuple(of_d
     counts = events.to_frames(recording.where(recent), steps=1)[0] if recent.any() else torch.zeros(2, 16, 16)
     surface = events.time_surface(recording, tau=tau_ms * 1000, steps=1)[0]
     latest = torch.where(surface[0] >= surface[1], surface[0], -surface[1])
-    page = figures.panels(1, 2, [f"counts, last {window_ms} ms", f"time surface, τ = {tau_ms} ms"])
-    for col, (picture, most) in enumerate(((counts[0] - counts[1], 3.0), (latest, 1.0)), start=1):
-        look = {"colorscale": viz.theme.SIGNED, "zmin": -most, "zmax": most, "showscale": False}
-        page.add_heatmap(z=picture.mul(100).round().div(100), **look, row=1, col=col)
-        page.update_xaxes(title={"text": "column (pixel)"}, range=[-0.5, 15.5], constrain="domain", row=1, col=col)
-        square = {"scaleanchor": f"x{col if col > 1 else ''}", "constrain": "domain"}
-        page.update_yaxes(range=[15.5, -0.5], **square, row=1, col=col)
-    page.update_yaxes(title={"text": "row (pixel)"}, row=1, col=1)
     blank = (counts.sum(0) == 0).float().mean().item()
     title = f"At {now_ms} ms: {int(counts.sum())} events in the window, {blank:.0%} of the pixels blank"
-    page.update_layout(title={"text": title}, height=400)
-    return page
+    pictures = torch.stack([(counts[0] - counts[1]) / 3, latest])
+    names = [f"ON minus OFF, last {window_ms} ms", f"time surface, τ = {tau_ms} ms"]
+    page = figures.image_grid(pictures, names, columns=2, title=title).update_layout(height=380)
+    return page.update_traces(colorscale=viz.theme.SIGNED, zmin=-1, zmax=1)
 
 
 viz.explore(two_views, now_ms=(10, 300, 10), window_ms=(1, 300), tau_ms=(1, 100), digit=(0, 9))
 
 # %% [markdown]
 # **Notice.** (a) Neither. 1 ms shows a few dots. In 300 ms the camera returns to its start, so ON and OFF of each pixel
-# cancel, except for a remainder of one, rarely two. About 20 or 30 ms show strokes with a bright and a dark side: this is about the
-# time in which an edge crosses a pixel, so it depends on the motion. (b) About 30 ms: an exponential has the same
-# weight as a window of length $\tau$, but without an edge. (c) The time surface. After a turn each pixel must first
-# change by a whole threshold from its last event, so for some milliseconds hardly anything is sent, and an empty window
-# contains no information. The time surface still contains the last events. (Compare this with a neuron: a leaky
-# membrane is a time surface that adds up, and $\tau$ is its time constant.)
+# cancel, except for a remainder of one, rarely two. About 20 or 30 ms show strokes with a bright and a dark side. This
+# is about the time in which an edge crosses a pixel, so it depends on the motion. (b) About 30 ms: an exponential has
+# the same weight as a window of length $\tau$, but without an edge. (c) The time surface. After a turn each pixel must
+# first change by a whole threshold from its last event. For some milliseconds hardly anything is sent, and an empty
+# window contains no information. The time surface still contains the last events. (A leaky membrane is such a surface,
+# except that it adds up: there, too, $\tau$ is the time constant.)
 #
 # ## 5 · Noise
 #
-# A pixel sometimes sends an event although nothing has changed: thermal noise, leaking switches. This is called
-# *background activity*. It can be recognised because it is isolated. A moving edge crosses one pixel after another, so
-# real events have other events near them.
+# A pixel sometimes sends an event although nothing has changed: thermal noise, leaking switches. This is *background
+# activity*. You can recognise it because it is isolated. A moving edge crosses one pixel after another, so real events
+# have other events near them.
 #
 # A **background-activity filter** accepts an event if one of the 8 pixels around it fired within the last $\delta$
 # microseconds: the neighbour *supports* the event. It needs only one number per pixel, *when did a neighbour last
-# fire?*, and the work per event is nine writes. It is old and simple, and newer filters are compared with it; in jAER
-# it is the
-# [BackgroundActivityFilter](https://sourceforge.net/p/jaer/wiki/filt.net.sf.jaer.eventprocessing.filter.BackgroundActivityFilter/).
+# fire?*, and nine writes per event. It is old and simple, and newer filters are compared with it. (In jAER it is the
+# [BackgroundActivityFilter](https://sourceforge.net/p/jaer/wiki/filt.net.sf.jaer.eventprocessing.filter.BackgroundActivityFilter/).)
 #
 # ### Exercise 12.3 · Which events have support? (8 minutes, ●●●)
 #
 # Two lines are missing, and each has a pitfall. Think of a defective pixel that fires all the time, and of the corners.
+# Stuck? `hint("12.3")`.
 
 
 # %% tags=["exercise"]
 def supported(recording, within):
     """Which events had one of the 8 pixels around theirs fire at most `within` µs before: bool [n]."""
-    last_near = torch.full(recording.size, -torch.inf, dtype=torch.float64)  # when a neighbour fired last  # noqa: F841
+    last_near = torch.full(recording.size, -torch.inf, dtype=torch.float64)  # when a neighbour fired last
     accepted = []
-    for t, x, y in zip(recording.t.tolist(), recording.x.tolist(), recording.y.tolist(), strict=True):  # noqa: B007
+    for t, x, y in zip(recording.t.tolist(), recording.x.tolist(), recording.y.tolist(), strict=True):
         accepted.append(...)  # has a neighbour of this pixel fired recently?
         ...  # enter the time at the pixels around, but not at the pixel itself
     return torch.tensor(accepted)
@@ -468,8 +472,11 @@ supported = attempt("12.3", supported)
 # Now the camera records the three on a wall, 40 × 40 pixels, in very little light. We add the noise ourselves, so that
 # we know for every event whether it is real.
 #
-# > **Predict first.** From $\delta$ = 0.1 ms to 100 ms: which share of the real events passes the filter, and which
-# > share of the noise? Sketch both curves.
+# > **Predict first.** Let $\delta$ grow from 0.1 ms to 100 ms. Which share of the real events passes the filter, and
+# > which share of the noise? Where are the two curves farthest apart?
+
+# %%
+predict("12.f")
 
 
 # %% tags=["slide"]
@@ -485,23 +492,26 @@ def with_noise(recording, rate):
     return events.in_order(t, x, y, p.bool(), recording.size, recording.duration), real[t.argsort(stable=True)]
 
 
+# %% tags=["slide-more"]
 NOISE = 3.0  # Hz, per pixel and polarity
 clean = replace(three, x=three.x + 12, y=three.y + 12, size=(40, 40))
 noisy, real = with_noise(clean, NOISE)
-spans = [100, 300, 1000, 2000, 5000, 10_000, 30_000, 100_000]  # µs
+spans = [0.1, 0.3, 1, 2, 5, 10, 30, 100]  # ms
 passed = {"real events": [], "noise": []}
 for span in spans:
-    accepted = supported(noisy, span)
+    accepted = supported(noisy, 1000 * span)
     passed["real events"].append(100 * accepted[real].float().mean().item())
     passed["noise"].append(100 * accepted[~real].float().mean().item())
-passed["noise, by (5)"] = [100 * (1 - math.exp(-8 * 2 * NOISE * span / 1e6)) for span in spans]
+passed["noise, by (5)"] = [100 * (1 - math.exp(-8 * 2 * NOISE * span / 1e3)) for span in spans]
 look = {"x_title": "δ (ms)", "y_title": "accepted (%)", "log": "x", "faint": ["noise, by (5)"]}
-viz.show(figures.lines(passed, x=[span / 1000 for span in spans], title="Events that the filter accepts", **look))
-
+viz.show(figures.lines(passed, x=spans, title="Events that the filter accepts", **look))
 best = max(range(len(spans)), key=lambda i: passed["real events"][i] - passed["noise"][i])
-accepted = supported(noisy, spans[best])
-print(f"the curves are farthest apart at δ = {spans[best] / 1000:g} ms:")
+print(f"the curves are farthest apart at δ = {spans[best]} ms:")
 print(f"{passed['real events'][best]:.0f} % of the real events accepted, {passed['noise'][best]:.0f} % of the noise")
+outcome("12.f", spans[best])
+
+# %%
+accepted = supported(noisy, 1000 * spans[best])
 four = {
     "without noise": clean,
     "with noise": noisy,
@@ -510,21 +520,25 @@ four = {
 }
 panels = torch.stack([count_events(recording, 50_000)[1].sum(0) for recording in four.values()])
 names = [f"{name}: {int(panel.sum())}" for name, panel in zip(four, panels, strict=True)]
-viz.show(figures.image_grid(panels.clamp(max=4), names, columns=4, title="All events from 50 to 100 ms"))
+viz.show(
+    figures.image_grid(panels.clamp(max=4), names, columns=2, title="All events from 50 to 100 ms").update_layout(
+        height=640
+    )
+)
 
 # %% [markdown] tags=["slide"]
 # **Notice.** Both curves rise, and you choose a compromise between them. The pale line is the probability that noise
-# supports noise: 8 neighbours of two polarities, each at the rate $r_n$ = 3 Hz, fire within $\delta$ (in s) with
+# supports noise. 8 neighbours of two polarities, each at the rate $r_n$ = 3 Hz, fire within $\delta$ (in s) with
 # probability
 #
 # $$ P = 1 - e^{-8 \cdot 2 \cdot r_n\,\delta}. \tag{5} $$
 #
-# For short $\delta$ the measured noise is above it, because the strokes support noise next to them; for long $\delta$
-# it is below, since at the beginning no pixel has fired yet and pixels at the border have fewer neighbours. And some
-# real events are always rejected: the first event of an edge has no support yet.
+# For short $\delta$ the measured noise is above it, because the strokes support noise next to them. For long $\delta$
+# it is below: at the beginning no pixel has fired yet, and pixels at the border have fewer neighbours. Some real events
+# are always rejected, because the first event of an edge has no support yet.
 #
 # The other setting is in the camera. A longer refractory period reduces noise and signal alike. (1 ms, as above, costs
-# almost nothing: no edge is so fast that it crosses two thresholds of a pixel within 1 ms.)
+# nothing: no edge is so fast that it crosses two thresholds of a pixel within 1 ms.)
 
 # %%
 for dead in (0, 1000, 5000, 20_000, 50_000):
@@ -535,7 +549,7 @@ for dead in (0, 1000, 5000, 20_000, 50_000):
 # ## 6 · A network that learns from events
 #
 # Recordings have different lengths, and a batch is one tensor. `events.collate` counts each recording in windows of the
-# same length, and pads the shorter ones with silence. This is correct: nothing happened any more.
+# same length. It pads the shorter ones with silence, and this is true: nothing happened any more.
 
 # %%
 lengths = (120_000, 200_000, 300_000)  # µs
@@ -545,11 +559,15 @@ print("one batch:", tuple(batch.shape), "labels", numbers.tolist())
 print("events per window:\n", batch.flatten(2).sum(2).int().T.numpy())
 
 # %% [markdown] tags=["slide"]
-# For the digits all lengths are equal, and we take 16 windows and spikes (was there an event?). The network is small: two convolutions with stride 2, each
-# followed by leaky neurons ($\beta = 0.9$ per step), and ten leaky outputs that vote with spikes. 10 074 weights.
+# For the digits all lengths are equal, and we take $T = 16$ windows and spikes (was there an event?). The network is
+# small: two convolutions with stride 2, each followed by leaky neurons ($\beta = 0.9$ per step), and ten leaky outputs
+# that vote with spikes. It has 10 074 weights.
 #
 # > **Predict first.** The dense network of notebook 04 saw the *brightness* of these digits and got some 96 % of the
 # > test right. This one gets no brightness at all. What will it reach?
+
+# %%
+predict("12.g")
 
 # %%
 STEPS = 16
@@ -563,23 +581,12 @@ def time_first(frames):
 
 frames = {split: events.frames_of(recordings[split], steps=STEPS) for split in recordings}
 print(f"frames {tuple(frames['train'].shape)}: {frames['train'].mean():.0%} of the cells hold a spike")
-net = EventConvNet()
-panel = viz.LivePanel(
-    epochs,
-    layers={"conv 1": 1, "conv 2": 3, "output": 6},
-    probe=time_first(frames["test"][:64]),
-)
+net = models.EventConvNet()
+panel = viz.LivePanel(epochs, layers={"conv 1": 1, "conv 2": 3, "output": 6}, probe=time_first(frames["test"][:64]))
+watch = {"on_epoch": panel, "on_batch": panel.on_batch}
 options = {"encode": time_first, "loss": loss.count_cross_entropy, "device": device, "seed": SEED}
-history = train.fit(
-    net,
-    (frames["train"], labels["train"]),
-    (frames["test"], labels["test"]),
-    lr=5e-3,
-    epochs=epochs,
-    on_epoch=panel,
-    on_batch=panel.on_batch,
-    **options,
-)
+sets = [(frames[split], labels[split]) for split in ("train", "test")]
+history = train.fit(net, *sets, lr=5e-3, epochs=epochs, **watch, **options)
 
 
 def accuracy(frames, labels):
@@ -588,6 +595,7 @@ def accuracy(frames, labels):
 
 
 print(f"test accuracy after {history.epochs} epochs: {accuracy(frames['test'], labels['test']):.1%}")
+outcome("12.g", 100 * accuracy(frames["test"], labels["test"]))
 
 # %% [markdown] tags=["slide"]
 # **Notice.** It is well above nine in ten after a few epochs (`QUICK = False` trains three times as long). The edges
@@ -596,11 +604,14 @@ print(f"test accuracy after {history.epochs} epochs: {accuracy(frames['test'], l
 #
 # ### Which changes preserve the label?
 #
-# There are 1442 recordings, and *augmentation* can produce more. A change is allowed if the label stays true, and
-# useful if the network is not yet invariant to it.
+# There are 1442 recordings to train with, and *augmentation* can make more. A change is allowed if the label stays true.
+# It is useful if the network is not yet invariant to it.
 #
-# > **Predict first.** For each of the seven changes below: is it allowed for digits? And how much accuracy does our
-# > network lose?
+# > **Predict first.** For each of the seven changes below: is it allowed for digits? And which of the four on the card
+# > costs our network the most accuracy?
+
+# %%
+predict("12.h")
 
 # %%
 transforms = events.transforms
@@ -620,8 +631,10 @@ def changed(change, split="test"):
     return events.frames_of([change(recording) for recording in recordings[split]], steps=STEPS)
 
 
-for name, change in changes.items():
-    print(f"{name:27} {accuracy(changed(change), labels['test']):6.1%}")
+left = {name: accuracy(changed(change), labels["test"]) for name, change in changes.items()}
+for name, share in left.items():
+    print(f"{name:27} {share:6.1%}")
+outcome("12.h", min(left, key=left.get))
 mirrored = changed(changes["mirrored"])
 for digit in (0, 8):
     some = labels["test"] == digit
@@ -630,29 +643,29 @@ for digit in (0, 8):
 # %% [markdown]
 # **Notice**
 #
-# - *Lost events and jitter* are allowed. The network loses little with a tenth of the events or with 3 ms; it would
-#   need training for a loss of half of the events.
+# - *Lost events and jitter* are allowed. A tenth of the events or 3 ms cost little. A loss of half of the events would
+#   need training.
 # - *Shifts* are allowed, and cost much accuracy. Use them first for augmentation.
 # - *Mirrored* is not allowed: a mirrored 3 is not a 3. But a mirrored 0 is a 0, and a mirrored 8 is an 8. So why does
-#   the network fail on most of these, too? It has learned digits *as this camera records them*: the camera always moves
+#   the network fail on most of these, too? It has learned digits *as this camera records them*. The camera always moves
 #   round in the same direction, so a given side of a stroke is always ON at a given time. In the mirror it is the other
 #   side, and the digit is a little further to the right.
-# - *Backwards* and *ON and OFF exchanged* are allowed for digits, and the second of them ruins the accuracy, for the
-#   same reason. (For DVS Gesture, at the end of this notebook, backwards is not allowed: an arm that circles clockwise
-#   then circles counter-clockwise, which is *another class*.)
+# - *Backwards* and *ON and OFF exchanged* are allowed for digits. The second of them ruins the accuracy, for the same
+#   reason. (For DVS Gesture, at the end of this notebook, backwards is not allowed: an arm that circles clockwise then
+#   circles counter-clockwise, which is *another class*.)
 #
-# From a data set with one motion, a network also learns the motion. Augmentation can reduce this. We continue training
-# for a few epochs, with new random shifts in each epoch; the events are shifted first and then turned into frames.
+# From a data set with one motion, a network also learns the motion. Augmentation can reduce this. We go on training for
+# a few epochs, with new random shifts in each. The events are shifted first and then turned into frames.
 
 # %%
 shift = changes["shifted by up to 2 pixels"]
 shifted_test = changed(shift)
-before = accuracy(shifted_test, labels["test"])
+print(f"before: {accuracy(shifted_test, labels['test']):.1%} of the shifted digits")
 for epoch in range(3 if QUICK else 10):
     options["seed"] = SEED + epoch  # another order of the samples
     train.fit(net, (changed(shift, "train"), labels["train"]), lr=3e-3, progress=False, **options)
-print(f"shifted digits: {before:.1%} before, {accuracy(shifted_test, labels['test']):.1%} after")
-print(f"digits in place: {accuracy(frames['test'], labels['test']):.1%} after")
+print(f"after:  {accuracy(shifted_test, labels['test']):.1%} of the shifted digits, ", end="")
+print(f"{accuracy(frames['test'], labels['test']):.1%} of those in place")
 
 # %% [markdown] tags=["slide"]
 # ## 7 · Does it need time?
@@ -668,7 +681,11 @@ print(f"digits in place: {accuracy(frames['test'], labels['test']):.1%} after")
 # - **which way?** Each recording is played forwards or `backwards`, at random. Did the camera move round clockwise or
 #   counter-clockwise?
 #
-# > **Predict first.** Accuracy of both tasks for $T$ = 1, 2, 4, 16: draw two lines. At one point you can be *certain*, by section 4. Which?
+# > **Predict first.** Accuracy of both tasks for $T$ = 1, 2, 4, 16: imagine two lines. At one point you can be
+# > *certain*, by section 4. Which, and what is the accuracy there?
+
+# %%
+predict("12.i")
 
 # %% tags=["slide"]
 SAMPLES, ROUNDS = (480, 5) if QUICK else (1442, 10)
@@ -697,12 +714,13 @@ tasks = {
     "which digit?": {split: (sums(some[split]), labels[split][: len(some[split])]) for split in some},
     "which way?": {split: two_ways(some[split]) for split in some},
 }
+# %% tags=["slide-more"]
 windows = (1, 2, 4, 16) if QUICK else (1, 2, 4, 8, 16)
 reached = {}
 for name, task in tasks.items():
     for count in windows:
         train.seed_everything(SEED)
-        small = EventConvNet(1, classes=10 if name == "which digit?" else 2)
+        small = models.EventConvNet(1, classes=10 if name == "which digit?" else 2)
         sets = [(blurred(task[split][0], count), task[split][1]) for split in ("train", "test")]
         optimizer = torch.optim.Adam(small.parameters(), lr=1e-2)
         cosine = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, ROUNDS)
@@ -713,25 +731,30 @@ for name, task in tasks.items():
 look = {"x_title": "T, windows of time", "y_title": "right (%)", "log": "x", "levels": {"chance": 50}}
 figure = figures.lines(reached, x=windows, title="Accuracy against the resolution in time", **look)
 viz.show(figure.update_xaxes(tickvals=windows))
+outcome("12.i", reached["which way?"][0])
 
 # %% [markdown]
 # **Notice.** The digits do not need time. With everything in one frame the network reads them as well as with sixteen,
-# within a few percent. The direction of the camera is the opposite: at $T = 1$ it *cannot* be known, since forwards and
-# backwards give the same image (section 4), and the accuracy is at chance. Two windows are enough to recognise it
-# nearly always.
+# within a few percent. The direction of the camera is the opposite. At $T = 1$ it *cannot* be known, since forwards and
+# backwards give the same image (section 4): the accuracy is at chance. Two windows are enough to recognise it nearly
+# always.
 #
 # (Why choose at random for each recording? The first version of this cell played the first half of them forwards and
 # the second half backwards. At full size it was right 59 % of the time at $T = 1$, where the direction cannot be known.
-# The digits in the file are sorted by writer: we think that the network had learned to recognise the writers. With
+# The digits in the file are sorted by writer. We think that the network had learned to recognise the writers. With
 # random choices it is 50 %. An experiment in which you know one answer for certain is worth ten without.)
 #
 # This is not a weakness of our small data set. On N-MNIST, too, a network that gets only sums of events is among the
-# best, so the data set does not need time, and a good result on it says nothing about a network's use of spike times
+# best. So that data set does not need time, and a good result on it says nothing about a network's use of spike times
 # [5].
 #
 # But *needs* is not *uses*. The network of section 6 got the frames in the right order. Does it use the order?
 #
-# > **Predict first.** We give it the same test windows in a random order, the last one first, and all replaced by their mean. What does it lose?
+# > **Predict first.** We give it the same test windows in a random order, the last one first, and all replaced by their
+# > mean. Which costs it the most?
+
+# %%
+predict("12.j")
 
 # %%
 as_recorded = frames["test"]
@@ -741,13 +764,15 @@ orders = {
     "the last window first": as_recorded.flip(1),
     "all replaced by their mean": as_recorded.mean(1, keepdim=True).expand_as(as_recorded).contiguous(),
 }
-for name, other in orders.items():
-    print(f"{name:27} {accuracy(other, labels['test']):6.1%}")
+left = {name: accuracy(other, labels["test"]) for name, other in orders.items()}
+for name, share in left.items():
+    print(f"{name:27} {share:6.1%}")
+outcome("12.j", min(left, key=left.get))
 
 # %% [markdown] tags=["slide"]
-# **Notice.** It does. The order contains useful information, the direction of the camera, and so the network learned to
-# use it, although it could do without. Look at the table of section 6 again: *backwards* and *ON and OFF exchanged*
-# consist of the same windows, in opposite order. (Why?) Yet one costs little and the other nearly all of the accuracy.
+# **Notice.** It does. The order contains useful information, the direction of the camera. So the network learned to use
+# it, although it could do without. Look at the table of section 6 again: *backwards* and *ON and OFF exchanged* consist
+# of the same windows, in opposite order. (Why?) Yet one costs little accuracy, and the other most of it.
 #
 # These are two questions with two experiments. Does the *task* need time? Train without it. Does the *network* use it?
 # Test without it. Do both before you write about spike timing.
@@ -757,7 +782,10 @@ for name, other in orders.items():
 # Four colleagues made four mistakes. Each made the frames of the test set with a small bug, and tested the network that
 # you trained. Nothing raised an error.
 #
-# > **Predict before you run the cell:** sort the four by how much accuracy they cost.
+# > **Predict first.** How much accuracy is left with the mildest of the four bugs?
+
+# %%
+predict("12.k")
 
 # %%
 bugs = {
@@ -767,8 +795,10 @@ bugs = {
     "rows and columns exchanged": lambda recording: replace(recording, x=recording.y, y=recording.x),
     "y counted from the bottom": lambda recording: replace(recording, y=15 - recording.y),
 }
-for name, bug in bugs.items():
-    print(f"{name:36} {accuracy(changed(bug), labels['test']):6.1%}")
+left = {name: 100 * accuracy(changed(bug), labels["test"]) for name, bug in bugs.items()}
+for name, share in left.items():
+    print(f"{name:36} {share:5.1f} %")
+outcome("12.k", max(share for name, share in left.items() if name != "none"))
 
 # %% [markdown]
 # A tensor of integers has no unit, no flag and no named axis, so nothing can raise an error. If the mistake were in the
@@ -776,8 +806,8 @@ for name, bug in bugs.items():
 # network that works only on your files. The remedy is simple: **look at one frame, and print the first and the last
 # time, before you train.**
 #
-# The fifth mistake is the hardest to notice. Events come from several files or packets and are *not in order*. This
-# does not matter for a histogram. It does matter for a time surface in which the *last write wins*:
+# The fifth mistake is the hardest to notice. Events come from several files or packets and are *not in order*. A
+# histogram does not mind. A time surface in which the *last write wins* does:
 
 # %%
 shuffled = torch.randperm(len(three), generator=draw)
@@ -806,8 +836,8 @@ except TypeError as error:
     print("times as floats, perhaps seconds?", error)
 
 # %% [markdown] tags=["slide"]
-# The kit's `Events` checks order, range and type once, when a recording is made. It cannot check the unit: it prints
-# the duration instead. (A recording of 0.0003 s should make you suspicious.)
+# The kit's `Events` checks order, range and type once, when a recording is made. It cannot check the unit, so it prints
+# the duration. (A recording of 0.0003 s should make you suspicious.)
 #
 # ## 9 · Real recordings
 #
@@ -817,7 +847,7 @@ except TypeError as error:
 # | [SHD](https://zenkelab.org/resources/spiking-heidelberg-datasets-shd/) [6] | spoken digits, English and German, through a model of the cochlea | 8156 + 2264, about 1 s | 700 channels, one polarity | yes |
 # | [DVS Gesture](https://research.ibm.com/interactive/dvsgesture/) [7] | 11 gestures of 29 people | 1342, several seconds | 128 × 128, ON and OFF | for some of the gestures |
 #
-# With `tonic` installed (`pip install tonic`), `events.load` opens them and downloads what is missing; without it,
+# With `tonic` installed (`pip install tonic`), `events.load` opens them and downloads what is missing. Without it,
 # `events.read_nmnist` reads files of N-MNIST that you have. To try it, set `PUBLISHED` in the parameters cell. All your
 # functions above work on these recordings unchanged.
 

@@ -1,4 +1,4 @@
-"""Exercises and quiz of notebook 11, "Local learning: STDP"."""
+"""Exercises of notebook 11, "Local learning: STDP"."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from . import expect
-from .exercise import Check, Exercise, Question
+from .exercise import Check, Exercise
 
 NAMES = ("x", "y", "increase", "decrease")
 
@@ -249,34 +249,5 @@ EXERCISES = [
             "0 / 0 is NaN, and NaN wins every argmax. `member.sum(0).clamp(min=1)` keeps it away.",
             "`argmax` gives int64; leave it so.",
         ),
-    ),
-]
-
-QUIZ = [
-    Question(
-        "Pre fires at 10 ms and at 30 ms, post at 28 ms; A₊ = A₋, all time constants 20 ms. The weight",
-        (
-            "grows: one pair is causal, and it came first",
-            "shrinks: post comes 2 ms before pre, 18 ms after",
-            "stays: one pair adds what the other takes",
-        ),
-        answer=1,
-        why="Both pairs count. exp(-18/20) = 0.41 is added at 28 ms, exp(-2/20) = 0.90 is taken away at 30 ms.",
-    ),
-    Question(
-        "You learn from 1000 steps in place of 100. What does pair STDP keep in memory?",
-        ("as much as before", "√10 times as much", "10 times as much, as BPTT does"),
-        answer=0,
-        why="Two traces, however long it goes on. BPTT keeps the activity of each step until backward comes by.",
-    ),
-    Question(
-        "100 neurons compete for images of digits. Without homeostasis",
-        (
-            "all of them learn the same mean digit",
-            "all weights go to zero, as none fires",
-            "a few win nearly every image; most learn nothing",
-        ),
-        answer=2,
-        why="Who wins looks more like the next image, and wins again. A threshold that rises by each spike makes room.",
     ),
 ]

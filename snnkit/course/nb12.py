@@ -1,4 +1,4 @@
-"""Exercises and quiz of notebook 12, "Event data"."""
+"""Exercises of notebook 12, "Event data"."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from snnkit.data.events import Events
 
 from . import expect
-from .exercise import Exercise, Question, Violation
+from .exercise import Exercise, Violation
 
 
 def count_events(recording, window):
@@ -329,26 +329,5 @@ EXERCISES = [
             "Beyond the edge, `y - 1` is -1, which Python takes for the end: `max(y - 1, 0)`.",
             "Behind an ON edge there often comes an OFF edge. Neighbours of either polarity count.",
         ),
-    ),
-]
-
-QUIZ = [
-    Question(
-        "A second lamp goes on: 1000 lux instead of 500. What does each pixel send, with a threshold of 0.2?",
-        ("none: nothing moves", "three, of polarity ON", "five hundred, one for each lux"),
-        answer=1,
-        why="ln 2 = 0.69 holds three thresholds of 0.2. A pixel knows nothing of motion, only of its own light.",
-    ),
-    Question(
-        "A recording and the same one played backwards agree in their",
-        ("sum of all events per pixel", "time surface at the end of it", "voxel grid of 8 bins"),
-        answer=0,
-        why="Backwards, each event comes at another time and with the other polarity, but at the same pixel.",
-    ),
-    Question(
-        "The times in a file are milliseconds. You count in windows of 20 000, meant as µs. What becomes of 300 ms?",
-        ("an error about the times", "thousands of frames, nearly all empty", "a single frame with all the events"),
-        answer=2,
-        why="300 is less than 20 000. Nothing raises: a list of integers does not know its unit.",
     ),
 ]
