@@ -8,12 +8,12 @@
 | ``delta`` | in the changes of a sequence | any finite, [T, B, ...] |
 | ``constant_current_lif`` | in the rate of regular spikes | any finite current |
 
-Every encoder returns the dtype and device of its input. All except ``repeat`` cut the gradient. Where a function of one
-argument is wanted (``train.fit(..., encode=...)``), fix the others with ``functools.partial(poisson, steps=25)``.
+Every encoder returns the dtype and device of its input. All except ``repeat`` cut the gradient. If you need a function
+of one argument (``train.fit(..., encode=...)``), fix the others with ``functools.partial(poisson, steps=25)``.
 
 All raise TypeError for a tensor that is not floating point or an argument of another kind than stated, and ValueError
-for a wrong rank, NaN, infinity or a value out of its range. Values of tensors are checked on a CPU only, as on an
-accelerator the check would make the CPU wait for it in every batch, and not inside ``torch.func`` transforms.
+for a wrong rank, NaN, infinity or a value out of its range. Values of tensors are checked on a CPU only, because the
+CPU would wait for an accelerator in every batch; and not inside ``torch.func`` transforms.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def repeat(x: Tensor, steps: int) -> Tensor:
         steps: T, at least 1.
 
     Returns:
-        [T, B, ...], a view of x with stride 0 in time: it takes no memory, layers that see it work once instead of T
-        times, and gradients reach x.
+        [T, B, ...], a view of x with stride 0 in time. It takes no memory, layers compute it once instead of T times,
+        and gradients reach x.
     """
     _check_x(x, "x")
     checks.integer("steps", steps, at_least=1, at_most=_MOST_STEPS)
@@ -80,11 +80,12 @@ def latency(x: Tensor, steps: int, *, threshold: float = 0.01, linear: bool = Fa
     """Give each input at most one spike: the larger x, the earlier (time-to-first-spike coding).
 
     A leaky integrator with time constant τ, charged by the constant x, reaches the threshold θ at the first of these
-    times. It crowds bright pixels into the first steps; ``linear=True`` takes the second, which spreads grey levels:
+    times. The first puts bright pixels close together in the first steps. ``linear=True`` takes the second, which
+    spreads grey levels:
 
         t = τ ln(x / (x - θ))          t = τ (1 - x)
 
-    The spike falls on the nearest step, and τ is such that every spike fits, whatever else is in the image and batch:
+    The spike is at the nearest step. τ does not depend on image and batch; it is such that every spike fits:
     the last step is x = θ for the logarithm (where x - θ is at least 1e-7) and x = 0 for the line.
     Source: snnTorch's ``spikegen.latency`` (Eshraghian et al. 2023, doi:10.1109/JPROC.2023.3308088), which normalises
     the logarithm by the latest spike in the batch; that is the same if any pixel of it is below the threshold.
@@ -125,7 +126,7 @@ def delta(x_seq: Tensor, *, threshold: float = 0.1, off_spikes: bool = False) ->
     Args:
         x_seq: [T, B, ...], any finite values.
         threshold: smallest change that makes a spike, above 0.
-        off_spikes: give -1 where the sequence falls by at least ``threshold``, an event camera's second polarity.
+        off_spikes: give -1 where the sequence falls by at least ``threshold``: the second polarity of an event camera.
 
     Returns:
         [T, B, ...] of 0, 1 and, with ``off_spikes``, -1.

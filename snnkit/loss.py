@@ -1,13 +1,13 @@
 """Losses on sequences [T, B, C] for classification, and two measures: accuracy and firing rate.
 
-Each loss takes ``(output, targets)``: what the network gave, [T, B, C] (spikes, or membrane potentials where said so),
-and the class of each sample, int64 [B]. It returns a scalar, computed in float32 for half-precision output and in
-float64 for float64. The equations of the cross-entropies and of ``count_mse`` are those of snnTorch's
+Each loss takes ``(output, targets)``: the output of the network [T, B, C] (spikes, or membrane potentials where a loss
+says so), and the class of each sample, int64 [B]. It returns a scalar, computed in float32 for half-precision output
+and in float64 for float64. The equations of the cross-entropies and of ``count_mse`` are those of snnTorch's
 ``functional.loss`` (Eshraghian et al. 2023, doi:10.1109/JPROC.2023.3308088).
 
 All raise TypeError for a wrong dtype or kind of argument, and ValueError for a wrong or empty shape, tensors on two
-devices, or targets outside 0 … C - 1. Values of tensors are checked on a CPU only, as on an accelerator the check would
-make the CPU wait for it in every batch, and not inside ``torch.func`` transforms.
+devices, or targets outside 0 … C - 1. Values of tensors are checked on a CPU only, because the CPU would wait for an
+accelerator in every batch; and not inside ``torch.func`` transforms.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = [
 
 
 def rate_cross_entropy(spikes: Tensor, targets: Tensor) -> Tensor:
-    """Mean over time of the cross-entropy of each step: asks the right neuron to lead at every step.
+    """Mean over time of the cross-entropy of each step: the right neuron should lead at every step.
 
     Args:
         spikes: [T, B, C], or membrane potentials; each step is taken as logits.
@@ -45,7 +45,7 @@ def rate_cross_entropy(spikes: Tensor, targets: Tensor) -> Tensor:
 
 
 def count_cross_entropy(spikes: Tensor, targets: Tensor) -> Tensor:
-    """Cross-entropy of the spike counts taken as logits: asks the right neuron to fire most in total.
+    """Cross-entropy of the spike counts as logits: the right neuron should fire most in total.
 
     Args:
         spikes: [T, B, C].
@@ -71,8 +71,8 @@ def membrane_max_cross_entropy(membrane: Tensor, targets: Tensor) -> Tensor:
 def count_mse(spikes: Tensor, targets: Tensor, *, correct_rate: float = 1.0, incorrect_rate: float = 0.0) -> Tensor:
     """Mean squared error of the spike counts, divided by T.
 
-    With n the counts and n* = rate T the wanted ones: mean over B and C of (n - n*)², divided by T. snnTorch truncates
-    n* to an integer; here it stays as it is.
+    n are the counts, and n* = rate T is what they should be: mean over B and C of (n - n*)², divided by T. snnTorch
+    truncates n* to an integer; here it is not truncated.
 
     Args:
         spikes: [T, B, C].
@@ -91,7 +91,7 @@ def count_mse(spikes: Tensor, targets: Tensor, *, correct_rate: float = 1.0, inc
 
 
 def rate_mse(spikes: Tensor, targets: Tensor) -> Tensor:
-    """Mean squared error of the firing rates: asks the right neuron to fire at every step, the others never.
+    """Mean squared error of the firing rates: the right neuron should fire at every step, the others never.
 
     With r the mean over time and r* = 1 for the target, 0 for the others: mean over B and C of (r - r*)². It is
     ``count_mse`` divided by T, so that a learning rate suits every T. Source: SpikingJelly's tutorials (Fang et al.
@@ -105,16 +105,16 @@ def rate_mse(spikes: Tensor, targets: Tensor) -> Tensor:
 
 
 def spike_rate_regulariser(layers: Tensor | Sequence[Tensor], target: float = 0.1, *, weight: float = 1.0) -> Tensor:
-    """Pull each neuron's firing rate towards ``target``: calms busy neurons, and makes quiet ones fire more often.
+    """Pull each neuron's firing rate towards ``target``: busy neurons fire less, and quiet ones more often.
 
-    Its gradient passes through the surrogate, so a silent neuron is helped only as far as its membrane comes near the
-    threshold; most of those that never fire stay silent.
+    Its gradient passes through the surrogate, so it helps a silent neuron only if its membrane comes near the
+    threshold. Most neurons that never fire stay silent.
 
     A neuron's rate is its mean over time and batch, in spikes per step. A layer's loss is the mean over its neurons of
-    (rate - target)², the result ``weight`` times the mean over the layers. Add it to the loss of the task.
+    (rate - target)². The result is ``weight`` times the mean over the layers. Add it to the loss of the task.
 
     Args:
-        layers: spikes [T, B, ...] of one layer or a list of them. Only of spiking layers: pick those from the list that
+        layers: spikes [T, B, ...] of one layer, or a list of them, only of spiking layers. Pick them from the list that
             ``Sequential.record`` gives.
         target: wanted rate, in [0, 1].
         weight: at least 0.
@@ -138,8 +138,8 @@ def spike_rate_regulariser(layers: Tensor | Sequence[Tensor], target: float = 0.
 def accuracy(spikes: Tensor, targets: Tensor) -> Tensor:
     """Share of samples whose largest summed output is that of the target: a scalar tensor in [0, 1], without gradient.
 
-    Of equal sums the lowest class counts as the answer, so a silent network scores the share of class 0. A sample with
-    a sum that is NaN has no answer, and is wrong.
+    If sums are equal, the lowest class is the answer, so a silent network scores the share of class 0. A sample with a
+    sum that is NaN has no answer, and is wrong.
 
     Args:
         spikes: [T, B, C], or membrane potentials.
@@ -150,7 +150,7 @@ def accuracy(spikes: Tensor, targets: Tensor) -> Tensor:
 
 
 def answers(output: Tensor) -> Tensor:
-    """Of an output [T, B, C] the class of each sample, int64 [B]: that of the largest sum, or -1 where one is NaN."""
+    """The class of each sample of an output [T, B, C], int64 [B]: that of the largest sum, or -1 if a sum is NaN."""
     sums = output.sum(0)
     return sums.argmax(1).masked_fill(sums.isnan().any(1), -1)
 

@@ -1,10 +1,10 @@
-"""Networks over time: threading state through layers, and doing stateless work once for all steps.
+"""Networks over time: state goes through the layers, and stateless layers run once for all steps.
 
-Sequences are [T, B, ...]. A convolution or a linear map does not care about time, so ``TimeBatched`` folds time into
-the batch and does one large operation instead of T small ones. Where the input does not change over time (an image
-shown for T steps, an expanded view with stride 0), it is done once. PyTorch's own random layers and batch norms in
-training are exempt from that, unless ``Once`` is used; a random module of your own needs an input that is not
-static: ``x.contiguous()``.
+Sequences are [T, B, ...]. A convolution or a linear map is the same at every step, so ``TimeBatched`` folds time into
+the batch and does one large operation instead of T small ones. If the input does not change over time (an image shown
+for T steps, an expanded view with stride 0), it is done once. This does not hold for PyTorch's own random layers and
+for batch norms in training, unless ``Once`` is used. A random module of your own needs an input that is not static:
+``x.contiguous()``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["Once", "Recording", "Recurrent", "Sequential", "TimeBatched", "detac
 
 
 class Recording(NamedTuple):
-    """What ``Sequential.record`` gives.
+    """The result of ``Sequential.record``.
 
     Attributes:
         out: [T, B, ...].
@@ -39,7 +39,7 @@ class Recording(NamedTuple):
 
 
 def is_static(x: Tensor) -> bool:
-    """Whether [T, B, ...] is one step seen T times (an expanded view)."""
+    """Whether [T, B, ...] is an expanded view: one step, T times."""
     _check_tensor(x)
     return x.dim() > 0 and x.shape[0] > 1 and x.stride(0) == 0
 
@@ -52,10 +52,12 @@ def is_stateful(module: nn.Module) -> bool:
 
 
 class TimeBatched(nn.Module):
-    """Apply a stateless module to [T, B, ...] as if time were batch; a static input is computed once and expanded.
+    """Apply a stateless module to [T, B, ...] with time folded into the batch. A static input is computed once and
+    expanded.
 
     Args:
-        module: any module on [B, ...]. If it is random, and not by a layer of PyTorch's, give it no static input.
+        module: any module on [B, ...]. Give it no static input if it is random, unless its randomness is a layer of
+            PyTorch.
     """
 
     def __init__(self, module: nn.Module) -> None:
@@ -72,13 +74,13 @@ class TimeBatched(nn.Module):
 
 
 class Once(TimeBatched):
-    """As ``TimeBatched``, but on a static input always computed once, whatever the module: made for batch norm.
+    """As ``TimeBatched``, but a static input is always computed once, in every module: made for batch norm.
 
-    ``TimeBatched`` gives a batch norm in training all T steps of a static input, so that it learns from it exactly what
-    it would learn from a copy. The T equal steps have the mean and the variance of one: the output is the same, at T
-    times the cost. Only the running variance, which is unbiased, comes out larger, by the factor
-    (n - 1/T) / (n - 1) with n = B H W values per channel: 1.00001 for 128 images of 28 × 28. ``Once`` accepts that.
-    A random layer such as dropout draws once for all steps of a static input, which is what a mask held over time is.
+    ``TimeBatched`` gives a batch norm in training all T steps of a static input, so that it learns exactly as from a
+    copy. The T equal steps have the mean and the variance of one, so the output is the same, at T times the cost. With
+    ``Once`` only the running variance differs. It is unbiased, and becomes larger by the factor (n - 1/T) / (n - 1)
+    with n = B H W values per channel: 1.00001 for 128 images of 28 × 28. A random layer such as dropout draws once for
+    all steps of a static input: its mask stays the same over time.
 
     Args:
         module: any module on [B, ...] without state.
@@ -102,8 +104,8 @@ def time_batched(module: nn.Module, x: Tensor) -> Tensor:
 def through(module: nn.Module, x: Tensor, step: Tensor | None) -> tuple[Tensor, Tensor | None]:
     """A stateless ``module`` applied to x [T, B, ...], as ``Sequential`` does it.
 
-    A static sequence comes with its one ``step`` [B, ...], and goes on with it where it stays static. Taken out of its
-    expanded view again, the gradient of that step would become a tensor of all T steps, zeros but for one.
+    A static sequence comes with its one ``step`` [B, ...], and is passed on with it while it stays static. If the step
+    were taken from the expanded view again, its gradient would be a tensor of all T steps, with zeros in all but one.
     """
     bare = bare_module(module)
     if step is not None and bare is not None and (isinstance(module, Once) or not differs_from_step_to_step(bare)):
@@ -113,7 +115,8 @@ def through(module: nn.Module, x: Tensor, step: Tensor | None) -> tuple[Tensor, 
 
 
 def bare_module(module: nn.Module) -> nn.Module | None:
-    """What a ``TimeBatched`` applies, or ``module`` itself; None if a hook or a subclass wants the sequence itself."""
+    """The module that a ``TimeBatched`` applies, or ``module`` itself; None if a hook or a subclass needs the
+    sequence."""
     while isinstance(module, TimeBatched):
         if type(module) not in (TimeBatched, Once) or is_hooked(module):
             return None
@@ -122,12 +125,12 @@ def bare_module(module: nn.Module) -> nn.Module | None:
 
 
 def takes_repeat(module: nn.Module) -> bool:
-    """Whether a stateful module may be given one step and how often it comes in; a hook waits for the sequence."""
+    """Whether a stateful module may get one step and the number of its repetitions. A hook needs the whole sequence."""
     return isinstance(module, Neuron) and type(module).forward is Neuron.forward and not is_hooked(module)
 
 
 def is_hooked(module: nn.Module) -> bool:
-    """Whether something is at work when it is called that is not written in its class."""
+    """Whether a call of it also runs code that is not in its class."""
     hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
     return any(hooks) or "forward" in vars(module)
 
@@ -161,7 +164,7 @@ def _batched(module: nn.Module, x: Tensor) -> Tensor:
 
 
 def differs_from_step_to_step(module: nn.Module) -> bool:
-    """Whether T times a static input is more than once: it draws again, or counts its samples."""
+    """Whether T equal steps differ from one: the module draws again at each step, or counts its samples."""
     return any(_draws(m) or _counts(m) for m in module.modules())
 
 
@@ -180,14 +183,14 @@ def _counts(module: nn.Module) -> bool:
 class Sequential(nn.Module):
     """Modules one after the other over time: ``out, state = net(x, state=None)``.
 
-    Stateful modules (neurons, or any whose ``forward`` takes ``state``) get their part of the state; plain ones are
+    Stateful modules (neurons, and all whose ``forward`` takes ``state``) get their part of the state. Plain modules are
     time-batched. Nothing is stored between calls. A module may be in two places, with a state in each.
 
     Args:
         modules: in order of execution.
 
     Attributes:
-        runner: (network, x, state) to (out, state), runs the modules in another way, as in
+        runner: a function (network, x, state) -> (out, state) that runs the modules in another way, as in
             ``device.optimize_memory_usage``; None: one after the other.
     """
 
@@ -229,7 +232,7 @@ class Sequential(nn.Module):
         return self.run_modules(x, state) if self.runner is None else self.runner(self, x, state)
 
     def record(self, x: Tensor, state: tuple | None = None) -> Recording:
-        """As a call, and with the output of every module, for looking inside and for regularising firing rates."""
+        """As a call, with the output of every module: to look inside and to regularise firing rates."""
         layers: list[Tensor] = []
         return Recording(*self.run_modules(x, state, layers), layers)
 
@@ -259,7 +262,7 @@ class Sequential(nn.Module):
         return x, tuple(new)
 
     def state_of_modules(self, state: tuple | None) -> Iterable[Any]:
-        """The state of each module in turn; ValueError unless ``state`` is one of this network's."""
+        """The state of each module in turn; ValueError unless ``state`` is a state of this network."""
         if state is None:
             return (None,) * len(self)
         if not isinstance(state, tuple) or len(state) != len(self):
@@ -269,7 +272,7 @@ class Sequential(nn.Module):
 
 
 def detach(state: Any) -> Any:
-    """The same state cut from the graph: for truncated backpropagation, between one chunk of time and the next."""
+    """The same state, cut from the graph: for truncated backpropagation, between two chunks of time."""
     if state is None:
         return None
     if isinstance(state, Tensor):

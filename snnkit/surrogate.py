@@ -1,7 +1,7 @@
 """Spikes with surrogate gradients.
 
 A neuron fires when its membrane crosses a threshold: ``spike = H(u)`` with ``u = v - threshold`` and H the Heaviside
-step. The derivative of H is zero almost everywhere, so nothing could be learned through it. A surrogate leaves the
+step. The derivative of H is zero almost everywhere, so no network could learn through it. A surrogate leaves the
 forward pass as it is (exactly 0 or 1) and replaces dH/du in the backward pass by the derivative of a smooth function
 (Neftci, Mostafa and Zenke 2019, doi:10.1109/MSP.2019.2931595).
 
@@ -87,9 +87,9 @@ class Surrogate:
 
     Calling one, ``surrogate(u, strict=False)``, gives 1 where ``u >= 0`` (``strict``: where ``u > 0``) and 0 elsewhere
     (also for NaN), in the dtype of ``u``; its gradient is ``derivative(u)``. Dataclass fields are Python numbers from
-    1e-6 to 1e6: what is steeper is narrower than the rounding errors of a membrane of 1 in float32, and its gradients
-    overflow. A surrogate is a constant of compiled code: to change it, put another one in its place
-    (``lif.surrogate = ATan(5.0)``).
+    1e-6 to 1e6. A steeper surrogate is narrower than the rounding errors of a membrane of 1 in float32, and its
+    gradients overflow. A surrogate is a constant of compiled code: to change it, assign another one (``lif.surrogate =
+    ATan(5.0)``).
     """
 
     _spike: type[torch.autograd.Function]
@@ -122,7 +122,7 @@ class Surrogate:
         raise TypeError(f"{type(self).__name__} must define derivative(self, u)")
 
     def primitive(self, u: Tensor) -> Tensor:
-        """The ramp σ: the smooth function whose true derivative is ``derivative``, and that is 1/2 at u = 0."""
+        """The ramp σ: the smooth function with the true derivative ``derivative`` and the value 1/2 at u = 0."""
         raise TypeError(f"{type(self).__name__} defines no primitive(self, u)")
 
 
@@ -161,7 +161,7 @@ class FastSigmoid(Surrogate):
 
 @dataclass(frozen=True)
 class SuperSpike(Surrogate):
-    """SuperSpike (Zenke and Ganguli 2018, doi:10.1162/neco_a_01086) as Norse has it: a fast sigmoid of slope α = 100.
+    """SuperSpike (Zenke and Ganguli 2018, doi:10.1162/neco_a_01086) as in Norse: a fast sigmoid of slope α = 100.
 
     σ(u) = 1/2 + u / (1 + α|u|), so dσ/du = 1 / (1 + α|u|)². Its peak is 1 at u = 0, its area 2/α.
     """
@@ -188,8 +188,8 @@ def _fast_sigmoid_derivative(u: Tensor, slope: float) -> Tensor:
 class Sigmoid(Surrogate):
     """Logistic function: the default of SpikingJelly's neurons, with its slope (snnTorch's is α = 25).
 
-    σ(u) = 1 / (1 + exp(-α u)), so dσ/du = α σ(u) (1 - σ(u)). Its peak is α/4 at u = 0. Written with the logistic
-    function: α exp(-α u) / (1 + exp(-α u))² is inf / inf, which is NaN, for u far below the threshold.
+    σ(u) = 1 / (1 + exp(-α u)), so dσ/du = α σ(u) (1 - σ(u)). Its peak is α/4 at u = 0. The code uses the logistic
+    function, because α exp(-α u) / (1 + exp(-α u))² is inf / inf, NaN, for u far below the threshold.
     """
 
     alpha: float = 4.0

@@ -1,18 +1,18 @@
-"""The acceleration toolkit: placing a model, moving what it needs, training it in less memory, batching, and measuring.
+"""The acceleration toolkit: place a model, move its tensors, train it in less memory, run it in batches, and measure.
 
 ===========================  ==========================================================================
 ``accelerate``               a model on the best device, in a precision that suits it
 ``move_tensors_to_device``   any nest of modules, dataclasses, dicts, lists, …
 ``optimize_memory_usage``    the same training in less memory, each saving measured
-``explain_memory``           where the memory of a training step goes, predicted and measured
-``batch_process``            more inputs than fit at once; out-of-memory is caught
+``explain_memory``           which tensors take the memory of a training step, predicted and measured
+``batch_process``            runs more inputs than fit at once, and catches out-of-memory
 ``get_gpu_memory_usage``     of a GPU or of this process
-``empty_cache``              memory that is kept for calls to come goes back to the device
+``empty_cache``              returns memory that is reserved for later calls
 ``truncated``                truncated backpropagation through time
 ``packed_spikes``            spikes saved as bits, in any PyTorch model
-``memory_limit``             a small device to run out of memory on, for drills and tests
-``MemoryTracker``            bytes of tensors as they come and go, on any device
-``timeline``                 the same from operation to operation
+``memory_limit``             makes the device small, to practise and test running out of memory
+``MemoryTracker``            counts the bytes of tensors that are alive, on any device
+``timeline``                 the same after each operation
 ===========================  ==========================================================================
 """
 

@@ -1,4 +1,4 @@
-"""A model on the fastest device at hand, in a precision that suits it."""
+"""A model on the fastest device of this machine, in a precision that suits it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 @dataclass(frozen=True)
 class Accelerated:
-    """A model and how it is run; call it as the model: inputs are moved, and autocast is on where it is chosen."""
+    """A model with its device and precision. Call it like the model: it moves inputs, and uses autocast if that was
+    chosen."""
 
     model: nn.Module  #: the same object that was given, moved in place
     device: torch.device
@@ -37,11 +38,11 @@ class Accelerated:
             return self.model(*args, **kwargs)
 
     def autocast(self) -> contextlib.AbstractContextManager[Any]:
-        """For your own training loop: run forward within it, loss and backward outside."""
+        """A context for your own training loop: run forward inside it, loss and backward outside."""
         return Precision(self.device, PRECISIONS[self.precision]).autocast()
 
     def scaler(self) -> torch.amp.GradScaler:
-        """Scales the loss where float16 needs it; elsewhere it does nothing."""
+        """Scales the loss if float16 is used; otherwise it does nothing."""
         return Precision(self.device, PRECISIONS[self.precision]).scaler()
 
     @checks.arguments
@@ -71,11 +72,11 @@ def accelerate(
 
     Args:
         model: a network with parameters, all of them on one device.
-        device: "auto" (CUDA, else MPS, else CPU) or what PyTorch calls a device.
+        device: "auto" (CUDA, else MPS, else CPU), or PyTorch's name of a device.
         optimize_memory: also ``optimize_memory_usage(model)``.
         batch_size: of ``process``; None or "auto": as much as fits.
-        precision: "fp32", "bf16", "fp16", or "auto": on CUDA bf16 where the chip computes in it, else fp16; elsewhere
-            fp32.
+        precision: "fp32", "bf16", "fp16", or "auto": bf16 on CUDA chips that compute in it, fp16 on other CUDA chips,
+            fp32 elsewhere.
     """
     device_of(model, parameters=True)
     batch_size = check_batch_size("auto" if batch_size is None else batch_size)

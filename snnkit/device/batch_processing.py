@@ -36,8 +36,8 @@ def batch_process(
 ) -> Any:
     """``fn(model, batch)`` for all of ``inputs``, batch by batch, in order, without gradients and in eval mode.
 
-    When memory runs out, the batch is halved (with a warning), caches are freed, and it goes on from where it was. The
-    model is put back into the mode in which it was::
+    When memory runs out, it warns, halves the batch, frees caches, and goes on. At the end the model is in its former
+    mode again::
 
         rates = batch_process(net, images, lambda net, batch: net(encode.repeat(batch, 25))[0].mean(0))  # [N, 10]
 
@@ -45,16 +45,17 @@ def batch_process(
         model: the model; batches are moved to its device.
         inputs: a tensor with samples along ``dim``.
         fn: from a batch to a tensor with its samples along ``out_dim``, or to a nest of tuples, lists and dicts of such
-            tensors. None: ``model(batch)``, and of an (out, state) the out.
-        batch_size: samples at a time, or "auto": what fits into half of the free memory, estimated by a few samples.
-        dim, out_dim: where samples lie in the inputs and results; 1 for sequences [T, B, ...].
+            tensors. None: ``model(batch)``; of a pair (out, state), only out.
+        batch_size: samples at a time, or "auto": as many as fit into half of the free memory, estimated from a few
+            samples.
+        dim, out_dim: axis of the samples in the inputs and in the results; 1 for sequences [T, B, ...].
         progress: show a bar.
 
     Returns:
-        What ``fn`` returns, for all samples.
+        The results of ``fn``, for all samples.
 
     Raises:
-        MemoryError: a single sample is too much; holds what the device said.
+        MemoryError: a single sample is too large; the message is that of the device.
     """
     if not -inputs.dim() <= dim < inputs.dim():
         raise ValueError(f"dim must be a dimension of inputs {list(inputs.shape)}, but it is {dim}")
@@ -126,7 +127,7 @@ class _Run:
             return None, str(error)
 
     def affordable(self) -> int:
-        """Samples for which half of the free memory suffices."""
+        """Number of samples that fit into half of the free memory."""
         free, samples = available(self.device), min(_PROBE, self.count)
         while free is not None:
             problem = None

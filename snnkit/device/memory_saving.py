@@ -1,14 +1,14 @@
-"""How ``optimize_memory_usage`` runs a network: cheap layers again in backward, and spikes saved as bits.
+"""How ``optimize_memory_usage`` runs a network: cheap layers run again in backward, and spikes are saved as bits.
 
 Between two convolutions, training saves the input of the neuron, its spikes for the pooling, and the places of the
-maxima in 64 bits: several times the bytes of the pooled spikes that are the result. Neurons cost next to no
-arithmetic, so only their input is saved, and backward computes them again (``torch.utils.checkpoint``). Of the input of
-a pooling backward needs only the shape, and a place within its window fits into a byte.
+maxima in 64 bits. That is several times the bytes of the result, the pooled spikes. Neurons need very little
+arithmetic, so only their input is saved, and backward computes them again (``torch.utils.checkpoint``). Of a pooling's
+input, backward needs only the shape, and a place within its window fits into a byte.
 
-Neurons and pooling treat each sample by itself, so they are run on a few samples at a time, forward and backward: the
-spikes at full resolution, the largest tensors of a network, never exist all at once. What is computed again comes from
-the same kernels and the same numbers, so gradients are equal to the bit (those of a neuron's own parameters are summed
-in another order).
+Neurons and pooling treat each sample by itself, so they run on a few samples at a time, forward and backward. So the
+spikes at full resolution, the largest tensors of a network, never exist all at once. The second computation uses the
+same kernels and the same numbers, so gradients are equal to the bit. (Those of a neuron's own parameters are summed in
+another order.)
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Stage:
 
 
 def stages(net: Sequential, settings: MemorySaving) -> Iterator[Stage]:
-    """What to run, in order. A module with hooks is not computed again: its hook expects whole tensors."""
+    """The stages, in order. A module with hooks is not computed again, because its hook expects whole tensors."""
     names: list[str] = list(net._modules)
     modules: list[Any] = list(net._modules.values())
     spikes = False
@@ -131,7 +131,7 @@ def _computed_again(modules: list[Any]) -> int:
 
 
 def bare(module: Any) -> nn.Module | None:
-    """What is inside a ``TimeBatched``; None if a hook, or a ``forward`` that was set on it, makes it more."""
+    """The module inside a ``TimeBatched``; None if a hook or an assigned ``forward`` changes it."""
     while type(module) in (TimeBatched, Once):
         if is_hooked(module):
             return None
@@ -141,15 +141,16 @@ def bare(module: Any) -> nn.Module | None:
 
 
 def is_neuron(module: Any) -> bool:
-    """Whether it is its step over time and nothing else."""
+    """Whether it is only its step over time."""
     return isinstance(module, Neuron) and type(module).forward is Neuron.forward and hasattr(module.State, "_fields")
 
 
 def why_not_again(neuron: Neuron) -> str:
     """Why a second run, on a part of the batch, may differ from the first; empty if it can't.
 
-    A step that draws random numbers, mixes samples or uses values in an ``if`` can't be traced; what can be traced is
-    computed neuron by neuron. A state at rest of another class may do the same, and nothing traces that.
+    A step that draws random numbers, mixes samples or uses values in an ``if`` can't be traced; a step that can be
+    traced is computed neuron by neuron. The state at rest of a class of your own may also do that, and it is not
+    traced.
     """
     if type(neuron).initial_state not in _AT_REST or "initial_state" in vars(neuron):
         return "its initial_state is its own, which may differ when it is called again"
@@ -226,7 +227,7 @@ def _again(modules: tuple[Any, ...], x: Tensor, state: Any, steps: int) -> tuple
 
 
 def pooled(module: Any, x: Tensor) -> Tensor:
-    """``x`` [T, B, ...] pooled; saved are the shape of ``x`` and of each maximum its place within the window."""
+    """``x`` [T, B, ...] pooled. Saved are the shape of ``x``, and the place of each maximum within its window."""
     device, width = x.device, x.shape[-1]
 
     def first(places: Tensor) -> Tensor:
@@ -266,7 +267,7 @@ def _versions(neuron: Neuron) -> list[tuple[int, int]]:
 
 
 def check_over_time(model: nn.Module) -> None:
-    """ValueError if a batch norm takes its mean over time, which chunks of time would change."""
+    """Raise ValueError if a batch norm takes its mean over time: chunks of time would change it."""
     for name, m in model.named_modules():
         if isinstance(m, _BatchNorm) and (m.training or m.running_mean is None):
             raise ValueError(

@@ -1,4 +1,4 @@
-"""Where the memory of a training step goes: what each layer holds for backward, as autograd's hooks see it."""
+"""The memory of a training step: the bytes that each layer holds for backward, counted by autograd's hooks."""
 
 from __future__ import annotations
 
@@ -89,15 +89,16 @@ class MemoryTable(Sequence[Row]):
 
 @checks.arguments
 def explain_memory(model: nn.Module, x: Tensor, *, optimizer: str | None = None) -> MemoryTable:
-    """Run one training step of ``model`` on ``x`` and show where its memory goes. The model is left as it was.
+    """Run one training step of ``model`` on ``x`` and show which layers hold its memory. The model does not change.
 
-    Two layers that keep the same tensor hold it once. Of a model that ``optimize_memory_usage`` has changed, rows show
-    the plain layers and the last line what it takes now.
+    A tensor that two layers hold counts once. If ``optimize_memory_usage`` has changed the model, the rows show the
+    plain layers, and the last line shows what the model takes now.
 
     Args:
         model: called ``model(x)``; it gives a tensor or (out, state).
         x: [T, B, ...], on the device of the model.
-        optimizer: "sgd", "momentum", "rmsprop", "adagrad", "adam" or "adamw": count what it would keep, too.
+        optimizer: "sgd", "momentum", "rmsprop", "adagrad", "adam" or "adamw": also count the bytes that this optimizer
+            would hold.
     """
     check_together(model, x)
     if optimizer is not None:

@@ -1,4 +1,4 @@
-"""Moving whatever holds tensors: modules, dataclasses, named tuples, dicts, lists, and any nest of them."""
+"""Move everything that holds tensors: modules, dataclasses, named tuples, dicts, lists, and any nest of them."""
 
 from __future__ import annotations
 
@@ -20,19 +20,20 @@ _COLLECTIONS = (list, tuple, set, frozenset, deque)
 
 @checks.arguments
 def move_tensors_to_device(obj: Any, device: str | torch.device = "auto", *, non_blocking: bool = False) -> Any:
-    """``obj`` with every tensor in it on ``device``.
+    """Return ``obj`` with every tensor in it on ``device``.
 
-    Goes through dicts, lists, tuples, NamedTuples, sets, deques and dataclasses (frozen ones, too), nested in any way,
-    and rebuilds those in which something moved; what is there already is returned as it is, not copied. Modules are
-    moved in place, as ``.to`` does. Tensors and containers that are the same object are so afterwards as well. Anything
-    else (numbers, text, arrays, objects of other classes) stays what it is; a warning names the class of a container
-    that stays with tensors in it.
+    It goes through dicts, lists, tuples, NamedTuples, sets, deques and dataclasses (also frozen ones), nested in any
+    way. Containers in which a tensor moved are rebuilt; others are returned without a copy. Modules are moved in place,
+    as by ``.to``. Two references to one tensor or container still refer to one object afterwards. Everything else
+    (numbers, text, arrays, objects of other classes) does not change. A warning names the class of an object that holds
+    tensors and can't be moved.
 
-    As with ``.to``, gradients of a tensor go back to where it came from, so a leaf does not stay one; a parameter does.
+    As with ``.to``, gradients of a moved tensor go back to the original, so a leaf does not stay a leaf. A parameter
+    stays one.
 
     Args:
         obj: a tensor, a module, or a nest.
-        device: "auto" (CUDA, else MPS, else CPU) or what PyTorch calls a device.
+        device: "auto" (CUDA, else MPS, else CPU), or PyTorch's name of a device.
         non_blocking: don't wait for copies from pinned memory to a GPU.
     """
     where = device if isinstance(device, torch.device) else choose_device(device)

@@ -1,4 +1,4 @@
-"""Training in less memory: what ``optimize_memory_usage`` switches on, and what each part saves."""
+"""Train in less memory: the parts of ``optimize_memory_usage``, and what each saves."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Item:
 
 @dataclass(frozen=True)
 class MemoryReport:
-    """What ``optimize_memory_usage`` did; prints as a table."""
+    """The result of ``optimize_memory_usage``; it prints as a table."""
 
     items: tuple[Item, ...]  #: as they were switched on; each counts what it saves beyond those before it
     before: StepMemory | None = None  #: of a training step, as measured; None without a sample
@@ -67,26 +67,26 @@ def optimize_memory_usage(
 ) -> MemoryReport:
     """Make ``model`` train in less memory, in place, with the same outputs and gradients.
 
-    Parameters, names, ``state_dict`` and the way to call it stay; it may be called again with other choices, and
-    ``restore_memory_usage`` undoes it. In each ``snnkit.nn.Sequential`` (the model itself or inside it):
+    Parameters, names, ``state_dict`` and the way to call the model do not change. You may call it again with other
+    choices, and ``restore_memory_usage`` undoes it. In each ``snnkit.nn.Sequential`` (the model itself or inside it):
 
-    - ``pack``: where a convolution or linear layer saves its input for backward and that is spikes of a neuron of this
-      package, it is saved as bits, 1/32 of float32.
+    - ``pack``: a convolution or linear layer saves its input for backward. If that input is spikes of a neuron of this
+        package, it is saved as bits: 1/32 of float32.
     - ``recompute``: neurons and the pooling after them run on some samples at a time, and neurons are computed again in
-      backward, so that spikes at full resolution are neither saved nor ever alive all at once (checkpointing over
-      layers); pooling in two dimensions saves at most a byte for each place.
-    - ``steps``: run so many time steps at once and compute each chunk of time again in backward (checkpointing over
-      time); costs a second forward pass, weighted layers included, and replaces the two above while gradients are
-      computed.
+        backward (checkpointing over layers). So spikes at full resolution are not saved, and never alive all at once.
+        Pooling in two dimensions saves at most a byte for each place.
+    - ``steps``: run so many time steps at once, and compute each chunk of time again in backward (checkpointing over
+        time). This costs a second forward pass of all layers. While gradients are computed, it replaces the two above.
 
-    A model without such a ``Sequential`` stays as it is; ``packed_spikes`` works for any. Under ``torch.compile`` and
-    ``torch.func`` the model runs as it did before: they have means of their own. What has hooks is run as it is, and so
-    are neurons of your own whose step draws random numbers or mixes samples; the report names those.
+    A model without such a ``Sequential`` does not change; ``packed_spikes`` works for any model. Under
+    ``torch.compile`` and ``torch.func`` the model runs as before, because they save memory in ways of their own.
+    Modules with hooks do not change, nor do neurons of your own whose step draws random numbers or mixes samples. The
+    report names these.
 
     Args:
         model: to be changed.
-        sample: an input [T, B, ...]: each item is measured on it, by a training step with and without it. None: their
-            savings are not known.
+        sample: an input [T, B, ...]: each part is measured on it, by a training step with and without the part. None:
+            the savings are not known.
         recompute, pack, steps: as above.
 
     Raises:
@@ -171,15 +171,15 @@ def _check_steps(model: nn.Module, steps: int | None) -> None:
 
 @checks.arguments
 def truncated(model: nn.Module, x: Tensor, steps: int, state: Any = None) -> Iterator[tuple[Tensor, Any]]:
-    """Truncated backpropagation through time: run ``model`` on a few steps after the other, each cut from the graph of
-    those before it, so that memory holds one chunk, however long the sequence::
+    """Truncated backpropagation through time: run ``model`` on chunks of a few steps. Each chunk is cut from the graph
+    of those before it, so memory holds one chunk of a sequence of any length::
 
         for out, state in device.truncated(net, x, steps=10):
             loss(out, y).backward()
         optimizer.step()
 
-    The state carries on, gradients don't: what happened more than ``steps`` steps ago is not blamed. Batch norm that
-    learns sees each chunk by itself.
+    The state passes from chunk to chunk, but gradients do not: they reach back at most ``steps`` steps. A batch norm
+    that learns sees each chunk by itself.
 
     Args:
         model: called ``out, state = model(x, state)``.

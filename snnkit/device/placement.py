@@ -1,4 +1,4 @@
-"""On which device a model is, on which one it could be, and in which precision."""
+"""The device of a model, the devices it could use, and its precision."""
 
 from __future__ import annotations
 
@@ -35,12 +35,13 @@ class Precision:
         return torch.autocast(self.device.type, dtype=self.dtype)
 
     def scaler(self) -> torch.amp.GradScaler:
-        """Scales the loss where gradients would vanish in float16's narrow range; elsewhere it does nothing."""
+        """Scales the loss so that gradients do not vanish in float16's narrow range; with other dtypes it does
+        nothing."""
         return torch.amp.GradScaler(self.device.type, enabled=self.dtype == torch.float16)
 
 
 def choose_device(device: str | torch.device = "auto") -> torch.device:
-    """As ``data.resolve_device``, except that "auto" also takes Apple's GPU (MPS) where there is one and no CUDA.
+    """As ``data.resolve_device``, but without CUDA "auto" also takes Apple's GPU (MPS) if there is one.
 
     Raises ValueError for a device that PyTorch does not know or can't use here.
     """
@@ -50,7 +51,7 @@ def choose_device(device: str | torch.device = "auto") -> torch.device:
 
 
 def device_of(model: nn.Module, *, parameters: bool = False) -> torch.device | None:
-    """Where all parameters and buffers of ``model`` are; None if it has none, which ``parameters`` refuses."""
+    """The device of all parameters and buffers of ``model``; None if it has none, which ``parameters`` refuses."""
     if parameters and next(model.parameters(), None) is None:
         raise ValueError(
             f"model has no parameters: {type(model).__name__} holds nothing to train or move; "
@@ -66,7 +67,7 @@ def device_of(model: nn.Module, *, parameters: bool = False) -> torch.device | N
 
 
 def check_together(model: nn.Module, x: Tensor, name: str = "x") -> None:
-    """ValueError unless ``x`` is on the device of ``model``."""
+    """Raise ValueError unless ``x`` is on the device of ``model``."""
     where = device_of(model)
     if where is not None and x.device != where:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Spikes as bits: what backward needs of spikes, at an eighth of a byte each.
+"""Spikes as bits: backward needs only an eighth of a byte of each spike.
 
 Eight bytes of 0 and 1 are one 64-bit number, and one multiplication moves its eight bits into one byte; another
 multiplication spreads them again. So packing is a few elementwise operations that any device can do.
@@ -38,7 +38,8 @@ class Bits(NamedTuple):
 def pack(x: Tensor, *, verify: bool = True) -> Bits | None:
     """``x`` as bits; None unless it is of a floating dtype, without gaps or overlap in memory, and all 0 or 1.
 
-    ``verify``: look whether its values are (on CUDA that waits for the device). False: it is known to be so.
+    ``verify``: check whether its values are 0 and 1 (on CUDA this waits for the device). False: the caller knows that
+    they are.
     """
     x = x.detach()
     if not x.is_floating_point() or not _is_dense(x):
@@ -77,14 +78,14 @@ def _is_dense(x: Tensor) -> bool:
 
 
 class packed_spikes(torch.autograd.graph.saved_tensors_hooks):
-    """Within ``with packed_spikes():``, whatever autograd saves for backward and consists of zeros and ones is saved as
-    bits. For any PyTorch model; each tensor is checked, so nothing else is ever packed.
+    """Within ``with packed_spikes():``, autograd saves tensors of zeros and ones as bits. It works for any PyTorch
+    model. Each tensor is checked, so no other tensor is packed.
 
-    Tensors under 1024 values, parameters, integers and what overlaps in memory are saved as they are. On CUDA each
+    Tensors under 1024 values, parameters, integers and tensors that overlap in memory are not packed. On CUDA each
     check waits for the device; ``optimize_memory_usage`` knows where the spikes are and does not check.
 
     Attributes:
-        saved: bytes that packing has spared so far.
+        saved: bytes that packing has saved so far.
     """
 
     def __init__(self) -> None:
@@ -107,7 +108,7 @@ class packed_spikes(torch.autograd.graph.saved_tensors_hooks):
 
 @contextlib.contextmanager
 def packed_input(x: Tensor):
-    """Within it, where autograd saves the spikes ``x`` or a view of them, it saves bits; all else as it is."""
+    """Within it, autograd saves the spikes ``x``, or a view of them, as bits. Other tensors are not packed."""
     place, spikes, bits = x.data_ptr(), [x], []
 
     def hook(tensor: Tensor) -> Tensor | Bits:

@@ -1,4 +1,4 @@
-"""How much memory is in use: on a device now, by one training step, from operation to operation."""
+"""Memory in use: on a device now, by one training step, and after each operation."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def get_gpu_memory_usage(device: str | torch.device = "auto") -> MemoryUsage:
 
 
 def available(device: torch.device) -> int | None:
-    """Bytes that could be allocated now, less under a ``memory_limit``; None where it is not known."""
+    """Bytes that could be allocated now, less under a ``memory_limit``; None if not known."""
     usage, limit = get_gpu_memory_usage(device), left_under_limit()
     if usage.free is None:
         return limit
@@ -91,9 +91,9 @@ def _peak_resident() -> int:
 
 
 def empty_cache(device: str | torch.device = "auto") -> None:
-    """Return memory that the engines, PyTorch, Python and the C library keep for calls to come.
+    """Return memory that the engines, PyTorch, Python and the C library hold for later calls.
 
-    Tensors are left alone. It is for a process that shares its machine: the next large call waits for fresh memory.
+    Tensors do not change. It is for a process that shares its machine; the next large call waits for fresh memory.
 
     Args:
         device: of which memory; "auto": the GPU if there is one, else the CPU.
@@ -108,7 +108,7 @@ def empty_cache(device: str | torch.device = "auto") -> None:
 
 
 class StepMemory(NamedTuple):
-    """Bytes, beyond weights and input."""
+    """Bytes of one training step, without weights and input."""
 
     held: int  #: alive between forward and backward, the output included
     peak: int  #: most at a time; gradients of the weights are a part of it
@@ -116,8 +116,8 @@ class StepMemory(NamedTuple):
 
 @checks.arguments
 def training_step(model: nn.Module, x: Tensor) -> StepMemory:
-    """Run ``model(x)`` and its backward pass and count; the model is left as it was: weights, ``.grad``, buffers and
-    random numbers."""
+    """Run ``model(x)`` and its backward pass, and count. Weights, ``.grad``, buffers and random numbers are
+    restored."""
     with untouched(model, x.device):
         _step(model, x, [])  # whatever is traced, compiled or benchmarked at first
         held: list[int] = []
@@ -159,7 +159,7 @@ def output_of(result: Any) -> Tensor:
 @checks.arguments
 @contextlib.contextmanager
 def untouched(model: nn.Module, device: torch.device) -> Iterator[None]:
-    """Afterwards the buffers of ``model`` and the state of the random generators are what they were."""
+    """A context that restores the buffers of ``model`` and the state of the random generators."""
     buffers = {name: buffer.detach().clone() for name, buffer in model.named_buffers()}
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
         try:
@@ -172,10 +172,10 @@ def untouched(model: nn.Module, device: torch.device) -> Iterator[None]:
 
 @checks.arguments
 def timeline(function: Callable[[], Any]) -> list[int]:
-    """Bytes of tensors alive after each operation that ``function()`` runs, on any device.
+    """Bytes of the tensors that are alive after each operation of ``function()``, on any device.
 
-    As in a ``MemoryTracker``, only tensors made within count, and the result is alive to the end. Views and others
-    that run no kernel are operations, too. Call ``function`` once before where it compiles something at first.
+    As in a ``MemoryTracker``, only tensors that it makes count, and the result is alive to the end. Views and other
+    calls without a kernel are operations, too. If the first call compiles something, call ``function`` once before.
     """
     with _Recorder() as recorder:
         result = function()

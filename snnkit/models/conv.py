@@ -20,12 +20,12 @@ class ConvNet(Sequential):
         conv → CubaLIF → max-pool 2 → conv → CubaLIF → max-pool 2 → flatten → linear → CubaLIF → linear → LI
 
     Called on images [T, B, channels, size, size], it gives membrane potentials [T, B, classes]: train it with
-    ``loss.membrane_max_cross_entropy``. From 16 pixels on, kernels are 5 × 5 without padding as in the source; smaller
+    ``loss.membrane_max_cross_entropy``. From 16 pixels on, kernels are 5 × 5 without padding, as in the source. Smaller
     images, such as the 8 × 8 digits, get 3 × 3 with padding 1. The default has 431 080 parameters.
 
     Source: Norse's ``norse.torch.models.conv.ConvNet`` (Pehle and Pedersen 2021, doi:10.5281/zenodo.4422025), which
     multiplies the input of the second neuron by 10 to make it fire. Here the initial weights in front of a neuron are
-    normal with standard deviation 3 / √fan-in, with which each layer fires in about a tenth of the steps.
+    normal with standard deviation 3 / √fan-in, so that each layer fires in about a tenth of the steps.
 
     Args:
         channels: of the images, 1 for grey ones, 2 for the polarities of an event camera.
@@ -79,9 +79,9 @@ class FashionConvNet(Sequential):
         conv 3 × 3 → batch norm → IF → max-pool 2 → conv 3 × 3 → batch norm → IF → max-pool 2
             → flatten → linear → IF → linear → IF
 
-    Called on images [T, B, in_channels, size, size], it gives spikes [T, B, classes]; the mean over T is the answer:
-    train it with ``loss.rate_mse``, as published. Neither convolutions nor linear layers have a bias. The default has
-    13 014 656 parameters.
+    Called on images [T, B, in_channels, size, size], it gives spikes [T, B, classes]. The mean over T is the answer:
+    train it with ``loss.rate_mse``, as published. Convolutions and linear layers have no bias. The default has 13 014
+    656 parameters.
 
     On a static input (``encode.repeat``) the first convolution and its batch norm are computed once, not T times, in
     training as well (``nn.Once``): T copies of a batch have the same mean and variance as the batch.

@@ -24,7 +24,7 @@ def mlp(
     engine: str = "auto",
     flatten: bool = True,
 ) -> Sequential:
-    """Dense network: for each two neighbouring sizes a Linear and a ``Leaky``, after the last Linear as well.
+    """Dense network: a Linear and a ``Leaky`` between each two neighbouring sizes.
 
     Called on x [T, B, ...], for example images [T, B, 1, 28, 28], it gives spikes [T, B, sizes[-1]]: train it with
     ``loss.rate_cross_entropy`` or ``loss.count_cross_entropy``. The default has 795 010 parameters.
@@ -33,8 +33,8 @@ def mlp(
     Args:
         sizes: number of inputs, of neurons in each hidden layer, and of classes.
         beta, reset_mechanism, surrogate, engine: of every ``Leaky``.
-        flatten: begin with an ``nn.Flatten``, so that x may have any shape with sizes[0] values per sample and step;
-            without it x is [T, B, sizes[0]].
+        flatten: begin with an ``nn.Flatten``. Then x may have any shape with sizes[0] values per sample and step;
+            otherwise x is [T, B, sizes[0]].
     """
     if len(sizes) < 2:
         raise ValueError(f"sizes must hold at least the number of inputs and of outputs, but it is {tuple(sizes)}")
@@ -51,7 +51,7 @@ class EventRecurrentNet(Sequential):
 
         flatten → linear → Recurrent(Leaky) → linear → Leaky
 
-    Called on frames [T, B, ...] of so many cells each, it gives spikes [T, B, classes]; train it with
+    Called on frames [T, B, ...] with ``inputs`` cells each, it gives spikes [T, B, classes]; train it with
     ``loss.count_cross_entropy``. The default has 83 338 parameters.
 
     Args:

@@ -1,4 +1,4 @@
-"""A network that is read out by the statistics of its firing, not by its spikes, and these statistics."""
+"""A network that is read out by the statistics of its firing, not by its spikes; and these statistics."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class Statistics(NamedTuple):
         rate: mean number of spikes per neuron and step, in [0, 1].
         spread: variance of the rates of its neurons: 0 if all fire equally often, up to 0.25 if half of them always
             fire.
-        fano: Fano factor of the number of spikes per step, its variance over time by its mean. 0 for a constant number,
-            1 - rate for independent neurons that draw each spike independently, larger if they fire together.
-        synchrony: variance over time of the mean over neurons, by the mean over neurons of their variances: 1 if all
-            fire as one, about 1 / (number of neurons) if each fires for itself. Golomb and Rinzel's χ² (1993,
-            doi:10.1103/PhysRevE.48.4810), of spikes instead of potentials.
+        fano: Fano factor of the number of spikes per step: its variance over time divided by its mean. 0 for a constant
+            number, 1 - rate for independent neurons that draw each spike independently, larger if they fire together.
+        synchrony: variance over time of the mean over neurons, divided by the mean over neurons of their variances. It
+            is 1 if all fire together, about 1 / (number of neurons) if they fire independently. Golomb and Rinzel's χ²
+            (1993, doi:10.1103/PhysRevE.48.4810), of spikes instead of potentials.
 
-    The last two are 0 where no neuron fires, or every neuron at every step.
+    The last two are 0 if no neuron fires, or if every neuron fires at every step.
     """
 
     rate: Tensor
@@ -37,7 +37,7 @@ class Statistics(NamedTuple):
 
 
 class PopulationState(NamedTuple):
-    """What the statistics are made of, so that they can go on in the next chunk of time."""
+    """The sums behind the statistics, so that they can continue in the next chunk of time."""
 
     steps: Tensor  #: [], how many there were
     counts: Tensor  #: spikes of each neuron, [B, N]
@@ -48,12 +48,12 @@ class Population(nn.Module):
     """Summarise spikes [T, B, N] of N neurons, in equal populations of neighbours, by the ``Statistics`` of each.
 
     ``out, state = population(spikes, state=None)`` with out [1, B, 4 populations]: all rates, then all spreads, Fano
-    factors and synchronies. It is one step for the whole sequence, begun where ``state`` says. Computed in float32 at
-    least; gradients reach the spikes.
+    factors and synchronies. It is one step for the whole sequence, which continues from ``state``. It is computed in
+    float32 or wider, and gradients reach the spikes.
 
     Args:
         neurons: N.
-        populations: how many, a divisor of N.
+        populations: number of populations, a divisor of N.
     """
 
     def __init__(self, neurons: int, populations: int) -> None:
@@ -67,7 +67,7 @@ class Population(nn.Module):
         self.populations = populations
 
     def initial_state(self, x: Tensor) -> PopulationState:
-        """Before the first step, for spikes [B, N] like ``x``."""
+        """The state before the first step, for spikes [B, N] like ``x``."""
         checks.instance("x", x, Tensor, "a tensor [B, N]")
         zeros = torch.zeros(x.shape, dtype=state_dtype(x), device=x.device)
         return PopulationState(zeros.new_zeros(()), zeros, zeros.new_zeros(x.shape[0], self.populations))
@@ -98,7 +98,7 @@ class Population(nn.Module):
         return torch.cat(self.statistics(state), 1).unsqueeze(0), state
 
     def statistics(self, state: PopulationState) -> Statistics:
-        """Those of all steps up to ``state``."""
+        """The statistics of all steps up to ``state``."""
         checks.instance("state", state, PopulationState, "a PopulationState")
         size = self.neurons // self.populations
         rates = (state.counts / state.steps).unflatten(1, (self.populations, size))
@@ -114,7 +114,7 @@ class Population(nn.Module):
 
     @checks.arguments
     def split(self, features: Tensor) -> Statistics:
-        """The parts of what a call gives, [..., 4 populations]."""
+        """The four parts of an output [..., 4 populations]."""
         if features.shape[-1:] != (4 * self.populations,):
             raise ValueError(f"features must be [..., {4 * self.populations}], but it is {list(features.shape)}")
         return Statistics(*features.unflatten(-1, (4, self.populations)).unbind(-2))
@@ -124,14 +124,14 @@ class Population(nn.Module):
 
 
 class Answer(NamedTuple):
-    """What ``StatisticalSNN.process_input`` gives."""
+    """The result of ``StatisticalSNN.process_input``."""
 
     output: Tensor  #: one logit per class, [B, classes]; the class is ``output.argmax(1)``
     statistics: Statistics  #: of the hidden populations
 
 
 class StatisticalSNN(Sequential):
-    """Populations of spiking neurons whose statistics over time are all that the readout sees::
+    """Populations of spiking neurons; the readout sees only their statistics over time::
 
         flatten → linear → Leaky → Population (rate, spread, Fano factor, synchrony of each) → linear
 
@@ -146,7 +146,7 @@ class StatisticalSNN(Sequential):
         inputs: values per sample.
         hidden: neurons, a multiple of ``populations``.
         classes: number of outputs.
-        populations: groups of hidden neurons, each seen by the readout as four numbers.
+        populations: groups of hidden neurons; the readout gets four numbers of each.
         steps: T of ``encode``.
         engine: of the neurons.
     """
@@ -190,8 +190,8 @@ class StatisticalSNN(Sequential):
 
         Args:
             x: [B, ...] with ``inputs`` values per sample, such as features [B, inputs] or images [B, 1, 28, 28]: a
-                tensor, an array or nested lists. uint8 is taken as images and scaled to [0, 1]; all else must lie
-                in that range. It is moved to the network's device and dtype.
+                tensor, an array or nested lists. uint8 is scaled to [0, 1] as images are; other values must be in that
+                range. It is moved to the network's device and dtype.
 
         Returns:
             The answer, with gradients unless in ``torch.no_grad()``.

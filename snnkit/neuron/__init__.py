@@ -1,4 +1,4 @@
-"""The catalogue of neurons. Each is one equation, written as one step; engines run it over time."""
+"""All neurons. Each is one equation, written as one step; engines run it over time."""
 
 from .adaptive import ALIF, ALIFState, Izhikevich, IzhikevichState
 from .base import MembraneState, Neuron, Recurrent, RecurrentState, Value

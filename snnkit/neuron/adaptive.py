@@ -1,4 +1,4 @@
-"""Neurons that change with their own activity: ALIF and Izhikevich's."""
+"""Neurons that change with their own activity: ALIF and Izhikevich."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class ALIF(Neuron):
     Args:
         tau: membrane time constant in time steps, positive.
         tau_adapt: time constant of the adaptation in time steps, positive.
-        beta: how much one spike raises the threshold, not negative; 0 gives a LIF.
+        beta: how much one spike raises the threshold, at least 0; 0 gives a LIF.
         v_threshold: threshold at rest.
-        v_reset: where the membrane starts again; None (as published) subtracts the threshold at rest.
+        v_reset: membrane potential after a spike; None (as published) subtracts the threshold at rest.
         surrogate: the spike function.
         engine: "auto", or one of ``engine.ENGINES``.
     """
@@ -89,11 +89,12 @@ class IzhikevichState(NamedTuple):
 
 
 class Izhikevich(Neuron):
-    """Izhikevich's simple model (Izhikevich 2003, doi:10.1109/TNN.2003.820440): it fires like many cortical cells.
+    """Izhikevich's simple model (Izhikevich 2003, doi:10.1109/TNN.2003.820440): it fires like many kinds of cortical
+    cells.
 
     dv/dt = 0.04 v² + 5 v + 140 - u + x;  du/dt = a (b v - u);  at v >= 30 mV: spike, v ← c, u ← u + d.
-    Euler's method, with two half steps for v as in the published program. The defaults make a regular-spiking cell;
-    x = 10 lets it fire.
+    Euler's method, with two half steps for v as in the published program. The defaults are a regular-spiking cell,
+    which fires at x = 10.
 
     Args:
         a: rate of recovery in 1/ms.

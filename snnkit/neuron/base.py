@@ -32,7 +32,7 @@ class MembraneState(NamedTuple):
 
 
 class Neuron(nn.Module):
-    """Base of all neurons. A subclass gives its state's type and its step::
+    """Base of all neurons. A subclass defines the type of its state and its step::
 
         class Adder(Neuron):
             State = MembraneState
@@ -42,12 +42,12 @@ class Neuron(nn.Module):
                 return self.spike(v - 1.0), MembraneState(v)
 
     Called on a sequence, ``out, state = neuron(x, state=None)`` runs the step over x [T, B, ...]. State is passed in
-    and out, not stored in the module: there is nothing to reset between batches.
+    and out, not stored in the module, so there is nothing to reset between batches.
 
-    ``step`` must be pure and elementwise (use ``torch.where`` for decisions), so that an engine can compile it; then
-    it runs at the speed of the neurons in this package, on any device. Numbers may be Python floats (constants),
-    buffers or ``nn.Parameter``s that broadcast against a step [B, ...]: () for one number, [N] for one per neuron of
-    [B, N], [C, 1, 1] for one per channel of [B, C, H, W].
+    ``step`` must be pure and elementwise (use ``torch.where`` for decisions), so that an engine can compile it. It then
+    runs as fast as the neurons of this package, on any device. Numbers may be Python floats (constants), buffers or
+    ``nn.Parameter``s that broadcast against a step [B, ...]: () for one number, [N] for one per neuron of [B, N], [C,
+    1, 1] for one per channel of [B, C, H, W].
     """
 
     State: ClassVar[Any] = MembraneState
@@ -71,9 +71,10 @@ class Neuron(nn.Module):
         raise TypeError(f"{type(self).__name__} must define step(self, x, state) -> (out, state)")
 
     def initial_state(self, x: Tensor) -> Any:
-        """The state at rest for steps of the shape, dtype and device of ``x`` [B, ...]: zeros, or as ``resting`` says.
+        """The state at rest for steps of the shape, dtype and device of ``x`` [B, ...]: zeros, or the values of
+        ``resting``.
 
-        Where ``x`` is one value in memory for all neurons (an expanded view), so is the state.
+        If ``x`` is one value in memory for all neurons (an expanded view), the state is one, too.
         """
         values = [getattr(self, self.resting[part]) if part in self.resting else 0.0 for part in self.State._fields]
         return self.State(*(everywhere(x, 0.0 if value is None else value) for value in values))
@@ -85,9 +86,9 @@ class Neuron(nn.Module):
 
         Args:
             x: input [T, B, ...], floating point.
-            state: as an earlier call returned it; None starts at rest.
-            out_dtype: ``torch.uint8`` for spikes of one byte, without gradients; None: as ``x``.
-            repeat: ``x`` is one step [B, ...] that is repeated so many times.
+            state: the state that an earlier call returned; None starts at rest.
+            out_dtype: ``torch.uint8`` gives spikes of one byte, without gradients; None: the dtype of ``x``.
+            repeat: ``x`` is then one step [B, ...], which is repeated so many times.
 
         Returns:
             out [T, B, ...] in the dtype of ``x`` (or ``out_dtype``), and the state after the last step.
@@ -102,7 +103,7 @@ class Neuron(nn.Module):
     equation_handle._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
     def spike(self, u: Tensor, strict: bool = False) -> Tensor:
-        """1 where ``u`` has reached 0 (``strict``: has passed it), with the surrogate's gradient."""
+        """1 where ``u >= 0`` (``strict``: where ``u > 0``), with the surrogate's gradient."""
         if isinstance(self.surrogate, Surrogate):
             return self.surrogate(u, strict=strict)
         if self.surrogate is None:
@@ -130,11 +131,11 @@ class Neuron(nn.Module):
         Args:
             name: the attribute.
             value: a Python number stays a constant, a Tensor becomes a buffer, an ``nn.Parameter`` a parameter.
-            above, at_least, at_most: bounds on every value of it, which is at most 1e9 in size.
+            above, at_least, at_most: bounds on every value; no value may be larger than 1e9 in size.
 
         Raises:
-            TypeError: neither a number nor a floating-point tensor.
-            ValueError: NaN, infinite or out of bounds.
+            TypeError: it is neither a number nor a floating-point tensor.
+            ValueError: it is NaN, infinite or out of bounds.
         """
         argument = f"{name} of {type(self).__name__}"
         at_least, at_most = -_LARGEST if at_least is None else at_least, _LARGEST if at_most is None else at_most
@@ -159,7 +160,7 @@ class Neuron(nn.Module):
         setattr(self, name, checks.flag(f"{name} of {type(self).__name__}", value))
 
     def threshold_and_reset(self, v_threshold: Value, v_reset: Value | None) -> None:
-        """Register both for ``reset_membrane``: a hard reset to ``v_reset``, or a soft one where that is None."""
+        """Register both for ``reset_membrane``: a hard reset to ``v_reset``, or a soft one if it is None."""
         if v_reset is None:
             # Subtracting a threshold of zero or less would never bring the membrane back.
             self.number("v_threshold", v_threshold, above=0)
@@ -170,7 +171,7 @@ class Neuron(nn.Module):
             self.threshold_above_reset("v_threshold", "v_reset")
 
     def threshold_above_reset(self, threshold: str, reset: str) -> None:
-        """ValueError where the reset is not below the threshold: such a neuron would fire forever."""
+        """Raise ValueError if the reset is not below the threshold: such a neuron would never stop firing."""
         high, low = getattr(self, threshold), getattr(self, reset)
         owner = type(self).__name__
         tensors = [value for value in (high, low) if isinstance(value, Tensor)]
@@ -214,7 +215,7 @@ def everywhere(x: Tensor, value: Value) -> Tensor:
 
 
 def reset_membrane(v: Tensor, spike: Tensor, v_threshold: Value, v_reset: Value | None) -> Tensor:
-    """After a spike: to ``v_reset`` (hard), or, where that is None, down by the threshold (soft)."""
+    """After a spike, set the membrane to ``v_reset`` (hard), or lower it by the threshold (soft) if that is None."""
     if v_reset is None:
         return v - spike * v_threshold
     return (1 - spike) * v + spike * v_reset
@@ -225,7 +226,7 @@ class RecurrentState(NamedTuple):
 
     Attributes:
         neuron: state of the neurons.
-        out: their last output [B, N], which comes back through the recurrent weights in the next step.
+        out: their last output [B, N]; the next step gets it back through the recurrent weights.
     """
 
     neuron: Any
@@ -235,7 +236,7 @@ class RecurrentState(NamedTuple):
 class Recurrent(nn.Module):
     """``out[t], state = neuron(x[t] + W out[t-1], state)``: all-to-all recurrent weights around any neuron.
 
-    The weights mix neurons, so time goes step by step whatever the engine; the neuron's own engine serves each step.
+    The weights mix neurons, so time goes step by step in every engine. The neuron's own engine computes each step.
 
     Args:
         neuron: the neurons; called on [1, B, N].

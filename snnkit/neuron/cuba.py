@@ -1,7 +1,7 @@
 """CubaLIF and LI: neurons with a synaptic current, in Norse's conventions.
 
-Rates are in 1/s, ``dt`` in s, potentials dimensionless. The discretisation is Euler's: input jumps the current, the
-current drives the membrane, then the current decays. The input is not scaled by ``dt``.
+Rates are in 1/s, ``dt`` in s, potentials dimensionless. The discretisation is Euler's: the input is added to the
+current, the current drives the membrane, then the current decays. The input is not scaled by ``dt``.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ class CubaLIF(_Synaptic):
 
     i ← i + x;  v ← v + dt tau_mem_inv ((v_leak - v) + i);  i ← i - dt tau_syn_inv i;
     spike = H(v - v_th), strictly above;  v ← v_reset where it spiked.
-    Equation and defaults: Norse's ``LIF`` (Pehle and Pedersen 2021, doi:10.5281/zenodo.4422025), with whose spikes and
-    membranes it agrees; with x = 1 the membrane runs .1 .27 .487 .7335 .9963 and fires in the sixth step.
+    Equation and defaults: Norse's ``LIF`` (Pehle and Pedersen 2021, doi:10.5281/zenodo.4422025), which gives the same
+    spikes and membranes. With x = 1 the membrane is .1 .27 .487 .7335 .9963, and it fires in the sixth step.
 
     Args:
         tau_mem_inv: inverse membrane time constant in 1/s.
@@ -78,7 +78,7 @@ class CubaLIF(_Synaptic):
         v_leak: potential at rest.
         v_th: threshold.
         v_reset: potential after a spike, below ``v_th``.
-        dt: time step in s, at most 2 / tau_mem_inv and 2 / tau_syn_inv: above, Euler's method diverges.
+        dt: time step in s, at most 2 / tau_mem_inv and 2 / tau_syn_inv: Euler's method diverges above.
         surrogate: the spike function.
         engine: "auto", or one of ``engine.ENGINES``.
     """
@@ -110,7 +110,7 @@ class CubaLIF(_Synaptic):
 
 
 class LI(_Synaptic):
-    """Leaky integrator: the membrane of ``CubaLIF`` without a threshold; its output is the membrane, for reading out.
+    """Leaky integrator: the membrane of ``CubaLIF`` without a threshold. Its output is the membrane: a readout.
 
     i ← i + x;  v ← v + dt tau_mem_inv ((v_leak - v) + i);  i ← i - dt tau_syn_inv i;  out = v.
     Equation and defaults: Norse's ``LI`` (doi:10.5281/zenodo.4422025).

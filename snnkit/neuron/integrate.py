@@ -52,7 +52,7 @@ class IF(_Integrator):
 
     Args:
         v_threshold: membrane potential at which it fires.
-        v_reset: where it starts again; None subtracts the threshold instead (soft reset).
+        v_reset: membrane potential after a spike; None subtracts the threshold instead (soft reset).
         surrogate: the spike function.
         detach_reset: keep the reset out of the gradient.
         engine: "auto", or one of ``engine.ENGINES``.
@@ -82,8 +82,9 @@ class LIF(_Integrator):
     Args:
         tau: membrane time constant in time steps, at least 1.
         v_threshold: membrane potential at which it fires.
-        v_reset: where it starts again and rests; None subtracts the threshold instead (soft reset) and rests at 0.
-        decay_input: divide the input by ``tau``, too.
+        v_reset: membrane potential after a spike and at rest; None subtracts the threshold instead (soft reset) and
+            rests at 0.
+        decay_input: also divide the input by ``tau``.
         surrogate: the spike function.
         detach_reset: keep the reset out of the gradient.
         engine: "auto", or one of ``engine.ENGINES``.
@@ -119,13 +120,13 @@ class LIF(_Integrator):
 class PLIF(_Integrator):
     """Parametric LIF: a LIF that learns its time constant (Fang et al. 2021, doi:10.1109/ICCV48922.2021.00266).
 
-    1/tau = sigmoid(w) with w learnable, so tau stays above 1 whatever training does; else as ``LIF``.
+    1/tau = sigmoid(w) with w learnable, so tau always stays above 1. Otherwise as ``LIF``.
 
     Args:
         init_tau: time constant to start from, in time steps, greater than 1.
         v_threshold, v_reset, decay_input, surrogate, detach_reset, engine: as in ``LIF``.
-        shape: of w; () is one for all neurons as published, (N,) one per neuron of [B, N], (C, 1, 1) one per channel of
-            [B, C, H, W].
+        shape: shape of w. () is one for all neurons, as published; (N,) one per neuron of [B, N]; (C, 1, 1) one per
+            channel of [B, C, H, W].
     """
 
     decay_input: bool

@@ -35,8 +35,8 @@ class Leaky(Neuron):
     - none:     mem ← beta mem + x
 
     spike = H(mem - threshold), strictly above. So the reset comes one step after the spike. With ``reset_delay=False``
-    it comes at once: with d = spike - R, mem ← mem - d threshold (subtract) or mem ← mem - d mem (zero).
-    Equation and defaults: snnTorch 1.0 ``Leaky`` (Eshraghian et al. 2023, doi:10.1109/JPROC.2023.3308088).
+    it comes at once. Then, with d = spike - R, mem ← mem - d threshold (subtract) or mem ← mem - d mem (zero). Equation
+    and defaults: snnTorch 1.0 ``Leaky`` (Eshraghian et al. 2023, doi:10.1109/JPROC.2023.3308088).
 
     Args:
         beta: decay per step, between 0 and 1; a learnable one is clamped to that range in each step.
