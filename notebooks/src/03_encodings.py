@@ -12,9 +12,8 @@
 # %% [markdown] tags=["slide"]
 # # 03 · Turning the world into spikes
 #
-# Cameras, microphones and spreadsheets deliver numbers. A spiking neuron understands only events in time. So before a
-# network can learn, you must choose how a number becomes a few spikes. This choice fixes how many time steps you wait
-# and how many spikes you pay for.
+# Cameras, microphones and spreadsheets deliver numbers. A spiking neuron understands only events in time. So you must
+# choose how a number becomes a few spikes. This choice fixes how many time steps you wait, and how many spikes you pay.
 #
 # After this notebook you can
 #
@@ -62,7 +61,8 @@ DATASET: str = "digits"  # "digits" is always available; "mnist" and "fashion" i
 import torch
 
 from snnkit import course, data, encode, neuron, nn, train, viz
-from snnkit.course import attempt, hint, quiz, scorecard, solution
+from snnkit.course import attempt, hint, outcome, predict, quiz, scorecard, solution
+from snnkit.data import events
 from snnkit.viz import figures
 
 train.seed_everything(SEED)
@@ -72,12 +72,14 @@ device = data.resolve_device(DEVICE)
 # %% [markdown] tags=["slide"]
 # ## The images to encode
 #
+# Brightness $x$ in [0, 1]: a pixel of 0 has the colour of the page, a pixel of 1 is full blue.
+
+# %% [markdown]
 # Images arrive as whole numbers from 0 to 255. Every encoder here wants **brightness in [0, 1]**, so we divide once,
-# right after loading: `data.to_unit`. In the figures ink stands for brightness: a pixel of 0 has the colour of the page,
-# one of 1 is full blue, whether your page is light or dark. We take ten images, the most typical one of each class, and flatten them to one
+# right after loading: `data.to_unit`. We take ten images, the most typical one of each class, and flatten them to one
 # row of pixels per image, `[B, N]`. Spikes will be `[T, B, N]`: **time first**, as everywhere in snnkit.
 
-# %% tags=["slide"]
+# %% tags=["slide-more"]
 images, labels = data.load(DATASET)
 side = images.shape[-1]
 flat = data.to_unit(images).flatten(1)
@@ -92,30 +94,37 @@ viz.show(figures.image_grid(x.view(10, side, side), labels=data.CLASSES[DATASET]
 # %% [markdown]
 # ![Three pixels, bright, medium and dark, in four codes. Latency: one spike each, the brighter the earlier. Rate: many random spikes, the brighter the more. A neuron per pixel: a membrane that charges and fires at even times, the brighter the more often. Direct: a constant number.](drawings/encodings.svg)
 #
-# This notebook takes these four one by one. Notice what carries the brightness in each: a time, a number of spikes, a
-# frequency, or no spike at all.
+# This notebook takes these four codes one by one. Notice what carries the brightness in each: a time, a number of
+# spikes, a frequency, or no spike at all.
 
 # %% [markdown] tags=["slide"]
 # ## 1 · The time of a spike: the latency code
 #
-# The time at which runners arrive tells how fast they are. Let the pixels race: **the brighter, the earlier**, with one
-# spike each. Of $T$ steps, a pixel of brightness $x$ spikes at step
+# Let the pixels race: **the brighter, the earlier**, with one spike each. Of $T$ steps, a pixel of brightness $x$
+# spikes at step
 #
 # $$ t(x) = \mathrm{round}\big((1 - x)\,(T - 1)\big), \qquad x \ge \theta, $$
 #
-# with $t$ counted in steps from 0, and pixels darker than a threshold $\theta = 0.01$ stay silent. Ganglion cells of
-# the retina do something similar: the latency of their first spike carries a large part of the information about the
-# image (Gollisch & Meister 2008).
+# counted from 0. Pixels darker than the threshold $\theta = 0.01$ stay silent.
 #
-# **Predict first.** An 8 × 8 digit has 64 pixels, half of them 0. How many spikes does the whole image cost with
-# $T = 16$? And with $T = 64$?
-#
+# **Predict first.** An 8 × 8 digit has 64 pixels, half of them 0. How many spikes does it cost with $T = 16$? And with
+# $T = 64$?
+
+# %% [markdown]
+# Cells of the retina do something similar: the latency of their first spike carries a large part of the information
+# about the image (Gollisch & Meister 2008).
+
+# %%
+predict("03.a")
+predict("03.b")
+
+# %% [markdown]
 # ### Exercise 03.1 · Latency: the brighter, the earlier (8 min, ●●○)
 #
-# Write the encoder. Questions to consider: which step does $x = 1$ get, which step the weakest pixel, what shape
-# does the result have, and does it still work if `x` is float64, has five axes, or is on a GPU? The card under the cell
-# names the first property that does not hold. `hint("03.1")` shows one hint after another, `solution("03.1")` shows our
-# solution; until your answer passes, the notebook uses ours.
+# Write the encoder. Which step does $x = 1$ get, which step the weakest pixel? What shape does the result have? Does it
+# still work if `x` is float64, has five axes, or is on a GPU? The card under the cell names the first property that does
+# not hold. `hint("03.1")` shows one hint after another, `solution("03.1")` our solution. Until your answer passes, the
+# notebook uses ours.
 
 
 # %% tags=["exercise"]
@@ -134,7 +143,7 @@ latency_encode = attempt("03.1", latency_encode)
 # step $t$ means $\hat x = 1 - t/(T-1)$, and no spike means $\hat x = 0$.
 
 
-# %%
+# %% tags=["slide"]
 def read_latency(spikes):
     """Spikes [T, ...] with at most one per pixel -> brightness [...]."""
     steps = spikes.shape[0]
@@ -143,52 +152,66 @@ def read_latency(spikes):
 
 
 def look(code, read, digit, title):
-    """One digit, its spikes, and the decoded image."""
+    """Show a digit, its spikes, and the decoded image; return the spikes [T, N]."""
     spikes = code(x)[:, digit]
     viz.show(figures.coded_image(x[digit].view(side, side), spikes, read(spikes).view(side, side), title))
+    return spikes
 
 
-look(lambda x: latency_encode(x, 16), read_latency, 3, "Latency code, T = 16")
+short = look(lambda x: latency_encode(x, 16), read_latency, 3, "Latency code, T = 16")
+lit, long = int((x[3] > 0).sum()), latency_encode(x, 64)[:, 3]
+print(f"{lit} of {x.shape[1]} pixels are not 0; spikes: {short.sum():.0f} with T = 16, {long.sum():.0f} with T = 64")
+outcome("03.a", 1 if short.sum() == lit else 0)
+outcome("03.b", 1 if long.sum() == short.sum() else 0)
+
+# %% [markdown]
+# **What to notice.** The raster in the middle has one row per pixel, from the top left corner of the image downwards. So
+# you see the rows of the image as groups of spikes. The strokes, full blue, spike first and their pale edges last. The
+# number of spikes is the number of pixels that are not blank, and **it does not depend on $T$**: a longer race costs
+# time, not spikes. The decoded image is nearly perfect. The only error is the rounding to the nearest step, at most
+# $\tfrac{1}{2(T-1)}$.
 
 # %% [markdown] tags=["slide"]
-# **What to notice.** The raster in the middle has one row per pixel, from the top left corner of the image downwards,
-# so you see the image's rows as groups of spikes. The strokes, full blue, spike first and their pale edges last. The number of
-# spikes is the number of pixels that are not blank, and **it does not depend on $T$**: a longer race costs time, not
-# spikes. And the decoded image is nearly perfect: the only error is the rounding to the nearest step, at most
-# $\tfrac{1}{2(T-1)}$.
-#
 # ### A pitfall: the logarithm
 #
-# The linear formula above is the simplified version. A real leaky membrane, charged by a constant current $x$, crosses
-# its threshold at
+# The linear formula is a simplification. A real leaky membrane, charged by a constant input $x$, crosses its threshold
+# at
 #
 # $$ t(x) = \tau \ln \frac{x}{x - \theta} \qquad (\tau \text{ in steps}). $$
 #
+# **Predict first.** With this formula, $\theta = 0.01$ and $T = 16$: at which steps do the digit's pixels spike?
+
+# %% [markdown]
 # `encode.latency` uses this logarithm unless you pass `linear=True`. You need not choose $\tau$: the times are stretched
 # so that the weakest pixel that can spike does so at the last step.
-#
-# **Predict first.** With the defaults, $\theta = 0.01$ and $T = 16$: at which steps do the digit's pixels spike?
 
 # %%
-look(lambda x: encode.latency(x, 16), read_latency, 3, "encode.latency with its default logarithm, T = 16")
+predict("03.c")
+
+# %%
+spikes = look(lambda x: encode.latency(x, 16), read_latency, 3, "encode.latency with its default logarithm, T = 16")
+when = spikes.nonzero()[:, 0]
+outcome("03.c", 0 if when.max() == 0 else 2 if when.min() > 8 else 1)
 
 # %% [markdown]
 # All spike at step 0. The logarithm uses its steps for brightness just above the threshold: everything above
-# $x \approx 0.03$ falls into the first step, and the shades of the digit are gone: each pixel is blank or full. There is no error, and a
-# network would even learn something from it. **Look at the raster before you train**, and use
+# $x \approx 0.03$ falls into the first step. The shades of the digit are gone: each pixel is blank or full. There is no
+# error, and a network would even learn something from it. **Look at the raster before you train**, and use
 # `encode.latency(x, T, linear=True)` for images. That is the same as your `latency_encode`.
 
 # %% [markdown] tags=["slide"]
 # ## 2 · The number of spikes: the rate code
 #
-# This is the oldest code. Adrian and Zotterman discovered it in 1926 on a frog's stretch receptor: the stronger the
-# stimulus, the more spikes per second. Its simplest form draws a random number for each pixel at each step:
+# The stronger the stimulus, the more spikes per second (Adrian and Zotterman 1926). Draw a random number for each pixel
+# at each step:
 #
-# $$ s_t \sim \mathrm{Bernoulli}(x), \qquad \hat x = \frac{1}{T}\sum_{t=1}^{T} s_t, \qquad
-# \sqrt{\mathbb{E}\,(\hat x - x)^2} = \sqrt{\frac{x\,(1-x)}{T}}. $$
+# $$ s[t] \sim \mathrm{Bernoulli}(x), \qquad \hat x = \frac{1}{T}\sum_{t=1}^{T} s[t] $$
 #
-# It is called the Poisson code, because independent draws approach a Poisson process when the steps become short. The
-# decoder counts spikes.
+# $$ \text{error (RMS)} = \sqrt{\frac{x\,(1-x)}{T}} $$
+
+# %% [markdown]
+# This is the oldest code, discovered on a frog's stretch receptor. It is called the Poisson code, because independent
+# draws approach a Poisson process when the steps become short. The decoder counts spikes.
 #
 # ### Exercise 03.2 · Poisson: brightness as probability (5 min, ●○○)
 #
@@ -208,9 +231,9 @@ def poisson_encode(x, steps, generator=None):
 poisson_encode = attempt("03.2", poisson_encode)
 
 # %% [markdown]
-# Here is the same 3 in Poisson spikes.
+# Here is the same digit in Poisson spikes.
 
-# %%
+# %% tags=["slide"]
 generator = torch.Generator().manual_seed(SEED)
 
 
@@ -219,52 +242,57 @@ def read_rate(spikes):
     return spikes.float().mean(0)
 
 
-look(lambda x: poisson_encode(x, 16, generator), read_rate, 3, "Poisson code, T = 16")
+spikes = look(lambda x: poisson_encode(x, 16, generator), read_rate, 3, "Poisson code, T = 16")
 
-# %% [markdown] tags=["slide"]
-# **Predict first.** How many steps until *you* can read the digits from Poisson spikes: 2, 8, 32 or 128? Decide, then
-# move the slider under the next picture. (It needs no kernel: the figure contains all positions.)
+# %% [markdown]
+# How many steps until *you* can read the digits from Poisson spikes: 2, 8, 32 or 128? Decide, then move the slider under
+# the next picture. (It needs no kernel: the figure contains all positions.)
 
 
 # %% tags=["slide"]
-many = poisson_encode(x[[0, 3, 4, 8]], 128, generator)
+some = x[[0, 3, 4, 8]]
+many = poisson_encode(some, 128, generator)
 
 
 def after(steps):
-    rows = [x[[0, 3, 4, 8]], read_rate(many[:steps]), read_latency(latency_encode(x[[0, 3, 4, 8]], steps))]
-    names = ["image"] * 4 + ["Poisson"] * 4 + ["latency"] * 4
-    order = torch.arange(12).view(3, 4).T.flatten()  # image, Poisson and latency of one digit side by side
-    panels = torch.cat(rows).mul(1000).round().div(1000).view(12, side, side)[order]
-    spikes = many[:steps].sum((0, 2)).mean()
-    title = f"After {steps} steps: {spikes:.0f} Poisson spikes per image"
-    return figures.image_grid(panels, labels=[names[i] for i in order], columns=6, title=title)
+    """The four images, each with what both codes have sent of it after so many steps."""
+    decoded = torch.stack([some, read_rate(many[:steps]), read_latency(latency_encode(some, steps))], dim=1)
+    title = f"After {steps} steps: {many[:steps].sum((0, 2)).mean():.0f} Poisson spikes per image"
+    return figures.image_grid(
+        decoded.view(12, side, side), labels=["image", "Poisson", "latency"] * 4, columns=6, title=title
+    )
 
 
 viz.show(viz.frames(after, "T", [1, 2, 4, 8, 16, 32, 64, 128], start=3))
 
+# %% [markdown]
+# **What to notice.** The Poisson images come out of the noise, and the last noise disappears slowly. The error falls with
+# $1/\sqrt T$, so each halving costs **four times** the steps. Middle values are the noisiest ($x(1-x)$ is largest at ½);
+# 0 and 1 are exact from the first step. The latency code is rough below $T = 4$, where there are too few steps to
+# distinguish greys, and accurate soon after.
+
 # %% [markdown] tags=["slide"]
-# **What to notice.** The Poisson images emerge from noise, and the last noise disappears slowly: the error falls with
-# $1/\sqrt T$, so each halving costs **four times** the steps. Middle values are the noisiest ($x(1-x)$ is largest at
-# ½); 0 and 1 are exact from the first step. The latency code is rough below $T = 4$, where there are too few
-# steps to distinguish greys, and accurate soon after.
-#
 # ## 3 · Two more codes: a neuron per pixel, and direct coding
 #
-# **Constant current.** Give each pixel its own leaky integrate-and-fire neuron and inject $I = g\,x$:
+# **Constant current.** Each pixel gets its own leaky integrate-and-fire neuron with the input $g\,x$:
 #
-# $$ v \leftarrow v + \frac{\Delta t}{\tau}\,(I - v), \qquad \text{spike and } v \leftarrow 0 \text{ where } v > 1, $$
+# $$ v \leftarrow v + \frac{1}{\tau}\,(g\,x - v) \qquad (\tau = 10 \text{ steps}) $$
 #
-# with $\tau = 10$ ms and $\Delta t = 1$ ms. It is a rate code without randomness: spikes come regularly, with a period
-# of $\tau \ln \frac{I}{I-1}$, which the decoder inverts. The price is a dead zone: where $g\,x \le 1$, the leak wins
-# and the pixel never spikes.
+# $$ s = 1 \text{ and } v \leftarrow 0 \text{ where } v > \theta = 1 $$
 #
-# **Direct coding** passes the brightness itself to the first layer, at every step (`encode.repeat`). That layer's
-# neurons then produce the spikes, and training makes this a *learned* code. Most deep spiking networks get their input
-# in this way today.
+# **Direct coding.** The first layer receives $x$ itself, at every step.
 
-# %%
-GAIN = 4.0  # current per brightness: pixels darker than 1 / GAIN are in the dead zone
-KEEP = 0.9  # 1 - dt / tau = 1 - 1 ms / 10 ms: the part of the voltage that is left after one step
+# %% [markdown]
+# The first is a rate code without randomness. Spikes come regularly, with a period of $\tau \ln \frac{g x}{g x - 1}$
+# steps, which the decoder inverts. The price is a dead zone: where $g\,x \le 1$, the leak wins and the pixel never
+# spikes.
+#
+# With direct coding (`encode.repeat`) the neurons of the first layer make the spikes, and training makes this a
+# *learned* code. Most deep spiking networks get their input in this way today.
+
+# %% tags=["slide"]
+GAIN = 4.0  # g: pixels darker than 1 / GAIN are in the dead zone
+BETA = 0.9  # 1 - 1 / tau: the part of the membrane that is left after one step
 
 
 def lif_encode(x, steps):
@@ -272,25 +300,26 @@ def lif_encode(x, steps):
 
 
 def read_lif(spikes):
-    """Invert the rate of a neuron that integrates a constant current for `period` steps before it fires."""
+    """Invert the rate of a neuron that integrates a constant input for `period` steps before it fires."""
     rate = read_rate(spikes)
     period = 1 / rate.clamp(min=1e-9) - 0.5  # it crossed the threshold at some point within the last step
-    current = 1 / (1 - KEEP ** period.clamp(min=0.3))
+    current = 1 / (1 - BETA ** period.clamp(min=0.3))
     return torch.where(rate > 0, (current / GAIN).clamp(max=1), 0.0)
 
 
-look(lambda x: lif_encode(x, 32), read_lif, 3, "One LIF neuron per pixel, T = 32")
-look(lambda x: encode.repeat(x, 32), read_rate, 3, "Direct coding, T = 32: the same grey levels at every step")
+spikes = look(lambda x: lif_encode(x, 32), read_lif, 3, "One LIF neuron per pixel, T = 32")
+
+# %% tags=["slide"]
+spikes = look(lambda x: encode.repeat(x, 32), read_rate, 3, "Direct coding, T = 32: the same grey levels at every step")
 
 # %% [markdown]
-# **What to notice.** The LIF raster is regular where the Poisson raster was random, and the faint edges of the digit
-# are missing: they are in the dead zone. Direct coding is exact at any $T$, but it sends numbers, not spikes: the first
-# layer must multiply. It needs to do so only once, though: the repeated image is a view with stride 0 in time, and
-# snnkit's layers detect this.
-
-# %% [markdown]
-# **Listen.** Two pixels, a medium one and a bright one, as Poisson trains and as LIF neurons, 20 ms a step. Predict
-# first: which of the four do you recognise with closed eyes?
+# **What to notice.** The LIF raster is regular where the Poisson raster was random. The faint edges of the digit are
+# missing: they are in the dead zone. Direct coding is exact at any $T$, but it sends numbers, not spikes, so the first
+# layer must multiply. It does so only once: the repeated image is a view with stride 0 in time, and snnkit's layers
+# notice this.
+#
+# **Listen** to two pixels, a medium one and a bright one, as Poisson trains and as LIF neurons, 20 ms a step. Which of
+# the four do you recognise with closed eyes?
 
 # %%
 two = torch.tensor([[0.4, 0.7]])  # brightness of a medium and a bright pixel
@@ -305,46 +334,43 @@ audible = {
 viz.listen(audible, seconds_per_step=0.02)
 
 # %% [markdown]
-# **What to notice.** The Poisson trains crackle like rain on a roof or a Geiger counter; the LIF trains tick. The brighter
-# pixel is faster in both, but in a crackle you have to wait to be sure: that is the price of randomness.
+# **What to notice.** The Poisson trains crackle like rain on a roof; the LIF trains tick. The brighter pixel is faster in
+# both. But in a crackle you have to wait to be sure: that is the price of randomness.
 
 # %% tags=["slide"]
 repeated = encode.repeat(x, 32)
 print(f"repeat: shape {tuple(repeated.shape)}, strides {repeated.stride()}: 0 in time, nothing was copied")
 
-first_layer = nn.Sequential(torch.nn.Linear(x.shape[1], 40), neuron.Leaky(0.9))
+first_layer = nn.Sequential(torch.nn.Linear(x.shape[1], 40), neuron.Leaky(BETA))
 with torch.no_grad():
     out, _ = first_layer(2 * repeated)
 viz.show(figures.raster(out[:, 3], title="40 untrained neurons, fed directly"))
 
+# %% [markdown]
+# These forty neurons have random weights, and yet every image gives a different raster. Now the first *layer* is the
+# encoder, and training will shape it.
+
 # %% [markdown] tags=["slide"]
-# These forty neurons have random weights and no designed code, and yet every image gives a different raster. Now the
-# first *layer* is the encoder, and training will shape it.
-#
 # ## 4 · Information against time
 #
-# Looking is good, measuring is better. For increasing $T$ we decode test images and answer two questions:
+# For increasing $T$ we decode test images and measure two things:
 #
-# 1. How large is the error of the pixels? (root mean square error)
-# 2. Can the digit still be *recognised*? Our classifier here is the simplest possible: it compares the decoded image
-#    with the ten mean images of the training set and chooses the nearest.
+# 1. How large is the error of the pixels? (root mean square)
+# 2. Is the digit still *recognised*? (A simple classifier: the nearest of the ten mean images.)
 #
-# **Predict first.** The nearest-mean classifier gets about nine digits in ten right on clean images. How many from
-# **one** step of Poisson spikes? And the digits have 17 grey levels: what happens with the latency code at $T = 17$?
+# **Predict first.** On clean images it gets nine digits in ten right. How many from **one** step of Poisson spikes? And
+# the digits have 17 grey levels: what happens to the latency code at $T = 17$?
 
-# %% tags=["slide"]
+# %%
+predict("03.d")
+predict("03.e")
+
+# %%
 test_images, test_labels = data.load(DATASET, "test")
 count, repeats = (355, 4) if QUICK else (1000, 12)
 truth = data.to_unit(test_images[:count]).flatten(1).to(device)
 target = test_labels[:count].to(device)
 means = means.to(device)
-
-
-def recognised(decoded, target):
-    """Share of images [B, N] whose nearest class mean is their own class."""
-    return (torch.cdist(decoded, means).argmin(1) == target).float().mean().item()
-
-
 draw = torch.Generator(device).manual_seed(SEED)
 codes = {
     "Poisson": (lambda x, steps: poisson_encode(x, steps, draw), read_rate),
@@ -352,11 +378,10 @@ codes = {
     "LIF neuron": (lif_encode, read_lif),
     "direct": (encode.repeat, read_rate),
 }
-lengths = [1, 2, 4, 8, 16, 17, 32, 64, 128] + ([] if QUICK else [256])
 
 
 def measured(name, steps):
-    """Error, share recognised and spikes per image of a code at one T, over all test images."""
+    """Of a code at one T, over all test images: error, share recognised, spikes per image."""
     code, read = codes[name]
     decoded, spikes = [], 0.0
     for part in truth.split(100):
@@ -364,9 +389,12 @@ def measured(name, steps):
         spikes += sent.count_nonzero().item()
         decoded.append(read(sent))
     decoded = torch.cat(decoded)
-    return (decoded - truth).square().mean().sqrt().item(), recognised(decoded, target), spikes / len(truth)
+    right = torch.cdist(decoded, means).argmin(1) == target
+    return (decoded - truth).square().mean().sqrt().item(), right.float().mean().item(), spikes / len(truth)
 
 
+# %% tags=["slide"]
+lengths = [1, 2, 4, 8, 16, 17, 32, 64, 128] + ([] if QUICK else [256])
 results = {}
 for name in codes:
     draws = repeats if name == "Poisson" else 1  # only random codes need averaging
@@ -376,21 +404,21 @@ for name in codes:
 theory = (truth * (1 - truth)).mean().sqrt().item() / torch.tensor(lengths).sqrt()
 errors = {name: (lengths, results[name][:, 0]) for name in ("Poisson", "latency", "LIF neuron")}
 errors["√(x(1−x)/T)"] = (lengths, theory)
-title = "Error of the decoded image"
 axes = {"x_title": "time steps T", "y_title": "error (RMS)", "log": "xy"}
-viz.show(figures.lines(errors, title=title, faint=["√(x(1−x)/T)"], **axes))
+viz.show(figures.lines(errors, title="Error of the decoded image", faint=["√(x(1−x)/T)"], **axes))
+at_17 = results["latency"][lengths.index(17), 0] / results["latency"][lengths.index(16), 0]
+outcome("03.e", 1 if at_17 < 0.2 else 2 if at_17 > 1 else 0)
 
-# %%
+# %% tags=["slide"]
 right = {name: (lengths, 100 * results[name][:, 1]) for name in codes}
 best = 100 * results["direct"][0, 1].item()
 axes = {"x_title": "time steps T", "y_title": "recognised (%)", "log": "x"}
 figure = figures.lines(right, title="How many images are recognised?", **axes)
 viz.show(figure.update_yaxes(range=[best - 20, best + 3]))
-print(
-    f"one step of Poisson spikes: {results['Poisson'][0, 1]:.0%} recognised; clean images: {results['direct'][0, 1]:.0%}"
-)
+print(f"clean images: {best:.0f} % recognised; one step of Poisson spikes: {100 * results['Poisson'][0, 1]:.0f} %")
+outcome("03.d", 100 * results["Poisson"][0, 1])
 
-# %% [markdown] tags=["slide"]
+# %% [markdown]
 # **What to notice.**
 #
 # - Poisson follows its law: a straight line of slope $-\tfrac12$ in the doubly logarithmic plot. The only way to a
@@ -398,40 +426,52 @@ print(
 # - Latency falls with slope $-1$: twice the steps, half the rounding. The digits have 17 grey levels, so at $T = 17$
 #   every level has its own step, and the error drops to almost zero. A code that fits its data is better than a long
 #   one.
-# - The LIF code flattens out. Some pixels are in the dead zone, and more steps do not help them; bright ones fire every
+# - The LIF code flattens out. Some pixels are in the dead zone, and more steps do not help them. Bright ones fire every
 #   three, four or five steps, with nothing in between, so only a few coarse grey levels remain.
 # - **Recognising needs far less than reconstructing.** One step of Poisson spikes, each pixel blank or full at random,
-#   is enough for about five digits in six, because the errors of 64 pixels cancel in the distance to the mean.
-#   Before you pay for accurate images, ask what your task needs. For this reason $T$ = 10 to 25 is enough for networks
-#   on MNIST.
-# - At $T = 1$ a latency code distinguishes only "lit or not". The LIF neurons have not had time to fire at all, and a
-#   blank image is recognised at chance level, one time in ten: far below the edge of the plot.
-#
+#   is enough for about five digits in six. The errors of 64 pixels cancel in the distance to the mean. Before you pay
+#   for accurate images, ask what your task needs. For this reason networks on MNIST get along with $T$ = 10 to 25.
+# - At $T = 1$ a latency code distinguishes only "lit or not". The LIF neurons have not had time to fire at all. A blank
+#   image is recognised at chance level, one time in ten: far below the edge of the plot.
+
+# %% [markdown] tags=["slide"]
 # ## 5 · Information against spikes
 #
 # Time is one cost, energy is the other. On neuromorphic hardware a silent neuron costs (nearly) nothing, so the number
 # of spikes counts.
 #
-# **Predict first.** Which code gives the most accurate image for 100 spikes?
+# **Predict first.** Which code gives the most accurate image for at most 100 spikes?
+
+# %%
+predict("03.f")
 
 # %% tags=["slide"]
-spent = {name: (results[name][:, 2], results[name][:, 0]) for name in ("Poisson", "latency", "LIF neuron")}
+names = ("Poisson", "latency", "LIF neuron")
+spent = {name: (results[name][:, 2], results[name][:, 0]) for name in names}
 spent = {name: (effort[effort > 0], error[effort > 0]) for name, (effort, error) in spent.items()}
 axes = {"x_title": "spikes per image", "y_title": "error (RMS)", "log": "xy"}
 viz.show(figures.lines(spent, title="Error against the number of spikes", **axes))
+least = [min(error[effort <= 100], default=torch.inf) for effort, error in spent.values()]
+print(
+    "smallest error with at most 100 spikes:", {name: round(float(e), 4) for name, e in zip(names, least, strict=True)}
+)
+outcome("03.f", least.index(min(least)))
 
-# %% [markdown] tags=["slide"]
+# %% [markdown]
 # The latency curve is a vertical line: more steps, but the same number of spikes. The Poisson curve has its slope of
 # $-\tfrac12$ again, here against the number of spikes.
+
+# %% [markdown] tags=["slide"]
+# Now the energy in joules, for a first layer with $M$ neurons, $N$ pixels and $S$ spikes per image:
 #
-# Now the energy in joules. A dense layer *multiplies and adds* for each pixel and each neuron. A spike needs no
-# multiplication: a weight is fetched and *added*. In 45 nm silicon a 32-bit floating-point addition takes about 0.9 pJ
-# and a multiplication 3.7 pJ (Horowitz 2014). For a first layer with $M$ neurons:
+# $$ E_\text{dense} = N \cdot M \cdot 4.6\,\mathrm{pJ}, \qquad E_\text{spikes} = S \cdot M \cdot 0.9\,\mathrm{pJ} $$
 #
-# $$ E_\text{dense} = N \cdot M \cdot 4.6\,\mathrm{pJ}, \qquad E_\text{spikes} = S \cdot M \cdot 0.9\,\mathrm{pJ}, $$
-#
-# with $N$ pixels and $S$ spikes per image. Spikes win where $S/N < 4.6/0.9 \approx 5$ **spikes per pixel**, all steps
-# together.
+# Spikes win where $S/N < 4.6/0.9 \approx 5$ **spikes per pixel**, all steps together.
+
+# %% [markdown]
+# A dense layer *multiplies and adds* for each pixel and each neuron. A spike needs no multiplication: a weight is
+# fetched and *added*. In 45 nm silicon a 32-bit floating-point addition takes about 0.9 pJ and a multiplication 3.7 pJ
+# (Horowitz 2014).
 
 # %%
 ADD, MULTIPLY, NEURONS = 0.9e-12, 3.7e-12, 128  # joules per operation; neurons in the first layer
@@ -446,25 +486,26 @@ for name, steps in [("latency", 16), ("Poisson", 4), ("Poisson", 16), ("Poisson"
 print(f"{'dense':12} {1:4} {'':13} {0:7.3f} {results['direct'][0, 1]:11.1%} {dense * 1e9:7.1f} nJ {1:9.0%}")
 
 # %% [markdown]
-# **What to notice** (on the digits). "Spiking" does not always mean "efficient": sixteen Poisson steps save almost
-# nothing, sixty-four cost almost four times as much as the dense layer that they were meant to beat, and the latency
-# code saves nine tenths. Be as honest in your own papers, and remember what this estimate leaves out: fetching a weight
-# from memory costs more than adding it, and on a GPU a multiplication by zero costs as much as any other.
+# **What to notice** (on the digits). "Spiking" does not always mean "efficient". Sixteen Poisson steps save almost
+# nothing, and sixty-four cost almost four times as much as the dense layer that they were meant to beat. The latency
+# code saves nine tenths. What this estimate leaves out, and what a whole network costs, is in [notebook
+# 04](04_train_your_first_network.ipynb), section 6.
 
 # %% [markdown] tags=["slide"]
 # ## 6 · Signals: send only what changes
 #
-# Images are static, but signals change. For a signal $x_t$ the natural code is the change: a spike *up* where it rises
-# by a threshold $\theta$, a spike *down* where it falls. The pixels of an event camera work like this (Lichtsteiner et
-# al. 2008), and the ON and OFF cells of the retina are similar. The decoder adds up:
-# $\hat x_t = \theta \sum_{t' \le t} s_{t'}$.
+# A spike *up* where the signal $x[t]$ rises by a threshold $\theta$, a spike *down* where it falls. The decoder adds up:
 #
-# Below is a synthetic heartbeat, sampled at 1 kHz, on top of a slow wave such as breathing causes.
+# $$\hat x[t] = \theta \sum_{t' \le t} s[t']$$
 #
-# **Predict first.** `encode.delta` compares each sample with the one before. Which parts of the heartbeat will it send, and
-# which will it miss?
+# **Predict first.** `encode.delta` compares each sample with the one before. What will it send of a heartbeat?
 
-# %% tags=["slide"]
+# %% [markdown]
+# The pixels of an event camera work like this (Lichtsteiner et al. 2008), and the ON and OFF cells of the retina are
+# similar. Here is a synthetic heartbeat, sampled at 1 kHz, on top of a slow wave such as breathing causes. It has a
+# steep peak (cardiologists call it R), a low wide wave after it (T), and some small waves.
+
+# %%
 DT = 1e-3  # seconds
 time = torch.arange(0, 1.6, DT)
 
@@ -474,11 +515,14 @@ def bump(height, centre, width):
     return sum(height * torch.exp(-(((time - beat - centre) / width) ** 2) / 2) for beat in (0.4, 1.2))
 
 
-# The waves that cardiologists call P, Q, R, S and T, and the breath.
+# The waves P, Q, R, S and T, and the breath.
 heart = bump(0.12, -0.18, 0.025) + bump(-0.12, -0.03, 0.010) + bump(1.0, 0.0, 0.012)
 heart = heart + bump(-0.22, 0.032, 0.012) + bump(0.28, 0.24, 0.045) + 0.15 * torch.sin(2 * torch.pi * 0.6 * time)
+viz.show(figures.traces({"signal": heart}, title="A heartbeat, 1 ms per time step"))
+predict("03.g")
 
 
+# %% tags=["slide"]
 def send_on_delta(signal, threshold):
     """Compare with the last value *sent*, not with the last sample. signal [T, ...] -> spikes −1, 0, 1 [T, ...]."""
     sent = torch.zeros_like(signal[0])
@@ -490,48 +534,67 @@ def send_on_delta(signal, threshold):
 
 
 THETA = 0.05
-steps_apart = encode.delta(heart.unsqueeze(1), threshold=THETA, off_spikes=True).squeeze(1)
-since_sent = send_on_delta(heart, THETA)
-spikes = {"delta": steps_apart, "with memory": since_sent}
+sample_to_sample = encode.delta(heart.unsqueeze(1), threshold=THETA, off_spikes=True).squeeze(1)
+spikes = {"delta": sample_to_sample, "with memory": send_on_delta(heart, THETA)}
 read_back = {name: THETA * s.cumsum(0) for name, s in spikes.items()}
 viz.show(figures.traces({"signal": heart} | read_back, spikes, title=f"A heartbeat in changes of {THETA}"))
 for name, back in read_back.items():
     error = (back - heart).square().mean().sqrt()
     print(f"{name:12} {int(spikes[name].abs().sum()):4} spikes for {len(heart)} samples, error {error:.3f}")
+at_peak = (time % 0.8 - 0.4).abs() < 0.05  # the peak R and the dips beside it
+outcome("03.g", 0 if not sample_to_sample[~at_peak].any() else 1)
 
 # %% [markdown]
-# **What to notice.** The sample-to-sample code detects the steep R wave and misses everything slow: the T wave rises by
-# 0.28, but in steps far below 0.05, so nothing is sent, and the few spikes that were sent do not add up to the signal.
-# It even gets *worse* when you sample faster! The remedy is one line: compare with **the last value that was sent**.
-# This is what the pixels of an event camera do. The decoded signal is correct to within $\theta$ wherever it changes by
-# no more than $\theta$ per step, and between the beats, where little happens, little is sent. (Try `THETA = 0.01`:
-# finer, and yet worse. Why?)
+# **What to notice.** The sample-to-sample code sees the steep R wave and misses everything slow. The T wave rises by
+# 0.28, but in steps far below 0.05, so nothing is sent. The few spikes that were sent do not add up to the signal. It
+# even gets *worse* when you sample faster!
 #
-# For a *static* image, delta coding sends spikes only at the first step and nothing afterwards. Use it for things that
-# move.
+# The remedy is one line: compare with **the last value that was sent**. This is what the pixels of an event camera do.
+# The decoded signal is correct to within $\theta$ wherever it changes by no more than $\theta$ per step. Between the
+# beats, where little happens, little is sent. (Try `THETA = 0.01`: finer, and yet worse. Why?)
+#
+# For a *static* image, delta coding sends spikes only at the first step. Use it for things that move.
 #
 # ### The event player
 #
 # Or move the camera. Here 16 × 16 such pixels view a digit, and the camera moves once round a small triangle, as for
-# the data set N-MNIST (Orchard et al. 2015). Each pixel stores the *logarithm* of its brightness at its last event, and
+# the data set N-MNIST (Orchard et al. 2015). Each pixel stores the *logarithm* of its brightness at its last event. It
 # sends an event when the logarithm has risen (ON) or fallen (OFF) by `threshold`.
 #
+# **Predict first.** (a) Which parts of the digit cause events? (b) The camera ends where it began. Are there more ON or
+# more OFF events in total? (c) With twice the threshold (0.4 for 0.2), how many events are left?
+
+# %%
+predict("03.h")
+predict("03.i")
+predict("03.j")
+
+# %% [markdown]
 # Press *Play*, turn the cloud of events by dragging it, and drag the picture to move the camera yourself.
-#
-# **Predict first.** (a) Which parts of the digit cause events, its surfaces or its edges? (b) The camera ends where it
-# began. Are there more ON or more OFF events in total? (c) With twice the threshold, are there half as many events,
-# more, or fewer?
 
 # %%
 viz.labs.event_player()
 
-# %% [markdown] tags=["slide"]
-# **What to notice.** Step by step, ON runs along one side of each stroke and OFF along the other, and they change sides
-# when the camera turns. There are about as many ON as OFF events, since a pixel that got brighter gets darker again on
-# the way back. From a threshold of 0.2 to 0.4 *more* than half of the events disappear: at a weak edge the change is
-# now too small for an event. From 0.05 to 0.1 fewer than half disappear, because a pixel sends one event per step at
-# most. Rotate the point cloud on the right: each stroke of the digit is a surface in space and time. Notebook 12 trains
-# on such events.
+# %%
+picture = torch.nn.functional.interpolate(x[3].view(1, 1, side, side), size=(16, 16), mode="bilinear")
+path = events.saccades(24)
+counts = {}
+for threshold in (0.05, 0.1, 0.2, 0.4):
+    on, off = events.events_of(picture, path, threshold=threshold)[0].sum((0, 2, 3)).tolist()
+    counts[threshold] = on + off
+    print(f"threshold {threshold:4}: {on:4.0f} ON, {off:4.0f} OFF events")
+    if threshold == 0.2:
+        outcome("03.i", 0 if abs(on - off) < 0.15 * (on + off) else 1 if on > off else 2)
+outcome("03.j", 1 if counts[0.4] < 0.48 * counts[0.2] else 2 if counts[0.4] > 0.52 * counts[0.2] else 0)
+
+# %% [markdown]
+# **What to notice.** Step by step, ON runs along one side of each stroke and OFF along the other. They change sides when
+# the camera turns. There are about as many ON as OFF events, since a pixel that got brighter gets darker again on the
+# way back.
+#
+# From a threshold of 0.2 to 0.4 *more* than half of the events disappear: at a weak edge the change is now too small for
+# an event. From 0.05 to 0.1 fewer than half disappear, because a pixel sends one event per step at most. In the cloud
+# each stroke of the digit is a surface in space and time. Notebook 12 trains on such events.
 #
 # ## Explore: which code for which brightness?
 #
@@ -539,36 +602,47 @@ viz.labs.event_player()
 # diamond along it. You can also draw on the image.
 #
 # **Predict first.** Three of the six codes get better with more steps, and one is exact from the first. The other two
-# do not depend on time: their curves are flat and high. Which two? Then make the image darker with `contrast` and see
-# which codes suffer:
+# do not depend on time: their curves are flat and high. Which two?
+
+# %%
+predict("03.k")
+
+# %% [markdown]
+# Then make the image darker with `contrast` and see which codes suffer:
 #
-# 1. Poisson at $T = 16$: from contrast 1 down to 0.1. The error halves, and yet the image disappears in noise. How can
-#    that be?
+# 1. Poisson at $T = 16$: from contrast 1 down to 0.1. The error nearly halves, and yet the image disappears in noise.
+#    How can that be?
 # 2. LIF at contrast 0.25: why is the digit gone?
 # 3. Latency at $T = 4$ and at $T = 64$, contrast 0.3: what does a long sequence gain for a faint image?
 
 # %%
 viz.labs.encoder_lab()
 
-# %% [markdown] tags=["slide"]
+# %% [markdown]
 # **What to notice.**
 #
 # - The flat curves are the latency code with its *logarithm*, whose steps cover brightness values that this image does
 #   not have, and *delta*: a static image changes once, at the first step, and by one event of 0.1 at most.
-# - Poisson at low contrast: the error halves, but the image is ten times as faint, so *relative to the image* it is
-#   five times as large. There are ten times fewer spikes to average over.
-# - At contrast 0.25 the current of the brightest pixel, $4 \times 0.25 = 1$, just balances the leak: not one LIF neuron fires.
+# - Poisson at low contrast: the error nearly halves, but the image is ten times as faint. So *relative to the image* it
+#   is almost six times as large. There are ten times fewer spikes to average over.
+# - At contrast 0.25 the input of the brightest pixel, $4 \times 0.25 = 1$, just balances the leak: no LIF neuron fires.
 # - Latency at contrast 0.3: the same 0.47 spikes per pixel at $T = 4$ and $T = 64$, and a twentieth of the error.
-#
+
+# %% [markdown] tags=["slide"]
 # ## What broke?
 #
-# Three real mistakes. None of them raises an error in home-made code; each of them has cost someone a week.
+# Three real mistakes. None of them raises an error in home-made code.
 #
+# 1. The brightness was not in [0, 1].
+# 2. Every image was stretched to its own maximum.
+# 3. All images had the same random numbers.
+
+# %% [markdown]
 # ### 1. The brightness that was not in [0, 1]
 #
 # `torch.rand(...) < image` compares a number from 0 to 1 with a grey level from 0 to 255 (or 0 to 16, as scikit-learn
-# delivers the digits) without an error. Every pixel above 0 then fires at every step. snnkit's encoders raise
-# an error instead:
+# delivers the digits). There is no error. Every pixel above 0 then fires at every step. snnkit's encoders raise an error
+# instead:
 
 # %% tags=["slide"]
 raw = images[chosen].flatten(1)
@@ -579,15 +653,9 @@ for name, wrong in {"bytes": raw, "floats up to 255": raw.float()}.items():
         print(f"{name:17} {type(error).__name__}: {error}")
 
 unscaled = (torch.rand(16, *raw.shape, generator=generator) < raw).float()
-panels = torch.cat([read_rate(unscaled)[2:6], read_rate(poisson_encode(x, 16, generator))[2:6]])
-viz.show(
-    figures.image_grid(
-        panels.view(8, side, side),
-        ["0..255"] * 4 + ["0..1"] * 4,
-        columns=8,
-        title="Decoded at T = 16: unscaled, scaled",
-    )
-)
+panels = torch.cat([read_rate(unscaled)[2:6], read_rate(poisson_encode(x, 16, generator))[2:6]]).view(8, side, side)
+names = ["0 to 255"] * 4 + ["0 to 1"] * 4
+viz.show(figures.image_grid(panels, names, columns=8, title="Decoded at T = 16: unscaled, then scaled"))
 
 # %% [markdown]
 # **The fix:** `data.to_unit(images)`, once, where the data come in.
@@ -595,10 +663,10 @@ viz.show(
 # ### 2. Every image stretched to its own maximum
 #
 # "Normalise the input" is good advice for whole data sets and bad advice for single images. Divide each by its own
-# maximum, and a faint image looks like a strong one; worse, a frame that contains *nothing* but a little sensor noise
-# fires strongly.
+# maximum, and a faint image looks like a strong one. Worse, a frame with *nothing* but a little sensor noise fires
+# strongly.
 
-# %%
+# %% tags=["slide"]
 noise = 0.02 * torch.rand(1, x.shape[1], generator=generator)
 frames = torch.cat([x[3:4], 0.4 * x[3:4], 0.1 * x[3:4], noise])
 stretched = frames / frames.amax(1, keepdim=True)
@@ -613,10 +681,10 @@ viz.show(figures.image_grid(torch.cat([frames, stretched]).view(8, side, side), 
 # ### 3. The same random numbers for all images
 #
 # To save memory, you might draw the noise once and broadcast it over the batch. The spikes still have the right rates,
-# image by image, and every plot of a single image looks fine. But all images now share the same noise, so nothing
-# averages out over the batch: not the image below, and not the noise in your gradient.
+# and every plot of a single image looks fine. But all images now share the same noise, so nothing averages out over the
+# batch: not the image below, and not the noise in your gradient.
 
-# %%
+# %% tags=["slide"]
 copies = x[3:4].expand(100, -1)
 shared = (torch.rand(8, 1, x.shape[1], generator=generator) < copies).float()
 independent = poisson_encode(copies, 8, generator)
@@ -630,10 +698,11 @@ for kind, spikes in {"shared": shared, "independent": independent}.items():
 title = "Means of 1, 10 and 100 copies, T = 8: shared noise, then independent noise"
 viz.show(figures.image_grid(torch.stack(panels).view(7, side, side), names, columns=7, title=title))
 
+# %% [markdown]
+# With independent noise, a hundred copies are about ten times as good as one. With shared noise they are no better than
+# one. **The fix:** noise of the full shape `(steps, *x.shape)`. Your check in 03.2 tests exactly this.
+
 # %% [markdown] tags=["slide"]
-# With independent noise, a hundred copies are ten times as good as one; with shared noise, they are no better than one.
-# **The fix:** noise of the full shape `(steps, *x.shape)`. Your check in 03.2 tests exactly this.
-#
 # ## Which code, then?
 #
 # | code | `snnkit.encode` | information is in | error against $T$ | spikes | use it for |
@@ -643,7 +712,8 @@ viz.show(figures.image_grid(torch.stack(panels).view(7, side, side), names, colu
 # | LIF neuron | `constant_current_lif(g * x, T)` | the rate, regular | falls, then stays | up to $T/3$ at gain 4 | a rate code without randomness; analogue sensors |
 # | direct | `repeat(x, T)` | the value itself | none | none: real numbers | best accuracy in few steps |
 # | delta | `delta(x_seq)` | the change | at most $\theta$, with memory | follows the motion | sound, video, sensors |
-#
+
+# %% [markdown]
 # ## Check yourself
 
 # %%
@@ -655,9 +725,9 @@ scorecard("03")
 # %% [markdown]
 # ## Next
 #
-# **04 · Train your first spiking network**: combines the spikes of this notebook with the surrogate gradients of 02. To
-# go further here: change `DATASET` to `"fashion"` or set `QUICK = False` in the parameters cell and run again. Which
-# figure changes most, and why does the slope of the Poisson line not change?
+# **[04 · Train your first spiking network](04_train_your_first_network.ipynb)** combines the spikes of this notebook
+# with the surrogate gradients of 02. To go further here: change `DATASET` to `"fashion"` or set `QUICK = False` in the
+# parameters cell and run again. Which figure changes most, and why does the slope of the Poisson line not change?
 #
 # ## Sources
 #

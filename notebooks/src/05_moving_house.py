@@ -133,7 +133,9 @@ outcome("05.a", sum(result.startswith("fine") for result in results.values()) - 
 #
 # The LIF neuron of notebook 01 ($\tau$ in time steps):
 #
-# $$v[t] = v[t-1] + \frac{x[t] - v[t-1]}{\tau}, \qquad s[t] = H(v[t] - \theta), \qquad v[t] \leftarrow (1 - s[t])\,v[t]$$
+# $$v[t] = v[t-1] + \frac{x[t] - v[t-1]}{\tau}$$
+#
+# $$s[t] = H(v[t] - \theta), \qquad v[t] \leftarrow (1 - s[t])\,v[t]$$
 #
 # - $\tau$ and $\theta$ belong to the neuron: the same for every image.
 # - $v$ belongs to the current input *sequence*: it is **state**.

@@ -1,4 +1,4 @@
-"""Exercises and quiz of notebook 03: turning the world into spikes."""
+"""Exercises of notebook 03: turning the world into spikes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from . import expect
-from .exercise import Check, Exercise, Question, Violation
+from .exercise import Check, Exercise, Violation
 
 # --- 03.1 -------------------------------------------------------------------------------------------------------------
 
@@ -279,32 +279,5 @@ EXERCISES = [
         ],
         hints=POISSON_HINTS,
         plot=_poisson_plot,
-    ),
-]
-
-QUIZ = [
-    Question(
-        "You read grey levels back from Poisson spikes and want half the error. How many more time steps does it take?",
-        ("√2 times as many", "twice as many", "four times as many", "sixteen times as many"),
-        answer=2,
-        why="Independent draws average out as 1/√T, so half the error costs four times the steps, and the spikes.",
-    ),
-    Question(
-        "Someone turns down the light, so that all pixels have half their brightness but none falls below the "
-        "threshold. In which code does the number of spikes stay the same?",
-        ("latency: the spikes only come later", "Poisson", "a LIF neuron with constant input"),
-        answer=0,
-        why="A lit pixel has one spike however bright it is. The other two count spikes, so they fire less.",
-    ),
-    Question(
-        "Direct coding hands the pixel itself to the first layer, at every step. What does that cost?",
-        (
-            "precision: the image is known only after a large number of steps",
-            "multiplications: the first layer gets numbers, no spikes",
-            "bandwidth: every pixel sends one spike at every step",
-        ),
-        answer=1,
-        why="Nothing is lost and nothing is late, but the first layer multiplies by real numbers where a spike would "
-        "only add a weight. (As the input does not change, it has to be computed only once.)",
     ),
 ]
