@@ -152,14 +152,13 @@ def read_latency(spikes):
 
 
 def look(code, read, digit, title):
-    """Show a digit, its spikes, and the decoded image; return the spikes [T, N]."""
+    """A figure of a digit, its spikes, and the decoded image."""
     spikes = code(x)[:, digit]
-    viz.show(figures.coded_image(x[digit].view(side, side), spikes, read(spikes).view(side, side), title))
-    return spikes
+    return figures.coded_image(x[digit].view(side, side), spikes, read(spikes).view(side, side), title)
 
 
-short = look(lambda x: latency_encode(x, 16), read_latency, 3, "Latency code, T = 16")
-lit, long = int((x[3] > 0).sum()), latency_encode(x, 64)[:, 3]
+viz.show(look(lambda x: latency_encode(x, 16), read_latency, 3, "Latency code, T = 16"))
+lit, short, long = int((x[3] > 0).sum()), latency_encode(x, 16)[:, 3], latency_encode(x, 64)[:, 3]
 print(f"{lit} of {x.shape[1]} pixels are not 0; spikes: {short.sum():.0f} with T = 16, {long.sum():.0f} with T = 64")
 outcome("03.a", 1 if short.sum() == lit else 0)
 outcome("03.b", 1 if long.sum() == short.sum() else 0)
@@ -189,8 +188,8 @@ outcome("03.b", 1 if long.sum() == short.sum() else 0)
 predict("03.c")
 
 # %%
-spikes = look(lambda x: encode.latency(x, 16), read_latency, 3, "encode.latency with its default logarithm, T = 16")
-when = spikes.nonzero()[:, 0]
+viz.show(look(lambda x: encode.latency(x, 16), read_latency, 3, "encode.latency with its default logarithm, T = 16"))
+when = encode.latency(x, 16)[:, 3].nonzero()[:, 0]
 outcome("03.c", 0 if when.max() == 0 else 2 if when.min() > 8 else 1)
 
 # %% [markdown]
@@ -242,7 +241,7 @@ def read_rate(spikes):
     return spikes.float().mean(0)
 
 
-spikes = look(lambda x: poisson_encode(x, 16, generator), read_rate, 3, "Poisson code, T = 16")
+viz.show(look(lambda x: poisson_encode(x, 16, generator), read_rate, 3, "Poisson code, T = 16"))
 
 # %% [markdown]
 # How many steps until *you* can read the digits from Poisson spikes: 2, 8, 32 or 128? Decide, then move the slider under
@@ -307,10 +306,12 @@ def read_lif(spikes):
     return torch.where(rate > 0, (current / GAIN).clamp(max=1), 0.0)
 
 
-spikes = look(lambda x: lif_encode(x, 32), read_lif, 3, "One LIF neuron per pixel, T = 32")
+viz.show(look(lambda x: lif_encode(x, 32), read_lif, 3, "One LIF neuron per pixel, T = 32"))
 
 # %% tags=["slide"]
-spikes = look(lambda x: encode.repeat(x, 32), read_rate, 3, "Direct coding, T = 32: the same grey levels at every step")
+viz.show(
+    look(lambda x: encode.repeat(x, 32), read_rate, 3, "Direct coding, T = 32: the same grey levels at every step")
+)
 
 # %% [markdown]
 # **What to notice.** The LIF raster is regular where the Poisson raster was random. The faint edges of the digit are
