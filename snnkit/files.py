@@ -67,7 +67,7 @@ def read_small(path: Path, largest: int) -> bytes:
 
 
 def small_json(path: Path, largest: int) -> Any:
-    """A JSON file that other people wrote. Raises as `read_small`, and ValueError where it is no JSON."""
+    """A JSON file that other people wrote. Raises as `read_small`, and ValueError if it is no JSON."""
     content = read_small(path, largest)
     try:
         return json.loads(content.decode("utf-8-sig"))
@@ -100,7 +100,7 @@ def check_size(what: object, announced: int, stored: int | None = None, *, times
 
 
 def check_hdf5(path: str | os.PathLike[str]) -> None:
-    """ValueError unless an HDF5 file can hold the arrays that it announces. OSError where it is none."""
+    """Raise ValueError unless an HDF5 file can hold the arrays that it announces. OSError if it is none."""
     import h5py
 
     stored, seen, announced = os.stat(path).st_size, 0, 0
@@ -134,7 +134,7 @@ def destination(path: Path) -> Path:
 
 
 def expanded(path: str | os.PathLike[str]) -> Path:
-    """`path` with its ~ resolved; FileNotFoundError where there is no such home folder, or none at all."""
+    """`path` with its ~ resolved; FileNotFoundError if there is no such home folder, or none at all."""
     try:
         return Path(path).expanduser()
     except RuntimeError:
@@ -142,7 +142,7 @@ def expanded(path: str | os.PathLike[str]) -> Path:
 
 
 def user_cache() -> Path:
-    """The folder of this library in the user's cache; FileNotFoundError where there is no home folder."""
+    """The folder of this library in the user's cache; FileNotFoundError if there is no home folder."""
     import pooch
 
     try:

@@ -34,7 +34,7 @@ Steps = Callable[[Tensor, Tensor, Tensor], Tensor]  # pre [T, ...], post [T, ...
 
 
 def imported(library: str) -> Any:
-    """Its module, or None where it is not installed."""
+    """Its module, or None if it is not installed."""
     try:
         if library == SPIKINGJELLY:  # with the parts that it does not import by itself
             for part in ("functional", "layer", "neuron", "surrogate"):
@@ -357,7 +357,7 @@ EXACT_TAU = -DT / math.log(1 - DT / TAU)
 
 
 def norse_stdp(convolution: bool) -> Steps | None:
-    """Its step after step over pre and post, additive with hard bounds; None where it is not installed."""
+    """Its step after step over pre and post, additive with hard bounds; None if it is not installed."""
     try:
         from norse.torch.functional import stdp  # pyright: ignore[reportMissingImports]
     except ImportError:

@@ -81,7 +81,7 @@ class Remote:
         self.process = process
 
     def seconds(self, calls: int) -> float:
-        """Of one call, as the process measured it. Raises OSError where it has ended."""
+        """Of one call, as the process measured it. Raises OSError if it has ended."""
         print(calls, file=self.process.stdin, flush=True)
         answer = self.process.stdout.readline()  # type: ignore[union-attr]
         if not answer:

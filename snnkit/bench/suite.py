@@ -97,7 +97,7 @@ class Race(ABC):
 
 
 def attempt(library: str, function: Callable[[], T]) -> T:
-    """What ``function`` returns; ``DoesNotRun`` if memory runs out or a library other than ours fails."""
+    """The result of ``function``; ``DoesNotRun`` if memory runs out or a library other than ours fails."""
     try:
         return function()
     except DoesNotRun:
@@ -247,7 +247,7 @@ def begin(kind: str, device: torch.device, arguments: Record, **parts: Any) -> R
 
 
 def check_out(out: str | Path | None) -> None:
-    """Before anything is measured: ValueError where no record could be written."""
+    """Before anything is measured: ValueError if no record could be written."""
     if out is not None:
         writable(out, "--out")
 

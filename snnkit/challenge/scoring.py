@@ -157,7 +157,7 @@ def evaluate(net: nn.Module, x: Tensor, y: Tensor) -> Evaluation:
 
 
 def neurons_of(net: nn.Module) -> dict[str, Neuron]:
-    """Name -> layer of neurons; RuleError where there is none, or one that does not spike."""
+    """Name -> layer of neurons; RuleError if there is none, or one that does not spike."""
     neurons = {name or type(net).__name__: module for name, module in net.named_modules() if isinstance(module, Neuron)}
     if not neurons:
         raise RuleError(

@@ -11,9 +11,9 @@ from snnkit import checks
 
 
 def resolve_device(device: str | torch.device = "auto", name: str = "device") -> torch.device:
-    """``"auto"`` is CUDA where there is a CUDA device, else the CPU; anything else is what PyTorch makes of it.
+    """``"auto"`` is a CUDA device if there is one, else the CPU; other values are PyTorch's names of devices.
 
-    ValueError, calling the argument ``name``, where that is nothing, or can't be used here.
+    Raises ValueError, with ``name`` as the argument's name, for a device that is unknown or can't be used here.
     """
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -36,10 +36,10 @@ def resolve_device(device: str | torch.device = "auto", name: str = "device") ->
 
 
 def to_device(images: Tensor, labels: Tensor, device: str | torch.device = "auto") -> tuple[Tensor, Tensor]:
-    """Put a whole data set on a device, each half as one contiguous tensor of unchanged dtype.
+    """Put a whole data set on a device: images and labels, each as one contiguous tensor of unchanged dtype.
 
-    MNIST's 60000 images take 47 MB as uint8; there they need neither workers nor a copy per batch.
-    Raises ValueError where images `[N, ...]` and labels `[N]` don't match.
+    MNIST's 60000 images take 47 MB as uint8. On the device they need no workers and no copy per batch.
+    Raises ValueError if images `[N, ...]` and labels `[N]` don't match.
     """
     check_data(images, labels)
     target = resolve_device(device)
@@ -67,8 +67,8 @@ def batches(
     """Iterate once over a data set: pairs of images `[B, ...]` and labels `[B]`, on the device of the data.
 
     The last batch may be smaller, unless ``drop_last``. With ``shuffle`` the order is a permutation drawn from
-    ``generator`` (the default one if None); a CPU generator gives the same order on every device. Without it, the
-    batches are views of the data.
+    ``generator`` (the default one if None). A CPU generator gives the same order on every device. Without ``shuffle``
+    the batches are views of the data.
     """
     check_data(images, labels)
     checks.integer("batch_size", batch_size, at_least=1)
@@ -94,7 +94,8 @@ def _iterate(
 
 
 def check_data(images: Tensor, labels: Tensor, name: str = "images, labels") -> None:
-    """Raise unless ``images`` `[N, ...]` and integer ``labels`` `[N]` are a data set with at least one sample."""
+    """Raise an error unless ``images`` `[N, ...]` and integer ``labels`` `[N]` are a data set with at least one
+    sample."""
     for part, value in (("images", images), ("labels", labels)):
         checks.instance(f"{name}: the {part}", value, Tensor, "a tensor")
     if labels.ndim != 1 or labels.dtype != torch.int64:

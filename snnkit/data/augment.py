@@ -1,4 +1,4 @@
-"""Random changes to whole batches of images, where the images are: for ``train.fit(..., augment=augment.Shift(2))``."""
+"""Random changes to whole batches of images, on their own device: for ``train.fit(..., augment=augment.Shift(2))``."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from snnkit import checks
 class Shift:
     """Move each image by a whole number of pixels from -``pixels`` to ``pixels``, drawn for each direction.
 
-    Float images [B, C, H, W] give images of the same shape, dtype and device. What moves out is lost; what comes in is
-    0. All images are changed in one operation that does not wait for the device, so that a CUDA graph can capture it
+    Float images [B, C, H, W] give images of the same shape, dtype and device. Pixels that move out are lost, and new
+    pixels are 0. One operation changes all images. It does not wait for the device, so a CUDA graph can capture it
     (``fit(graphed=True)``). ``fit`` saves the state of the generator in its checkpoints, so that a resumed run draws
-    what it would have drawn.
+    the same numbers.
 
     Args:
         pixels: 0 or more.

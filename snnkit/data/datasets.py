@@ -119,17 +119,17 @@ def load(
     | `"fashion"` | 28 x 28 | 60000 / 10000 | ``root``, or downloaded into it once |
 
     The test split of the digits is every fifth image of each class (the 5th, 10th, ... in the file's order), the same
-    on every machine because nothing is drawn at random.
+    on every machine: nothing is drawn at random.
 
-    ``root`` contains the folders `mnist/` and `fashion/`; it is the argument, else the environment variable
-    ``SNNKIT_DATA``, else the user's cache folder. The files may also be in torchvision's `MNIST/raw/` or
-    `FashionMNIST/raw/`; with or without .gz. A folder that has both files of the split is only
-    read, never written. ``download=False`` never touches the network. ``progress`` shows a bar while downloading (None:
-    yes, unless ``SNNKIT_HEADLESS=1``).
+    ``root`` contains the folders `mnist/` and `fashion/`. Without the argument it is the environment variable
+    ``SNNKIT_DATA``, or else the user's cache folder. The files may also be in torchvision's `MNIST/raw/` or
+    `FashionMNIST/raw/`, with or without .gz. A folder that has both files of the split is only read, never written.
+    ``download=False`` never touches the network. ``progress`` shows a bar while downloading (None: yes, unless
+    ``SNNKIT_HEADLESS=1``).
 
     Raises ValueError for an unknown name or split, DamagedFileError (a ValueError) for a file whose contents are not
-    the published ones, FileNotFoundError where ``download=False`` and files are missing, ConnectionError when no mirror
-    could deliver them.
+    the published ones, FileNotFoundError if files are missing and ``download=False``, ConnectionError if no mirror
+    delivers them.
     """
     checks.choice("name", name, CLASSES)
     checks.choice("split", split, SPLITS)
@@ -166,9 +166,9 @@ def available(name: str, root: str | os.PathLike[str] | None = None) -> bool:
 
 
 def files_of(name: str) -> list[Path]:
-    """The files of MNIST or Fashion-MNIST on this machine, of both splits, whole and undamaged, to be copied elsewhere.
+    """The files of MNIST or Fashion-MNIST on this machine, of both splits, to copy them elsewhere.
 
-    FileNotFoundError or DamagedFileError where one is not; nothing is downloaded.
+    Raises FileNotFoundError or DamagedFileError if one is missing or damaged. Nothing is downloaded.
     """
     dataset, base = IDX[name], data_root()
     paths = []
@@ -183,7 +183,7 @@ def files_of(name: str) -> list[Path]:
 def data_root(root: str | os.PathLike[str] | None = None) -> Path:
     """The folder that contains `mnist/` and `fashion/`: the argument, else ``SNNKIT_DATA``, else the user's cache.
 
-    FileNotFoundError where it would be in a home folder that is not there.
+    Raises FileNotFoundError if it would be in a home folder that does not exist.
     """
     chosen = root if root is not None else os.environ.get("SNNKIT_DATA")
     if chosen is None or chosen == "":
@@ -197,7 +197,7 @@ def data_root(root: str | os.PathLike[str] | None = None) -> Path:
 
 
 def digits_path() -> Path | None:
-    """Scikit-learn's file of digits, or None; without importing scikit-learn, which takes a second."""
+    """Scikit-learn's file of digits, or None. It does not import scikit-learn, which would take a second."""
     spec = importlib.util.find_spec("sklearn")
     for folder in (spec.submodule_search_locations if spec else None) or ():
         file = Path(folder) / "datasets" / "data" / "digits.csv.gz"

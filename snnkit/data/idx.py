@@ -27,10 +27,10 @@ class DamagedFileError(ValueError):
 
 @dataclass(frozen=True)
 class IdxFile:
-    """What one published file of unsigned bytes must be.
+    """The name, shape and checksum of one published file of unsigned bytes.
 
-    ``checksum``, "md5:…" or "sha256:…", is of the uncompressed contents, so a repacked archive passes and a damaged one
-    doesn't.
+    ``checksum``, "md5:…" or "sha256:…", is that of the uncompressed contents, so a repacked archive passes and a
+    damaged one fails.
     """
 
     name: str  # without .gz
@@ -99,8 +99,8 @@ def _contents(file: BinaryIO, nbytes: int) -> tuple[bytes, str | None]:
 def fetch(expected: IdxFile, folder: Path, mirrors: tuple[str, ...], progress: bool | None = None) -> Path:
     """Download ``expected.name + ".gz"`` into ``folder`` from the first mirror that delivers it undamaged.
 
-    Nothing unverified ever gets that name. Raises ConnectionError, with what each mirror did, when none of them
-    delivers the published contents.
+    Only a verified file gets that name. Raises ConnectionError if no mirror delivers the published contents; it says
+    what each mirror did.
     """
     import requests
 

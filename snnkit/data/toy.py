@@ -1,4 +1,4 @@
-"""A toy problem whose answer depends on time: made from a formula, no download, the same for the same seed everywhere.
+"""A toy problem whose answer depends on time. A formula makes it; the same seed gives the same data everywhere.
 
 To train on spikes ``[T, N, C]`` with ``train.fit``, put samples first and let ``encode`` put time first again:
 ``fit(net, (spikes.transpose(0, 1), labels), encode=lambda x: x.transpose(0, 1), ...)``.
@@ -31,11 +31,11 @@ def xor_in_time(
     the rest. The first cue fills the steps ``0 .. cue_steps-1``, then come ``delay`` silent steps, then the second cue,
     then silence until ``steps``. A unit of a firing group spikes with probability ``rate`` in each step; any unit at
     any other time with probability ``noise``. The four pairs of cues are equally frequent (to within one). With
-    ``jitter``, either cue of a sample comes up to so many steps late, drawn evenly and independently, which varies the
-    delay, too.
+    ``jitter``, each cue of a sample comes up to so many steps late, drawn uniformly and independently, so the delay
+    varies, too.
 
     Returns spikes float32 ``[steps, n, 2 * units]``, 0 or 1, and labels int64 ``[n]``, 0 or 1. Randomness comes from
-    ``seed``. Raises ValueError where the cues don't fit into ``steps``.
+    ``seed``. Raises ValueError if the cues don't fit into ``steps``.
     """
     checks.counts(n=n, steps=steps, units=units, cue_steps=cue_steps)
     checks.integer("delay", delay, at_least=0)

@@ -22,7 +22,7 @@ from .placement import choose_device
 
 @dataclass(frozen=True)
 class MemoryUsage:
-    """Bytes on a device; None where it is not known."""
+    """Bytes on a device; None if it is not known."""
 
     device: str  #: such as "cuda:0" or "cpu"
     name: str  #: of the chip; empty for a CPU

@@ -22,14 +22,14 @@ _warned: set[str] = set()
 
 
 def kernel_folder() -> Path:
-    """Of our own libraries: ``$SNNKIT_KERNELS``, or the user's cache. Raises OSError where it can't be used."""
+    """Of our own libraries: ``$SNNKIT_KERNELS``, or the user's cache. Raises OSError if it can't be used."""
     given = os.environ.get("SNNKIT_KERNELS")
     return _usable(given or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "snnkit", "kernels"))
 
 
 @functools.cache
 def private_folder() -> Path:
-    """A folder of this process. Raises OSError where none can be made."""
+    """A folder of this process. Raises OSError if none can be made."""
     folder = Path(tempfile.mkdtemp(prefix="snnkit-kernels-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
@@ -71,7 +71,7 @@ def _secure(variable: str, default: Callable[[], str]) -> None:
 
 
 def _usable(path: str | os.PathLike[str]) -> Path:
-    """This folder, made if need be; links in it are followed once, here. OSError where it can't be used."""
+    """This folder, made if need be; links in it are followed once, here. OSError if it can't be used."""
     folder = Path(os.path.realpath(expanded(path)))
     folder.mkdir(mode=0o755, parents=True, exist_ok=True)
     if reason := exposed(folder):

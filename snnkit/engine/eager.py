@@ -37,7 +37,7 @@ class _Stepping(nn.Module):
 
 
 def _with(step: nn.Module, tensors: dict[str, Tensor]) -> Callable[[Tensor, Any], tuple[Tensor, Any]]:
-    """The step with these tensors in place of its parameters and buffers of the same names."""
+    """The step with these tensors instead of its parameters and buffers of the same names."""
     stepping = _Stepping(step)
     named = {f"owner.{name}": tensor for name, tensor in tensors.items()}
     return lambda x, state: torch.func.functional_call(stepping, named, (x, state))
@@ -93,7 +93,7 @@ def differentiable_backward(
     """The gradients of ``tensors`` (x, *state, *parameters) where ``needs`` says so, as functions of everything.
 
     x is one step [N] that is repeated so many times, or with ``repeat`` 0 [T, N]; ``names`` are those of the
-    parameters, and ``gradients`` those of out and of the last state, None where a loss does not depend on one.
+    parameters, and ``gradients`` those of out and of the last state, None if a loss does not depend on one.
     """
     with torch.enable_grad():
         # Views: of a state that was computed from x, only what goes into this layer is differentiated here.

@@ -186,7 +186,7 @@ def _unroll_gradients(ctx: Any, gradients: list[Tensor | None]) -> tuple[Any, ..
 
 
 def by_argument(results: Sequence[Tensor], needs: Sequence[bool], states: int) -> tuple[Any, ...]:
-    """The gradients of x, of the states, and of the parameters, None where none was needed."""
+    """The gradients of x, of the states, and of the parameters, None if none was needed."""
     every = iter(results)
     d_x = next(every) if needs[0] else None
     d_state = [next(every) for _ in range(states)]

@@ -244,7 +244,7 @@ def _functional(step: Callable | nn.Module, like: Any, names: Sequence[str]) -> 
 
 
 def _with_tensors(module: nn.Module, others: dict[int, Tensor]) -> nn.Module:
-    """A copy of ``module`` with other tensors in place of those with these ids; another thread may be running it.
+    """A copy of ``module`` with other tensors instead of those with these ids; another thread may be running it.
 
     ``torch.func.functional_call`` would call the module, and with it the hooks for all modules that a profiler or a
     counter of operations has set, which can't be traced.

@@ -318,7 +318,7 @@ def _kind(module: nn.Module) -> str:
 
 
 def _check_kind(module: nn.Module, name: str) -> None:
-    """TypeError unless it is one of those that ``network.js`` has, and computes what its kind does."""
+    """Raise TypeError unless it is one of those that ``network.js`` has, and computes what its kind does."""
     known = type(module).__module__.startswith("torch.nn.") or type(module).forward in (
         Neuron.forward,
         Recurrent.forward,

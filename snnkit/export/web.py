@@ -30,7 +30,7 @@ _NAME = re.compile(r"^(?:async\s+)?(?:function\*?|class|const|let)\s+([A-Za-z_$]
 
 @checks.arguments
 def read(name: str) -> str:
-    """The text of a file in ``snnkit/web/``, such as ``"style.css"``. FileNotFoundError where there is none."""
+    """The text of a file in ``snnkit/web/``, such as ``"style.css"``. FileNotFoundError if there is none."""
     return (resources.files("snnkit") / "web" / name).read_text(encoding="utf-8")
 
 

@@ -186,7 +186,7 @@ def _opened(nir: Any, path: str | os.PathLike) -> Any:
 
 
 class _Writer:
-    """Nodes and edges so far. ``sources`` are the nodes whose outputs, added up, are the signal at hand."""
+    """Nodes and edges so far. ``sources`` are the nodes whose outputs, added up, are the signal available."""
 
     def __init__(self, nir: Any, dt: float, shape: tuple[int, ...]) -> None:
         self.nir = nir

@@ -108,7 +108,7 @@ def layer_of(node: Any, dtype: torch.dtype) -> nn.Module:
 
 
 def check_numbers(nodes: Mapping[str, Any]) -> None:
-    """ValueError, naming the node, where numbers are not finite, or all together more than the free memory."""
+    """Raise ValueError, naming the node, if numbers are not finite, or all together more than the free memory."""
     arrays = [
         (f"{key} of node {name!r} of graph", value) for name, node in nodes.items() for key, value in vars(node).items()
     ]

@@ -118,7 +118,7 @@ def gpus() -> list[Gpu]:
 
 
 def compiler() -> tuple[str, str] | None:
-    """(path, first line of ``--version``) of the C++ compiler for torch.compile on a CPU; None where there is none."""
+    """(path, first line of ``--version``) of the C++ compiler for torch.compile on a CPU; None if there is none."""
     for name in (os.environ.get("CXX"), "g++", "clang++", "c++"):
         path = shutil.which(name) if name else None
         if path:
@@ -168,7 +168,7 @@ def _device(device: Any) -> dict[str, Any]:
 
 
 def version(package: str) -> str | None:
-    """Installed version of ``package``, without importing it; None where it isn't installed."""
+    """Installed version of ``package``, without importing it; None if it isn't installed."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

@@ -125,7 +125,7 @@ def check_spikes(name: str, value: Any, shape: str, weight: Tensor, count: int, 
 
 
 def check_like(name: str, value: Tensor, weight: Tensor) -> None:
-    """ValueError unless ``value`` has the dtype and the device of ``weight``."""
+    """Raise ValueError unless ``value`` has the dtype and the device of ``weight``."""
     if value.dtype != weight.dtype or value.device != weight.device:
         raise ValueError(
             f"{name} must be {weight.dtype} on {weight.device}, as weight is, but it is {value.dtype} on {value.device}"

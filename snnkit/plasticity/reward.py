@@ -31,7 +31,7 @@ class RewardSTDP:
     Every sample has its own rewards and eligibility. A pair of spikes is eligible from the step of its later
     spike on, for a reward in the same step, too.
 
-    Sources: Izhikevich 2007 (doi:10.1093/cercor/bhl152), with the reward in place of the concentration of dopamine;
+    Sources: Izhikevich 2007 (doi:10.1093/cercor/bhl152), with the reward instead of the concentration of dopamine;
     Frémaux & Gerstner 2016 (doi:10.3389/fncir.2015.00085).
 
     Args:

@@ -43,7 +43,7 @@ class Rule(ABC):
         """The changes by spikes and ``traces`` that include them, of one step or of a sequence."""
 
     def check_numbers(self, *amplitudes: str) -> None:
-        """ValueError unless amplitudes are 0 or more, times above 0, and the bounds a range."""
+        """Raise ValueError unless amplitudes are 0 or more, times above 0, and the bounds a range."""
         for name in amplitudes:
             checks.number(name, getattr(self, name), at_least=0)
         for name in (*self.TIMES, "dt"):

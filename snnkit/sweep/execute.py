@@ -38,7 +38,7 @@ def run(
 
     Args:
         sweep: a manifest, or what ``load`` takes.
-        workers: in place of the manifest's.
+        workers: instead of the manifest's.
         retry: do runs again that have failed before.
         quiet: print no line for each run that ends.
 

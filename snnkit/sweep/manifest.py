@@ -118,7 +118,7 @@ def load(manifest: str | os.PathLike[str] | Mapping[str, Any], out: str | os.Pat
     Args:
         manifest: relative paths in it start in the folder of the file, which ``out`` may not leave by ``..``; those of
             a dict in the current folder.
-        out: folder of the results, in place of the manifest's ``out``; from the current folder.
+        out: folder of the results, instead of the manifest's ``out``; from the current folder.
 
     Raises:
         ManifestError: naming the key, its value and what it may be: unknown keys, parameters that the notebook lacks

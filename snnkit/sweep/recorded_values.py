@@ -44,7 +44,7 @@ def record(**values: Any) -> None:
 
 
 def recorded(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The values in the MIME bundle of an output; empty where it holds none."""
+    """The values in the MIME bundle of an output; empty if it holds none."""
     try:
         read = unpack(data[MIME]["values"])
     except (KeyError, TypeError, ValueError, AttributeError):  # not made by record

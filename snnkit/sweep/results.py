@@ -104,7 +104,7 @@ class Folder:
         return _run(file) if file.exists() else None
 
     def write(self, run: RunResult) -> None:
-        """Write the file of a run, in place of one of the same run that has failed before."""
+        """Write the file of a run, instead of one of the same run that has failed before."""
         self._write(f"runs/{run.run}.json", {**asdict(run), "metrics": pack(run.metrics)})
 
     def write_table(self) -> polars.DataFrame:

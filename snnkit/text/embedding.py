@@ -2,7 +2,7 @@
 
 Training is by skip-grams with negative sampling. A word should predict which words are near it: for a word w and a word
 c of its neighbourhood, σ(r(w) · u(c)) should be near 1, where r(w) are the firing rates that w evokes and u(c) what c
-expects; for words drawn at random near 0 (Mikolov et al. 2013, arXiv:1310.4546, equation 4, with the rates in place of
+expects; for words drawn at random near 0 (Mikolov et al. 2013, arXiv:1310.4546, equation 4, with the rates instead of
 the input vectors). Frequent words are left out at random, and drawn with the power 3/4 of their frequency, as there. In
 addition, a mean rate above a limit is penalised, so that the vectors stay sparse.
 """
@@ -196,7 +196,7 @@ class SpikingEmbedding(nn.Module):
     ) -> SpikingEmbedding:
         """Load from a file that ``save`` wrote, to ``map_location``. The file can't run code.
 
-        Raises FileNotFoundError where there is none, ValueError where it is damaged or something else.
+        Raises FileNotFoundError if there is none, ValueError if it is damaged or something else.
         """
         place = resolve_device(map_location, "map_location")
         content = load_checkpoint(path, map_location=place)
@@ -222,7 +222,7 @@ class SpikingEmbedding(nn.Module):
 def agreement(embedding: SpikingEmbedding, groups: Mapping[str, Sequence[str]] = GROUPS) -> float:
     """The share of each word's nearest words, of the whole vocabulary, that are of its group: 0 to 1.
 
-    Of a word, five neighbours are looked at, or as many as its group has, if that is fewer. ValueError where a word of
+    Of a word, five neighbours are looked at, or as many as its group has, if that is fewer. ValueError if a word of
     ``groups`` is not in the vocabulary.
     """
     hits = []

@@ -22,7 +22,7 @@ PACKAGES = {
 
 @dataclass(frozen=True)
 class Line:
-    """One finding; `fix` is empty where nothing needs to be done."""
+    """One finding; `fix` is empty if nothing needs to be done."""
 
     name: str
     status: str

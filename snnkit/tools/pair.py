@@ -93,7 +93,7 @@ def build(project: Project, name: str) -> list[str]:
 
 
 def check(project: Project, name: str) -> list[str]:
-    """How the two files of notebook `name` differ from what `build` would write; empty where they are in sync."""
+    """How the two files of notebook `name` differ from what `build` would write; empty if they are in sync."""
     differences = []
     for path, text in _wanted(project, name):
         file = path.relative_to(project.root)

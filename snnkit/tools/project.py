@@ -96,7 +96,7 @@ def find(start: Path | None = None) -> Project:
 
 
 def _settings(pyproject: Path) -> tuple[str, str, dict[str, list[str]]] | None:
-    """(repository, branch, colab), or None where the file isn't there or has no `[tool.snnkit]`."""
+    """(repository, branch, colab), or None if the file isn't there or has no `[tool.snnkit]`."""
     try:
         table = tomllib.loads(pyproject.read_text(encoding="utf-8")).get("tool", {}).get("snnkit")
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Training: a loop to read from top to bottom, seeds, checkpoints that are safe to open, recipes, and a launcher.
+"""Training: a loop that you can read from top to bottom, seeds, checkpoints that are safe to open, recipes, a launcher.
 
 ``lit`` trains through Lightning, ``slurm`` writes, explains and checks batch scripts.
 """

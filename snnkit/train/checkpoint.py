@@ -1,4 +1,4 @@
-"""Checkpoints: written whole or not at all, holding nothing that could run code when opened, and exact to resume."""
+"""Checkpoints: written whole or not at all, without anything that could run code, and exact to resume."""
 
 from __future__ import annotations
 
@@ -39,12 +39,13 @@ def save_checkpoint(
 ) -> Path:
     """Save a model's weights, and what is needed to continue training; return the path.
 
-    ``epoch`` is the number of finished epochs. ``extra`` may hold anything made of tensors, numbers, strings, None,
-    lists, tuples and dicts. The file replaces an older one in one step, so that a crash leaves either.
+    ``epoch`` is the number of finished epochs. ``extra`` may hold tensors, numbers, strings, None, lists, tuples and
+    dicts, nested in any way. The file replaces an older one in one step, so after a crash there is the old one or the
+    new one.
 
     Raises:
-        TypeError, ValueError: naming the entry, for anything else (``load_checkpoint`` could not read it back), or
-            where no file can be written at ``path``; nothing has been written.
+        TypeError, ValueError: an entry is of another kind (``load_checkpoint`` could not read it back), or no file can
+            be written at ``path``. Nothing has been written.
     """
     path = writable(path, "path")
     content = {
@@ -76,17 +77,17 @@ def load_checkpoint(
     optimizer: torch.optim.Optimizer | None = None,
     map_location: str | torch.device = "cpu",
 ) -> dict[str, Any]:
-    """Read a checkpoint and put its weights into ``model`` and its state into ``optimizer``, where given.
+    """Read a checkpoint. Its weights go into ``model`` and its state into ``optimizer``, if given.
 
-    Returns the dict with the keys "epoch", "model", "optimizer", "optimizer_class", "history" and "extra". Tensors
-    arrive on ``map_location``; those copied into ``model`` and ``optimizer`` stay on the devices of these.
+    Returns the dict with the keys "epoch", "model", "optimizer", "optimizer_class", "history" and "extra". Tensors come
+    to ``map_location``; those of ``model`` and ``optimizer`` stay on their devices.
 
     Only tensors and plain values are read (``weights_only=True``): an untrusted file can't run code here.
 
     Raises:
         FileNotFoundError: there is no file.
-        ValueError: naming the file, which is damaged, no checkpoint of snnkit or does not fit the model or optimizer;
-            both are then unchanged.
+        ValueError: the file is damaged, is no checkpoint of snnkit, or does not fit the model or optimizer. Both are
+            then unchanged.
     """
     path, content = read_archive(path, "checkpoint", resolve_device(map_location, "map_location"))
     if isinstance(content, dict) and LIGHTNING_KEY in content:
@@ -114,7 +115,7 @@ def load_checkpoint(
 
 @dataclass(frozen=True)
 class RunState:
-    """Everything besides the data that the next epoch of ``fit`` depends on."""
+    """Everything that the next epoch of ``fit`` depends on, except the data."""
 
     model: nn.Module
     optimizer: torch.optim.Optimizer
@@ -141,9 +142,9 @@ class RunState:
         }
 
     def resume(self, path: str | os.PathLike[str]) -> History:
-        """Return to the state in which ``save`` was called, PyTorch's generators included; the history so far.
+        """Restore the state at the time of ``save``, with PyTorch's generators; return the history so far.
 
-        ValueError, naming the file and the entry, where it does not fit, or was tampered with; nothing has changed.
+        Raises ValueError, naming the file and the entry, if it does not fit or was changed. Then nothing is restored.
         """
         content = load_checkpoint(path)
         extra, own = content["extra"], self._extra()
@@ -208,7 +209,7 @@ class RunState:
 
 
 def keep_kernels(optimizer: torch.optim.Optimizer, saved: dict[str, Any]) -> dict[str, Any]:
-    """The saved state with this optimizer's choice of kernels, which belongs to the device and not to the run."""
+    """The saved state with this optimizer's choice of kernels: that belongs to the device, not to the run."""
     groups = [
         other | {name: own[name] for name in ("fused", "foreach", "capturable") if name in own}
         for other, own in zip(saved["param_groups"], optimizer.param_groups, strict=True)
@@ -248,7 +249,7 @@ def _check_fits_optimizer(
 
 
 def check_plain(content: dict[str, Any]) -> None:
-    """TypeError, naming the entry, unless ``content`` is made of what ``load_checkpoint`` reads back."""
+    """Raise TypeError, naming the entry, unless ``content`` is made of what ``load_checkpoint`` reads back."""
     for name, value in content.items():
         try:
             _check_plain(name, value)
@@ -315,9 +316,10 @@ def write_archive(path: Path, content: dict[str, Any]) -> None:
 def read_archive(
     path: str | os.PathLike[str], what: str, map_location: str | torch.device | Callable[..., Any]
 ) -> tuple[Path, Any]:
-    """Inverse of ``write_archive``, every byte compared with its checksum: the file, and what it holds.
+    """Inverse of ``write_archive``: the file and its content. Every byte is compared with its checksum.
 
-    It can't run code, and takes no more memory than the file has bytes. ValueError where it can't be read as ``what``.
+    It can't run code, and takes no more memory than the file has bytes. Raises ValueError if it can't be read as
+    ``what``.
     """
     path = expanded(path)
     if not path.is_file():
@@ -347,7 +349,8 @@ def read_archive(
 
 
 def _check_contents(content: Any, stored: int) -> None:
-    """ValueError where lists in lists, or tensors that repeat their numbers, are far more than the file has bytes."""
+    """Raise ValueError if lists in lists, or tensors that repeat their numbers, are far more than the file has
+    bytes."""
     count, todo = 0, [content]
     while todo:
         item = todo.pop()

@@ -8,7 +8,7 @@ print(result.seconds, result.outputs[0][-1])
 ```
 
 Each process has the environment of ``torchrun`` (RANK, WORLD_SIZE, MASTER_ADDR, …), so that torch.distributed and
-Lightning see no difference. Beyond ``torchrun``, this launcher has a time limit, hands lines to the caller, blames the
+Lightning see no difference. Unlike ``torchrun``, this launcher has a time limit, passes lines to the caller, names the
 rank that failed first, and ends the ranks even if it is killed.
 """
 
@@ -51,7 +51,7 @@ kill -s TERM -- "$@"; sleep "$0"; kill -s KILL -- "$@" """
 
 @dataclass(frozen=True)
 class RankInfo:
-    """A process among those that train together."""
+    """One of the processes that train together."""
 
     rank: int = 0  #: of all processes
     world: int = 1  #: how many they are
@@ -63,12 +63,11 @@ class RankInfo:
     @classmethod
     @checks.arguments
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> RankInfo:
-        """As ``os.environ`` (or the mapping given) says.
+        """Read it from ``os.environ``, or from the mapping given.
 
         Raises:
-            ValueError: naming the variable that is missing or no number; nodes with different numbers of ranks; inside
-                a SLURM job of several tasks, this process was not started by ``srun``, and would wait for the others
-                for ever.
+            ValueError: a variable is missing or no number; nodes have different numbers of ranks; or the process is in
+                a SLURM job of several tasks, but ``srun`` did not start it, so it would wait for the others for ever.
         """
         env = os.environ if environment is None else environment
 
@@ -99,7 +98,7 @@ class RankInfo:
 
     @checks.arguments
     def check(self, devices: int | None, nodes: int | None) -> None:
-        """ValueError where other numbers are requested than the launcher started."""
+        """Raise ValueError if other numbers are requested than the launcher started."""
         for name, requested, actual in (("devices", devices, self.per_node), ("nodes", nodes, self.nodes)):
             if requested is not None and requested != actual:
                 advice = {
@@ -111,7 +110,7 @@ class RankInfo:
 
     @checks.arguments
     def check_batch(self, batch_size: int) -> None:
-        """ValueError where the ranks can't share a batch evenly."""
+        """Raise ValueError if the ranks can't share a batch evenly."""
         if batch_size % self.world:
             raise ValueError(
                 f"batch_size must be a multiple of the number of ranks, {self.world}, which share it, "
@@ -119,7 +118,7 @@ class RankInfo:
             )
 
     def device(self, device: str | torch.device) -> torch.device:
-        """The device of this rank, for "auto", "cpu" or "cuda" of all. ValueError where there are too few."""
+        """The device of this rank, for "auto", "cpu" or "cuda" of all. ValueError if there are too few."""
         # resolve_device("cuda") tries the first device, which every rank would do then.
         target = resolve_device("auto" if str(device) == "cuda" and torch.cuda.is_available() else device)
         if target.type not in ("cpu", "cuda") or (target.index is not None and self.world > 1):
@@ -137,12 +136,12 @@ class RankInfo:
 
 
 class LaunchError(RuntimeError):
-    """A rank failed, or the time was up; all ranks have ended.
+    """A rank failed, or the time limit was reached. All ranks have ended.
 
     Attributes:
-        rank: the first that failed; None where the time was up.
-        code: its exit code, negative for a signal, as in ``subprocess``; None where the time was up.
-        outputs: lines of each rank, [ranks] lists of text.
+        rank: the first rank that failed; None at the time limit.
+        code: its exit code, negative for a signal, as in ``subprocess``; None at the time limit.
+        outputs: the lines of each rank, [ranks] lists of text.
     """
 
     def __init__(self, message: str, rank: int | None, code: int | None, outputs: list[list[str]]) -> None:
@@ -153,7 +152,7 @@ class LaunchError(RuntimeError):
 
 @dataclass(frozen=True)
 class Launched:
-    """The result of ranks that ended well."""
+    """The result if all ranks succeeded."""
 
     seconds: float  #: from the start of the ranks to the end of the last one
     outputs: list[list[str]]  #: lines that each rank printed (standard output and error)
@@ -170,21 +169,19 @@ def launch(
 ) -> Launched:
     """Run ``command`` as ``processes`` ranks of one job on this machine, and wait for all of them.
 
-    With more than one rank, OMP_NUM_THREADS is 1 where it is not set, as with ``torchrun`` (ranks would fight for the
-    cores). On Ctrl-C and SIGTERM all ranks are ended before it takes effect here; where this process is killed, a small
-    guard process ends them.
+    With more than one rank, OMP_NUM_THREADS is 1 unless it is set, as with ``torchrun``: otherwise ranks compete for
+    the cores. Ctrl-C and SIGTERM first end all ranks. If this process is killed, a small guard process ends them.
 
     Args:
-        command: program and arguments; not a shell's line.
+        command: program and arguments, not a line for a shell.
         processes: ranks, at least 1.
-        timeout: seconds for all of it; None: no limit.
-        on_line: called with (rank, line) for each line as it comes, in the thread of the caller.
-        grace: seconds that ranks have after SIGTERM, before SIGKILL, where they have to be ended; after a failure at
-            most 5.
+        timeout: seconds for the whole run; None: no limit.
+        on_line: called with (rank, line) for each new line, in the thread of the caller.
+        grace: seconds between SIGTERM and SIGKILL when ranks must be ended; after a failure at most 5.
 
     Raises:
-        LaunchError: a rank failed (the others were ended), or the time was up. Names the rank, its exit code or
-            signal, and its last lines.
+        LaunchError: a rank failed (the others were ended), or the time limit was reached. It names the rank, its exit
+            code or signal, and its last lines.
     """
     words = [os.fspath(word) for word in command]
     if not words:
@@ -258,7 +255,8 @@ class _Ranks:
         return [process.poll() for process in self._processes]
 
     def wait(self, until: float | None) -> int | None:
-        """Until all have ended well, or one hasn't, whose rank is returned, or ``until`` (of ``time.monotonic``)."""
+        """Wait until all have succeeded, or one has failed, or ``until`` (of ``time.monotonic``). Returns the rank that
+        failed."""
         while until is None or time.monotonic() < until:
             self._take(_POLL)
             codes = self.codes

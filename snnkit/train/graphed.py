@@ -1,8 +1,8 @@
-"""A whole update as one CUDA graph: a single launch in place of hundreds of kernels.
+"""A whole update as one CUDA graph: a single launch instead of hundreds of kernels.
 
-The first updates run plainly, on a side stream, and the next one is captured: from the gathering of the batch to the
-optimizer. Capturing runs nothing; from then on each update is a copy of its row numbers and a replay. What Python does
-in between (hooks, ``print``, ``if``) happens during the capture only.
+The first updates run without a graph, on a side stream. The next one is captured, from the gathering of the batch to
+the optimizer. Capturing runs nothing. Afterwards each update is a copy of its row numbers and a replay. Python code in
+between (hooks, ``print``, ``if``) runs during the capture only.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ def why_not(step: PlainStep) -> str:
 
 
 class GraphedStep:
-    """As ``PlainStep``, on CUDA, by replaying a graph; falls back to the plain step with one warning that says why.
+    """As ``PlainStep``, on CUDA, by replaying a graph. If that fails, it uses the plain step, and one warning says why.
 
-    An update of another size than the full one (the last of an epoch) runs plainly. When a setting of the optimizer
-    changes, as ``lr`` by a scheduler, the step is captured again, since such numbers are constants in a graph. The
-    result is overwritten by the next replay. ``size``: samples of a full update.
+    A smaller update (the last of an epoch) runs without a graph. When a setting of the optimizer changes, such as
+    ``lr`` by a scheduler, the step is captured again, because these numbers are constants in a graph. The next replay
+    overwrites the result. ``size``: samples of a full update.
     """
 
     def __init__(self, plain: PlainStep, size: int) -> None:
@@ -126,9 +126,9 @@ class GraphedStep:
 
 
 def observed(update: Any) -> tuple[Any, str]:
-    """Run an update; its result, and what it did that a graph would not repeat, or an empty string.
+    """Run an update; return its result, and what a graph would not repeat of it, or an empty string.
 
-    It must neither wait for the device (a graph can't) nor draw numbers on the CPU (all replays would use the same).
+    It must not wait for the device (a graph can't), and not draw numbers on the CPU (all replays would use the same).
     """
     before = _host_randomness()
     mode = torch.cuda.get_sync_debug_mode() if torch.cuda.is_available() else 0

@@ -1,4 +1,4 @@
-"""What a training run did, epoch by epoch: as lists, as TensorBoard's files, and through callbacks."""
+"""The history of a training run, epoch by epoch: as lists, as TensorBoard's files, and through callbacks."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from snnkit.files import expanded
 
 @dataclass
 class History:
-    """One entry per finished epoch in each list; plain numbers, so ``to_dict()`` goes into JSON as it is.
+    """One entry per finished epoch in each list; plain numbers, so ``to_dict()`` can be written as JSON.
 
-    The training figures are means over the batches of the epoch, taken while the weights changed; the test figures
-    are taken after it. Without test data those lists stay empty.
+    The training numbers are means over the batches of the epoch, while the weights changed. The test numbers are
+    measured after the epoch. Without test data their lists are empty.
 
     Attributes:
         train_loss, test_loss: means per sample.
         train_accuracy, test_accuracy: fractions in [0, 1].
         output_rate: mean output per neuron and step: the spike rate, if the output spikes.
-        seconds: of training alone, without the test.
+        seconds: seconds of training, without the test.
         samples_per_second: in training.
         interrupted: stopped from the keyboard; the unfinished epoch is not listed.
     """
@@ -77,7 +77,7 @@ class History:
 
 
 class CallbackList:
-    """Several callbacks as one: calls all of them in order. ``name`` is that of the argument, for errors."""
+    """Several callbacks as one, called in order. ``name`` is that of the argument, for errors."""
 
     def __init__(self, name: str, *groups: Callable[..., Any] | Iterable[Callable[..., Any]] | None) -> None:
         lists = [group if isinstance(group, Iterable) else [group] for group in groups if group is not None]
@@ -115,8 +115,8 @@ class TensorBoard:
     """Writes every epoch of a run into a folder: ``train.fit(..., on_epoch=TensorBoard("runs/mnist"))``.
 
     View it with ``tensorboard --logdir runs``, also while the training runs. The steps are epochs, from 1. A run that
-    is resumed into the same folder writes all its epochs again; they replace the earlier ones, so the curves have
-    neither gap nor bump.
+    is resumed into the same folder writes all its epochs again; they replace the earlier ones, so the curves are
+    continuous.
 
     Args:
         folder: created after the first epoch.

@@ -35,9 +35,9 @@ SECONDS_BETWEEN_READS = 0.5
 class BatchInfo:
     """The argument of ``on_batch`` of ``fit``, after each update; epochs and batches count from 0.
 
-    ``loss``, ``accuracy`` (a fraction) and ``output_rate`` (mean output per neuron and step), means over the samples of
-    the update, are read from the device on first use: on an accelerator that waits for it. ``output`` is valid until
-    the next update.
+    ``loss``, ``accuracy`` (a fraction) and ``output_rate`` (mean output per neuron and step), are means over the
+    samples of the update. The first use reads them from the device, and waits for an accelerator. ``output`` is valid
+    until the next update.
     """
 
     epoch: int
@@ -92,33 +92,33 @@ def fit(
     checkpoint: str | os.PathLike[str] | None = None,
     resume: bool = False,
 ) -> History:
-    """Train ``model`` in place and return what happened.
+    """Train ``model`` in place and return its history.
 
     Ctrl-C (the stop button in Jupyter) ends the training and returns the history so far, with ``interrupted`` set.
 
     Args:
         model: called as ``out, state = model(sequence)``, with ``out`` ``[T, B, classes]``.
         train_data, test_data: samples ``[N, ...]`` and labels int64 ``[N]``. Images as uint8 are scaled to [0, 1] batch
-            by batch; floats are used as they are. The whole set is held on the device as one tensor.
+            by batch; floats are not changed. The whole set is on the device as one tensor.
         encode: samples ``[B, ...]`` to a sequence ``[T, B, ...]``, e.g. ``lambda x: encode.repeat(x, 25)``.
         loss: ``(out, labels)`` to a scalar; always computed in float32.
         optimizer: Adam with ``lr`` if None.
         scheduler: stepped once per epoch; it needs its ``optimizer``.
-        amp: forward in bfloat16 where the device computes in it, else (older GPUs) in float16 with a scaled loss.
-        augment: images ``[B, ...]``, scaled to [0, 1] if they are uint8, to images, on the device; in training only.
-        clip: largest norm of all gradients together; longer ones are shortened to it.
+        amp: forward in bfloat16 if the device computes in it, otherwise (older GPUs) in float16 with a scaled loss.
+        augment: changes images ``[B, ...]`` (scaled to [0, 1] if they are uint8) on the device, in training only.
+        clip: largest norm of all gradients together; larger ones are scaled down to it.
         accumulate: batches per update. Their gradients are averaged over samples, so without a batch norm
             ``accumulate=4, batch_size=32`` is ``batch_size=128`` in the memory of 32.
-        channels_last: weights and images in that memory format; the model stays in it. With None, where the model has
-            2-D convolutions, which are fastest in it.
-        compile: the model under ``torch.compile`` (a smaller last batch runs uncompiled, so that there is one
-            compilation). If compiling fails, a warning says why, and training runs without it.
-        graphed: whole updates, from the gathering of the batch to the optimizer, as one CUDA graph: the model,
-            ``encode``, ``augment`` and ``loss`` must not wait for the device and do the same operations in each call.
-            If it is impossible, a warning says why, and training runs without it.
+        channels_last: weights and images in that memory format; the model stays in it. None: if the model has 2-D
+            convolutions, which are fastest in it.
+        compile: run the model under ``torch.compile``. A smaller last batch runs uncompiled, so that there is one
+            compilation. If compiling fails, a warning says why, and training runs without it.
+        graphed: run each update, from the gathering of the batch to the optimizer, as one CUDA graph. Then the model,
+            ``encode``, ``augment`` and ``loss`` must not wait for the device, and must do the same operations in each
+            call. If it is impossible, a warning says why, and training runs without it.
         seed: seeds everything (see ``seed_everything``), the order of the samples included. With None, the order
             follows PyTorch's global generator.
-        progress: a bar, unless ``on_batch`` shows the progress, as that of a ``viz.LivePanel`` does.
+        progress: show a bar, unless ``on_batch`` shows the progress, as that of a ``viz.LivePanel`` does.
         on_epoch: called as ``on_epoch(history, model)`` after each epoch; its method ``finish``, if any, at the end.
         on_batch: called as ``on_batch(info)`` after each update.
         checkpoint: a file written after each epoch.
@@ -127,10 +127,10 @@ def fit(
             total.
 
     Raises:
-        FloatingPointError: for the first loss that is not finite; the weights are as before its update. On an
-            accelerator that is noticed some updates later, none of which has changed the weights. Running statistics of
-            batch norms may have changed, and the error says so. Also for weights that are not finite after an epoch,
-            before the checkpoint is written.
+        FloatingPointError: a loss is not finite; the weights are as before its update. On an accelerator it is raised
+            some updates later, and these do not change the weights. Running statistics of batch norms may have changed;
+            then the error says so. It is also raised for weights that are not finite after an epoch, before the
+            checkpoint is written.
     """
     _check_optimizer(model, optimizer, scheduler)
     counts(epochs=epochs, batch_size=batch_size, accumulate=accumulate)
@@ -267,7 +267,7 @@ def check_samples(data: Any, name: str) -> None:
 
 
 def check_trainable(model: nn.Module) -> None:
-    """ValueError unless ``model`` has a parameter to train."""
+    """Raise ValueError unless ``model`` has a parameter to train."""
     if not any(p.requires_grad for p in model.parameters()):
         raise ValueError("model must have parameters to train, but none of them has requires_grad")
 

@@ -1,4 +1,4 @@
-"""Running loss, accuracy and spike rate, accumulated on the device to avoid synchronisation; NaN and infinity."""
+"""Running loss, accuracy and spike rate, summed on the device to avoid synchronisation; NaN and infinity."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class MetricsSnapshot(NamedTuple):
 
 
 class RunningMetrics:
-    """Sums over samples, and a flag that stays set once a loss was not finite.
+    """Sums over samples, and a flag that stays set after a loss that was not finite.
 
-    All of it is tensors that are changed in place, so that a CUDA graph can contain the changes; only ``read`` waits.
+    They are tensors that change in place, so that a CUDA graph can contain the changes. Only ``read`` waits.
     The ``totals`` of several ranks may be added.
     """
 
@@ -55,7 +55,7 @@ class RunningMetrics:
         self.updates.add_(1 - self.stop)
 
     def read(self) -> MetricsSnapshot:
-        """One transfer of everything, after all work that is queued on the device."""
+        """Read everything in one transfer, after all work in the queue of the device."""
         tensors = torch.cat([self.totals, torch.stack([self.updates, self.stop, self.loss])])
         loss, accuracy, rate, samples, updates, stop, last_loss = tensors.tolist()
         n = max(samples, 1)
@@ -83,9 +83,9 @@ def not_finite(tensors: Mapping[str, Tensor]) -> list[str]:
 
 
 def check_weights(model: nn.Module, epoch: int) -> None:
-    """FloatingPointError if a trained weight is not finite, although every loss was.
+    """Raise FloatingPointError if a trained weight is not finite, although every loss was.
 
-    A gradient can be NaN where the loss is not (the root of 0), and spiking neurons that receive NaN are merely silent.
+    A gradient can be NaN while the loss is not (the root of 0), and spiking neurons that receive NaN are only silent.
     """
     trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
     if not (weights := not_finite(trained)):

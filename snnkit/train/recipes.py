@@ -141,7 +141,7 @@ def run(
         checkpoint: a file, written after each epoch. The settings are saved beside it, with ``.json`` at the end.
         resume: continue from that file, with the settings beside it, exactly as if nothing had happened; from the start
             if it does not exist yet. Without it the file must not exist.
-        settings: in place of the recipe's. With ``resume``, those not given come from beside the checkpoint; those
+        settings: instead of the recipe's. With ``resume``, those not given come from beside the checkpoint; those
             given, all settings of a ``Recipe`` included, must be the same there, except for other ways to compute the
             same (``SettingsFile.FREE``), and for ``epochs`` if the learning rate is constant.
 
@@ -260,7 +260,7 @@ class SettingsFile:
         write_text(self.path, json.dumps(recipe.settings(), indent=1, ensure_ascii=False) + "\n")
 
     def read(self) -> Recipe:
-        """The saved recipe. ValueError, naming the file, where there is none in it."""
+        """The saved recipe. ValueError, naming the file, if there is none in it."""
         try:
             content = json.loads(self.path.read_bytes())
             if not isinstance(content, dict):

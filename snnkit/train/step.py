@@ -50,7 +50,7 @@ class PlainStep:
 
     After a loss that is not finite no step changes the weights. On a CPU the step ends right there; elsewhere looking
     at the loss would wait for the device, so it sets the flag of the metrics, which holds the optimizer back.
-    ``forward`` runs in place of ``config.model`` for batches of full size, such as a compiled one.
+    ``forward`` runs instead of ``config.model`` for batches of full size, such as a compiled one.
     """
 
     def __init__(

@@ -131,7 +131,7 @@ def times(steps: int, dt: float | None) -> Times:
 def whole_ticks(values: Any, most: int = 12) -> list[int] | None:
     """Places for at most ``most`` ticks on an axis of whole numbers (steps, epochs, counts), so that none says 2.5.
 
-    None where the values are not whole, or reach so far that plotly's own ticks are whole anyway: those are better,
+    None if the values are not whole, or reach so far that plotly's own ticks are whole anyway: those are better,
     because they follow a zoom.
     """
     array = np.asarray(values, dtype=float)

@@ -2,7 +2,7 @@
 
 It covers what the kit's figures are made of: scatter, bar and heat-map traces on one or more pairs of axes (linear,
 logarithmic or of categories), points in space, titles, legends, annotations, lines and rectangles. Viewers that run no
-JavaScript (GitHub, nbconvert) show it in place of the interactive figure; on Colab it is what explorers show.
+JavaScript (GitHub, nbconvert) show it instead of the interactive figure; on Colab it is what explorers show.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ def _page(template: str, **values: Any) -> str:
 
 
 def cheatsheet(root: Path) -> str:
-    """The cheatsheet of the project in ``root`` as a page. Raises OSError where there is none."""
+    """The cheatsheet of the project in ``root`` as a page. Raises OSError if there is none."""
     from markdown_it import MarkdownIt
 
     text = (root / CHEATSHEET).read_text(encoding="utf-8")

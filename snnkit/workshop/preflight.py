@@ -103,7 +103,7 @@ class Room(NamedTuple):
 
 
 def from_path(path: Path) -> Room:
-    """The verdicts in a file, or in the files of a folder. Raises WorkshopError where they can't be read."""
+    """The verdicts in a file, or in the files of a folder. Raises WorkshopError if they can't be read."""
     texts = {}
     try:
         for file in sorted(path.iterdir()) if path.is_dir() else [path]:

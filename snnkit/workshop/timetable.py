@@ -131,7 +131,7 @@ def load(name: str, project: Project) -> Schedule:
 
 
 def read(name: str, root: Path, known: Mapping[str, int], text: str | None = None) -> tuple[Schedule, list[str]]:
-    """A schedule, and all that is wrong with it. ``text`` is in place of the page's."""
+    """A schedule, and all that is wrong with it. ``text`` is instead of the page's."""
     page = f"{SCHEDULES}/{name}.md"
     plans = pages(root, SCHEDULES)
     text = plans[checks.choice("name", name, plans)] if text is None else text

@@ -1,10 +1,10 @@
 """A synthetic event camera: its pixels report changes of brightness as events of two polarities.
 
-A pixel remembers the logarithm of the intensity at its last event. Whenever the logarithm has risen (or fallen) by a
-threshold since, the pixel emits an event of polarity ON (or OFF) and moves its memory by the threshold. Between two
-places of the gaze the logarithm changes linearly, and an event is sent at the moment at which it crosses the next
-threshold. So ``record`` gives every event with its own time, however the path is sampled, while ``events_of`` reports
-step by step which pixels sent any.
+A pixel remembers the logarithm of the intensity at its last event. When the logarithm has risen (or fallen) by a
+threshold since then, the pixel emits an event of polarity ON (or OFF) and changes its memory by the threshold. Between
+two places of the gaze the logarithm changes linearly, and the event has the time at which it crosses the next
+threshold. So ``record`` gives every event its own time, for every sampling of the path, while ``events_of`` reports for
+each step which pixels sent an event.
 
 Source of the model: Rebecq, Gehrig and Scaramuzza, ESIM (CoRL 2018, PMLR 87:969-982); of the motion, three saccades
 along a triangle in front of a still image: Orchard et al., N-MNIST (2015, doi:10.3389/fnins.2015.00437).
@@ -35,9 +35,9 @@ _EVENT = 100  # bytes that an event takes while recordings are made
 
 
 def saccades(steps: int, amplitude: float = 2.0) -> Tensor:
-    """The path of the gaze, [steps + 1, 2] in pixels (x, y): once round a triangle of that height, at even speed.
+    """The path of the gaze, [steps + 1, 2] in pixels (x, y): once round a triangle of that height.
 
-    Three straight saccades of equal duration; it ends where it began.
+    It has three straight saccades of equal duration, and ends where it begins.
     """
     checks.integer("steps", steps, at_least=1)
     checks.number("amplitude", amplitude, above=0, at_most=_FARTHEST)
@@ -59,21 +59,21 @@ def events_of(
     noise: float = 0.0,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """What the camera sees of still images while its gaze moves along a path, as spikes step by step.
+    """The events of still images while the camera's gaze moves along a path, as spikes step by step.
 
     Args:
-        images: [N, 1, H, W] in [0, 1]; outside of them all is 0.
-        path: of the gaze in pixels (x, y), [T + 1, 2]: the images are shifted by its negative, with bilinear
+        images: [N, 1, H, W] in [0, 1], surrounded by 0.
+        path: path of the gaze in pixels (x, y), [T + 1, 2]: the images are shifted by its negative, with bilinear
             interpolation. Step t reports what changes from place t to place t + 1.
         threshold: change of the logarithm of intensity per event, at least 0.01.
-        mismatch: standard deviation of the thresholds of pixels, as a share of ``threshold``: no two are made alike.
-            They are drawn once for the camera, per pixel and polarity, not below a fifth of ``threshold``.
-        noise: probability that a pixel reports an event per step and polarity without a reason.
+        mismatch: standard deviation of the thresholds of pixels, as a share of ``threshold``. Thresholds are drawn once
+            for the camera, per pixel and polarity, and are at least a fifth of ``threshold``.
+        noise: probability of an event without a reason, per pixel, step and polarity.
         generator: draws ``mismatch`` and ``noise``, on the CPU; None: PyTorch's global one.
 
     Returns:
-        Spikes float32 [N, T, 2, H, W], 0 or 1: whether there was an event of polarity ON (0) and OFF (1). Of several
-        within a step one is reported.
+        Spikes float32 [N, T, 2, H, W], 0 or 1: whether there was an event of polarity ON (0) and OFF (1). Several
+        events within a step count as one.
     """
     _check_scene(images, path, threshold, mismatch)
     checks.number("noise", noise, at_least=0, below=1)
@@ -104,10 +104,10 @@ def record(
 
     Args:
         images, path, threshold, mismatch: as of ``events_of``; on the CPU.
-        duration: of the whole path, microseconds; each of its T steps takes the same time.
-        noise: events per second, pixel and polarity without a reason, at random moments (a Poisson process).
-        refractory: microseconds for which a pixel is dead after an event; what it would report is lost, but its memory
-            moves all the same.
+        duration: microseconds of the whole path; each of its T steps takes the same time.
+        noise: events without a reason per second, pixel and polarity, at random times (a Poisson process).
+        refractory: microseconds after an event in which a pixel sends none. Its events are lost, but its memory still
+            changes.
         generator: draws ``mismatch`` and ``noise``; None: PyTorch's global one.
     """
     _check_scene(images, path, threshold, mismatch)
@@ -141,10 +141,10 @@ def record_digits(
 
     Args:
         split: "train" (1442) or "test" (355).
-        samples: so many of them, from the first on; None: all.
+        samples: number of digits, from the first on; None: all.
         size: height and width of the camera in pixels, from 8 to 128; the digits are enlarged to it.
-        amplitude: of the saccades, in pixels of the camera.
-        seed: of mismatch and noise; the thresholds of the pixels are the same in both splits.
+        amplitude: height of the saccades, in pixels of the camera.
+        seed: seed of mismatch and noise. The thresholds of the pixels are the same in both splits.
         camera: ``duration``, ``threshold``, ``mismatch``, ``noise`` and ``refractory`` of ``record``; the last three
             are 0.03, 0.1 and 1000 by default.
     """

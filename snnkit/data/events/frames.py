@@ -1,8 +1,8 @@
 """Recordings as tensors: counts per window of time, time surfaces, grids over space and time, and batches of frames.
 
-Frames are the input of a network; all results are float32 on the CPU. Events of a window are counted pixel by pixel
-without touching the rest of the recording: with the whole of it as one index, memory that is written at random would
-not fit into the caches.
+Frames are the input of a network; all results are float32 on the CPU. The events of a window are counted pixel by
+pixel, window after window. With one index for the whole recording, the memory that is written at random would not fit
+into the caches.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ def to_frames(events: Events, *, steps: int | None = None, window: int | None = 
     """Count events in windows of time; ``.clamp(max=1)`` makes spikes of the counts.
 
     Args:
-        steps: so many windows of equal length (to a microsecond) over the duration; at most its microseconds.
-        window: windows of so many microseconds; the last may be longer than what is left of the recording.
+        steps: number of windows of equal length (to a microsecond) over the duration; at most its microseconds.
+        window: microseconds of a window. The last window may reach beyond the end of the recording.
 
     Exactly one of the two is given.
 
@@ -49,10 +49,10 @@ def to_frames(events: Events, *, steps: int | None = None, window: int | None = 
 
 @checks.arguments
 def time_surface(events: Events, *, tau: float, steps: int) -> Tensor:
-    """How recently each pixel fired: exp(-(now - last event) / tau), and 0 where there was none yet.
+    """How recently each pixel fired: exp(-(now - last event) / tau), and 0 before its first event.
 
-    Source: Lagorce et al., HOTS (IEEE TPAMI 39, 2017, doi:10.1109/TPAMI.2016.2574707), here of all pixels at once and
-    at the end of each window of time.
+    Source: Lagorce et al., HOTS (IEEE TPAMI 39, 2017, doi:10.1109/TPAMI.2016.2574707), here for all pixels at once, at
+        the end of each window of time.
 
     Args:
         tau: time constant, microseconds.
@@ -77,14 +77,14 @@ def time_surface(events: Events, *, tau: float, steps: int) -> Tensor:
 
 @checks.arguments
 def voxel_grid(events: Events, bins: int) -> Tensor:
-    """Signed events in a grid of space and time, each shared between the two bins on both sides of its moment.
+    """Signed events in a grid of space and time; each event is shared between the two bins nearest in time.
 
-    The first event falls on the first bin and the last on the last one; ON adds, OFF subtracts, in proportion to how
-    near the bin is. Source: Zhu et al. (CVPR 2019, arXiv:1812.08156), section 3.1.
+    The first event is at the first bin and the last event at the last bin. ON adds and OFF subtracts, the more the
+    nearer the bin. Source: Zhu et al. (CVPR 2019, arXiv:1812.08156), section 3.1.
 
     Args:
-        bins: T, from 1 to the microseconds of the recording. With one bin, or where all events are of one moment, all
-            fall into the first.
+        bins: T, from 1 to the microseconds of the recording. With one bin, or if all events have the same time, all are
+            in the first bin.
 
     Returns:
         float32 [bins, height, width].
@@ -110,7 +110,7 @@ def voxel_grid(events: Events, bins: int) -> Tensor:
 
 @checks.arguments
 def collate(samples: Iterable[Any], *, steps: int | None = None, window: int | None = None) -> tuple[Tensor, Tensor]:
-    """Count the events of some recordings in frames, as one batch; shorter ones end with empty frames.
+    """Count the events of several recordings in frames, as one batch. Shorter recordings end with empty frames.
 
     As the ``collate_fn`` of a PyTorch loader::
 
@@ -141,14 +141,14 @@ def collate(samples: Iterable[Any], *, steps: int | None = None, window: int | N
 def frames_of(recordings: Iterable[Events], *, steps: int) -> Tensor:
     """Spikes float32 [N, steps, polarities, height, width], 0 or 1, of recordings of one sensor: for data modules.
 
-    Whether there was an event in the window of the pixel; errors as ``collate``.
+    A value is 1 if the pixel had an event in the window. Errors as of ``collate``.
     """
     batch, _ = collate(((events, 0) for events in recordings), steps=steps)
     return batch.clamp_(max=1).transpose(0, 1).contiguous()
 
 
 def edges(duration: int, steps: int | None = None, window: int | None = None) -> Tensor:
-    """Where windows start and end, int64 microseconds [T + 1]: of equal number or of equal length."""
+    """The ends of windows, int64 microseconds [T + 1]: so many windows, or windows of one length."""
     if window is not None:
         return torch.arange(-(-duration // window) + 1) * window
     assert steps is not None

@@ -41,7 +41,7 @@ class Recordings:
     Attributes:
         name: of the data set.
         size: (height, width) of its sensor in pixels.
-        polarities: 2, or 1 where there are no OFF events.
+        polarities: 2, or 1 without OFF events.
         classes: number of labels.
     """
 
@@ -66,7 +66,7 @@ class Recordings:
 
 
 def load(name: str, split: str = "train", *, root: str | os.PathLike[str] | None = None) -> Recordings:
-    """Open one split of a published data set of events; needs ``tonic``, which downloads what is not there.
+    """Open one split of a published data set of events. It needs ``tonic``, which downloads missing files.
 
     A recording that is damaged or empty raises DamagedFileError when it is read.
 
@@ -102,12 +102,12 @@ def read_nmnist(path: str | os.PathLike[str]) -> Events:
     """One digit of N-MNIST, from its ``.bin`` file: 34 × 34 pixels, about 300 ms.
 
     Of each event's 40 bits, 8 are the column, 8 the row, 1 the polarity and 23 the microseconds, largest bits first.
-    One in row 240 is none, but says that all times from there on are 2¹³ µs later. Sources: Orchard et al. (2015,
+    An entry in row 240 is no event: all times after it are 2¹³ µs later. Sources: Orchard et al. (2015,
     doi:10.3389/fnins.2015.00437), gorchard/event-Python.
 
     Raises:
         FileNotFoundError: there is no such file.
-        DamagedFileError: it is empty, no whole number of events, or holds a pixel that the sensor does not have.
+        DamagedFileError: it is empty, has no whole number of events, or has a pixel outside the sensor.
     """
     try:
         raw = np.frombuffer(read_small(Path(path), _LARGEST), dtype=np.uint8)

@@ -19,7 +19,7 @@ _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 @checks.arguments
 @dataclass(frozen=True, eq=False)
 class Events:
-    """The events of one recording in the order of time, on the CPU.
+    """The events of one recording, ordered by time, on the CPU.
 
     Attributes:
         t: microseconds since the start of the recording, int64 [n], never falling.
@@ -30,8 +30,8 @@ class Events:
             event.
         polarities: 2, or 1 for a sensor without OFF events, such as an artificial cochlea; ``p`` is then always True.
 
-    ValueError for columns that are empty or not of one length, times that fall or are outside of the recording, and
-    pixels outside of the sensor.
+    Raises ValueError for columns that are empty or of different lengths, for times that fall or are outside the
+    recording, and for pixels outside the sensor.
     """
 
     t: Tensor
@@ -86,7 +86,7 @@ class Events:
 
     @checks.arguments
     def where(self, mask: Tensor) -> Events:
-        """Those of its events where a mask, bool [n], is True; the recording lasts as long as before."""
+        """The events where a mask, bool [n], is True; the duration does not change."""
         if mask.dtype != torch.bool or mask.shape != self.t.shape or not mask.any():
             raise ValueError(
                 f"mask must be bool [{len(self)}] and True somewhere, but it is {mask.dtype} {list(mask.shape)}"
@@ -105,9 +105,9 @@ class Events:
 def in_order(
     t: Tensor, x: Tensor, y: Tensor, p: Tensor, size: tuple[int, int], duration: int = 0, polarities: Literal[1, 2] = 2
 ) -> Events:
-    """Events from such as are not in the order of time; those of one moment stay in the order in which they came.
+    """Events from unordered columns: sorted by time; events of the same time stay in their order.
 
-    Arguments and errors as those of ``Events``.
+    Arguments and errors as of ``Events``.
     """
     _check_columns({"t": t, "x": x, "y": y, "p": p})
     order = t.argsort(stable=True)
@@ -117,8 +117,8 @@ def in_order(
 def from_numpy(array: Any, size: tuple[int, int], duration: int = 0, polarities: Literal[1, 2] = 2) -> Events:
     """Events from a structured array [n] with the fields t (µs), x, y and p, as ``tonic`` reads data sets.
 
-    Without a field y all events are in row 0; without p all are ON. ``p`` may be bool or 0 and 1. What is not in the
-    order of time is sorted. Other arguments and errors as those of ``Events``.
+    Without a field y all events are in row 0; without p all are ON. ``p`` may be bool or 0 and 1. Events that are not
+    ordered by time are sorted. Other arguments and errors as of ``Events``.
     """
     names = getattr(getattr(array, "dtype", None), "names", None)
     if not isinstance(array, np.ndarray) or names is None or not {"t", "x"} <= set(names):

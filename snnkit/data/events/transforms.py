@@ -6,7 +6,7 @@ frames = events.to_frames(events.transforms.Shift(2)(recording), steps=16)
 
 Each takes ``Events`` and returns ``Events`` of the same sensor. Random numbers come from ``generator``, a generator on
 the CPU; None is PyTorch's global one. All raise TypeError and ValueError for arguments of another kind or outside their
-range. A draw that would leave not a single event leaves the recording as it was.
+range. If a draw would remove every event, the recording does not change.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Flip:
 class Shift:
     """Move all events by a whole number of pixels from -``pixels`` to ``pixels``, drawn for each direction.
 
-    What moves out of the sensor is lost.
+    Events that move out of the sensor are lost.
     """
 
     pixels: int = 2
@@ -81,7 +81,7 @@ class Drop:
 class Jitter:
     """Move each event in time by a normally distributed number of microseconds, of standard deviation ``std``.
 
-    What would leave the recording stays at its start or end. The events are in the order of their new times.
+    Events that would leave the recording stay at its start or end. The result is ordered by the new times.
     """
 
     std: float = 1000.0

@@ -304,7 +304,7 @@ class _Calls(TorchFunctionMode):
 
 @contextmanager
 def _replaced(owner: type, name: str, function: Any) -> Iterator[None]:
-    """``function`` in place of the attribute of a class, meanwhile."""
+    """``function`` instead of the attribute of a class, meanwhile."""
     original = owner.__dict__[name]
     setattr(owner, name, function)
     try:

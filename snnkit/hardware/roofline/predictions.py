@@ -69,7 +69,7 @@ class Range:
         return self * Range.of(other).inverse()
 
     def inverse(self) -> Range:
-        """1 over it: what was low becomes high. ZeroDivisionError where it may be 0."""
+        """1 over it: what was low becomes high. ZeroDivisionError if it may be 0."""
         return Range(1 / self.high, 1 / self.value, 1 / self.low)
 
     def at_least(self, other: Range | float) -> Range:

@@ -15,8 +15,8 @@ class HistoryCallback(Callback):
     """Writes each epoch into ``history``, the same on all ranks, and into checkpoints.
 
     The figures are those of a ``SpikingModule`` with a data module of the kit over all ranks; its validation data are
-    called test data here, as in ``fit``. The seconds of an epoch that was interrupted are those of its parts; work
-    after the last checkpoint that was lost by a kill is not counted.
+    called test data here, as in ``fit``. The seconds of an interrupted epoch are the sum of its parts. Work that a kill
+    lost after the last checkpoint is not counted.
     """
 
     state_key = "Chronicle"  # type: ignore[assignment]  # its name in checkpoints, since the first release

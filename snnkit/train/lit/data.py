@@ -1,4 +1,4 @@
-"""Batches that ranks share: no sample twice, none left out, and nothing to save but the position; data modules."""
+"""Batches that ranks share: no sample twice, none left out, and only the position to save. Data modules."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Batch(NamedTuple):
         labels: int64 [n].
         weight: factor for the share's mean loss, so that the mean over ranks of all gradients is the mean over the
             samples of the whole update: n ranks / (samples of the batch), times batches per update and the batch's part
-            in the update where gradients are accumulated. Where a batch has fewer samples than there are ranks, a rank
+            in the update where gradients are accumulated. If a batch has fewer samples than there are ranks, a rank
             without one gets a sample again, with weight 0: its gradients then exist, but have no effect.
     """
 
@@ -45,7 +45,7 @@ class SharedBatches:
     In each epoch the order is that of ``torch.randperm`` with a generator seeded by (seed, epoch), the same on all
     ranks. It is cut into batches of ``batch_size``, the last one smaller, and a batch into contiguous shares of nearly
     equal size, one per rank. All ranks get the same number of batches. So epoch and batch are the whole state, and a
-    run may resume with another number of ranks. Only the samples of a batch are copied, on their device, without
+    run may resume with another number of ranks. Only the samples of a batch are copied, on their device and without
     workers.
 
     Args:
@@ -53,7 +53,7 @@ class SharedBatches:
         labels: int64 [N], on the same device.
         batch_size: of all ranks together.
         rank, world: this rank, and the number of ranks.
-        shuffle: False for evaluation: in the order of the data.
+        shuffle: False, for evaluation, gives the order of the data.
         seed: of the order.
         accumulate: batches per update, for ``Batch.weight``; Lightning divides each loss by it, also in the last update
             of an epoch, which may have fewer batches.
@@ -115,7 +115,7 @@ class SharedBatches:
         return {"epoch": self.epoch, "batches": self.done, **self._identity()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from a position; ValueError where it belongs to other data, batches or another order."""
+        """Continue from a position; ValueError if it belongs to other data, batches or another order."""
         for name, value in self._identity().items():
             if state.get(name) != value:
                 raise ValueError(f"{name} must be {state.get(name)}, as in the run to resume, but it is {value}")
@@ -139,7 +139,7 @@ class SharedBatches:
 
 
 def seed_of(what: str, *numbers: int) -> int:
-    """A seed for each purpose and tuple of integers of at least 0, unlike that of its neighbours."""
+    """A seed for a purpose and a tuple of integers of at least 0. Neighbours have very different seeds."""
     # NumPy's mixer ignores zeros at the end, so it also gets the number of numbers.
     mixed = np.random.SeedSequence((int.from_bytes(what.encode(), "big"), len(numbers), *numbers))
     return int(mixed.generate_state(1, np.uint64)[0])

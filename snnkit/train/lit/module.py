@@ -55,15 +55,15 @@ class SpikingModule(LightningModule):
     batch, rank). So augmentation, dropout and random encoders need no state in a checkpoint, and a resumed run draws
     the same numbers as an unbroken one. Validation and tests draw the same every time. PyTorch's generator is
     seeded before each epoch, too, so a DataLoader that shuffles has the same order after a resume between epochs.
-    Within an epoch, or with a generator of its own, it can't continue: the first such checkpoint warns of it.
+    Within an epoch, or with a generator of its own, such a loader can't continue: the first checkpoint warns of it.
 
-    On a CPU a loss that is not finite raises FloatingPointError before its backward pass. On an accelerator, where
-    reading it waits for the device, that is noticed some updates later, but always before a checkpoint is written.
+    On a CPU a loss that is not finite raises FloatingPointError before its backward pass. On an accelerator, reading
+    the loss waits for the device. There it raises some updates later, but always before a checkpoint is written.
 
     Args:
         model: called ``out, state = model(sequence)``, with out [T, B, classes].
         encoder: samples [B, ...] to a sequence [T, B, ...]: "repeat", "poisson", "latency", "constant_current_lif" of
-            ``snnkit.encode``, "sequence" for samples [B, T, ...] that are one already, or a function.
+            ``snnkit.encode``, "sequence" for samples that are sequences [B, T, ...], or a function.
         steps: T, for an encoder with a name.
         loss: name of a loss of ``snnkit.loss``, or a function (out, labels) -> scalar. Computed in float32.
         optimizer: "adam", "adamw", "sgd" (with momentum 0.9), or a function of the model that returns an optimizer.
@@ -71,10 +71,10 @@ class SpikingModule(LightningModule):
         scheduler: "constant", "cosine" (falls to 0 from epoch to epoch), "one-cycle" (rises and falls with every
             update). For another one, override ``configure_optimizers``.
         augment: images [B, ...] to images; in training only.
-        seed: of everything random in training, except initial weights and the order of samples.
-        channels_last: weights and images in that memory format. With None, where the model has 2-D convolutions, which
-            are fastest in it.
-        compile: the network under ``torch.compile``, for training batches of full size; where that fails, a warning
+        seed: seed of everything random in training, except initial weights and the order of samples.
+        channels_last: weights and images in that memory format. None: if the model has 2-D convolutions, which are
+            fastest in it.
+        compile: run the network under ``torch.compile``, for training batches of full size. If that fails, a warning
             says why.
 
     Attributes:
@@ -265,7 +265,7 @@ class SpikingModule(LightningModule):
         raise loss_not_finite(self.model, value, where, self.trainer.optimizers[0])
 
     def _check_flag(self) -> None:
-        """FloatingPointError if a loss on an accelerator was not finite."""
+        """Raise FloatingPointError if a loss on an accelerator was not finite."""
         if self._metrics_of("train").stop.item():
             raise FloatingPointError(
                 f"a loss of epoch {self.current_epoch + 1} was not finite, and the weights are meaningless since: "

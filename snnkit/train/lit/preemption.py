@@ -1,7 +1,7 @@
-"""Orderly ends of ranks: signals on which all stop after the same update, requeueing, and reasons for lost ranks.
+"""Ranks that end in order: signals stop all after the same update, jobs are requeued, and lost ranks have a reason.
 
-A signal reaches each rank at another moment, in the middle of a step. Lightning's handler for SLURM saves there and
-then: weights of which some have been updated, by a rank that the others wait for. Here a handler only sets a flag.
+A signal reaches each rank at a different time, in the middle of a step. Lightning's handler for SLURM saves at once:
+then some weights have been updated and others not, and the other ranks wait. Here a handler only sets a flag.
 After each update the ranks exchange their flags, in a group of their own and without waiting: an exchange that starts
 after one update is read after the next, so all of them stop after the same one.
 """
@@ -68,10 +68,10 @@ class SignalFlags:
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[SignalFlags]:
-        """In here the signal to requeue sets its flag at any moment; the others once ``handle_all`` was called.
+        """Inside it, the signal to requeue always sets its flag; the other signals do so after ``handle_all``.
 
-        Before there is anything to save they should end the process as they always do. Outside of the main thread,
-        where Python allows no handlers, no flag is set.
+        Before there is something to save, the others should end the process as usual. Outside the main thread Python
+        allows no handlers, so no flag is set.
         """
         try:
             if self.requeue_signal is not None:
@@ -98,7 +98,7 @@ class SignalFlags:
 
 
 class RankConsensus:
-    """What all ranks agree on. Every rank must make the same calls; a single rank agrees with itself."""
+    """Agreement of all ranks. Every rank must make the same calls; a single rank agrees with itself."""
 
     def __init__(self, timeout: float) -> None:
         several = dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
@@ -126,8 +126,8 @@ class RankConsensus:
     def requeue(self) -> str:
         """Rank 0 puts the job back into the queue, and all ranks wait for its message.
 
-        A rank that ended earlier would take rank 0 along, in the middle of it: srun --kill-on-bad-exit.
-        RequeueError, on all ranks, where it fails.
+        If a rank ended earlier, srun --kill-on-bad-exit would kill rank 0 during the call. Raises RequeueError, on all
+        ranks, if it fails.
         """
         result = ["", ""]  # message, error
         if self._group is None or dist.get_rank(self._group) == 0:
@@ -142,7 +142,7 @@ class RankConsensus:
         return result[0]
 
     def check_same(self, **values: Any) -> None:
-        """ValueError, on all ranks, where they don't hold the same values; names the first that differs."""
+        """Raise ValueError, on all ranks, if they don't hold the same values; names the first that differs."""
         if self._group is None:
             return
         every: list[Any] = [None] * dist.get_world_size()
@@ -154,7 +154,7 @@ class RankConsensus:
 
 
 def requeue() -> str:
-    """Put this SLURM job back into the queue; returns a message. RequeueError, saying why, where that fails."""
+    """Put this SLURM job back into the queue; returns a message. RequeueError, saying why, if that fails."""
     job = os.environ.get("SLURM_JOB_ID", "")
     if array := os.environ.get("SLURM_ARRAY_JOB_ID"):
         job = f"{array}_{os.environ.get('SLURM_ARRAY_TASK_ID', '')}"

@@ -1,4 +1,4 @@
-"""Checkpoints through Lightning from which a run resumes exactly, even if it is killed while it writes one."""
+"""Lightning checkpoints from which a run resumes exactly, even if it was killed while it wrote one."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ Place = str | os.PathLike[str]
 class AtomicCheckpointIO(CheckpointIO):
     """For ``Trainer(plugins=[AtomicCheckpointIO()])``: how checkpoints are written and read.
 
-    A checkpoint is written beside its place, forced to the disk, and put in place in one step: a kill at any moment
-    leaves the old one or the new one. Every byte is compared with its checksum when it is read, and only tensors and
-    plain values are read: an untrusted file can't run code.
+    A checkpoint is written to a second file, forced to the disk, and renamed in one step. So after a kill there is the
+    old one or the new one. Reading compares every byte with its checksum, and reads only tensors and plain values: an
+    untrusted file can't run code.
     """
 
     @checks.arguments
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Place, storage_options: Any | None = None) -> None:
-        """TypeError, naming the entry, for what could not be read back; OSError where the disk is full, say."""
+        """Raises TypeError, naming the entry, for values that can't be read back, and OSError if the disk is full."""
         check_plain(checkpoint)
         write_archive(writable(path, "path"), checkpoint)
 
     @checks.arguments
     def load_checkpoint(self, path: Place, map_location: Any | None = None, weights_only: bool | None = None) -> Any:
-        """FileNotFoundError where there is no file, ValueError, naming it, where it is damaged or not Lightning's."""
+        """Raise FileNotFoundError if there is no file, ValueError, naming it, if it is damaged or not Lightning's."""
         path, content = read_archive(path, "checkpoint", "cpu" if map_location is None else map_location)
         if isinstance(content, dict) and LIGHTNING_KEY in content:
             return content
@@ -61,12 +61,12 @@ class ResumableCheckpoint(Checkpoint):
         flags: signals that were received; it should be ``listening``.
         path: of the checkpoint; None: nothing is saved.
         every: updates between checkpoints within an epoch; None: only at the ends of epochs.
-        begin, on_epoch: called on rank 0 when the ranks have met, and when the checkpoint of an epoch is written.
+        begin, on_epoch: called on rank 0, when all ranks have started and when the checkpoint of an epoch is written.
         timeout: seconds to wait for another rank.
-        same: what must be the same on all ranks, by name.
+        same: values that must be the same on all ranks, by name.
 
     Raises:
-        Stopped: out of ``Trainer.fit``, on all ranks, after a signal to stop, when they have saved.
+        Stopped: from ``Trainer.fit``, on all ranks, after a signal to stop and a checkpoint.
     """
 
     @checks.arguments

@@ -47,9 +47,9 @@ class ResumableDDP(DDPStrategy):
     DDP packs gradients into buckets in the order of the parameters, and again in the order in which the first backward
     pass produced them. The position of a number in a bucket decides with which rank its sum over ranks begins, so with
     three and more ranks the first update after each start would be rounded differently. Here, on CPUs, the first
-    buckets stay. There is one, as communication beside the backward pass competes with it for the cores.
+    buckets stay. There is only one, because communication during the backward pass competes with it for the cores.
 
-    Parameters that no loss depends on may be in the network, as on one device: they stay as they are.
+    The network may have parameters that no loss depends on, as on one device: they do not change.
 
     Args:
         network: whose gradients they are; running statistics of its batch norms are those of rank 0.
@@ -111,10 +111,10 @@ def run_recipe(
     timeout: float = 300.0,
     **settings: Any,
 ) -> ScaledRun:
-    """Train as a recipe says, through Lightning's Trainer, in this process, as the rank that the environment names.
+    """Train a recipe through Lightning's Trainer, in this process, as the rank that the environment names.
 
-    Under ``torchrun``, ``train.launch`` or ``srun`` each rank calls this once, with the same arguments; alone it is one
-    rank. It starts no processes. The batch size of a recipe is that of all ranks together.
+    Under ``torchrun``, ``train.launch`` or ``srun`` each rank calls this once, with the same arguments. Without a
+    launcher it is one rank. It starts no processes. The batch size of a recipe is that of all ranks together.
 
     Ranks that receive SIGTERM or Ctrl-C agree after the current update, save, and return with ``stopped`` set. Under
     SLURM, with SIGUSR1, rank 0 also puts the job back into the queue.
@@ -128,7 +128,7 @@ def run_recipe(
         checkpoint, resume: as ``recipes.run``, for a file that all ranks see; the weights are the same to the bit on a
             CPU with the same number of ranks.
         every: updates between checkpoints within an epoch; None: only at the ends of epochs.
-        timeout: seconds after which ranks that wait for one that is dead or stuck give up.
+        timeout: seconds that ranks wait for one that is dead or stuck.
 
     Raises:
         ValueError, FileExistsError: as ``recipes.run``; a batch size that the ranks can't share; more CUDA devices than

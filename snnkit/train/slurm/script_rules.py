@@ -74,7 +74,7 @@ def check(text: str) -> list[Problem]:
 
     It looks for what goes wrong silently or late: directives that sbatch skips, a number of processes that doesn't
     match the GPUs or the command, processes that can't meet, and a job that can't survive its time limit. An empty list
-    means that there is none of these, not that the cluster has such a partition. TypeError where it is no text.
+    means that there is none of these, not that the cluster has such a partition. TypeError if it is no text.
     """
     script = parse(text)
     problems = [
@@ -194,7 +194,7 @@ def _trains(script: Script) -> bool:
 
 
 def _readable(option: Option | None, read: Callable[[str], Any]) -> Any:
-    """The value of an option, as ``read`` has it; None where there is none, or the rule "value" speaks of it."""
+    """The value of an option, as ``read`` has it; None if there is none, or the rule "value" speaks of it."""
     try:
         return None if option is None else read(option.value)
     except ValueError:

@@ -142,7 +142,7 @@ class Script:
 
 @checks.arguments
 def parse(text: str) -> Script:
-    """Take a batch script apart; ValueError where it is too long to be one."""
+    """Take a batch script apart; ValueError if it is too long to be one."""
     if len(text) > LARGEST:
         raise ValueError(f"text must have at most {LARGEST:,} characters, but it has {len(text):,}")
     script = Script(text.removesuffix("\n").split("\n"))  # as bash does, which takes a carriage return for a letter
@@ -225,7 +225,7 @@ def _step(command: Command) -> Step:
 
 @checks.arguments
 def seconds(text: str) -> int:
-    """The seconds of a time as sbatch reads it; "01:00" is one minute. ValueError where it is in none of its formats.
+    """The seconds of a time as sbatch reads it; "01:00" is one minute. ValueError if it is in none of its formats.
 
     Source: https://slurm.schedmd.com/sbatch.html#OPT_time
     """
@@ -261,7 +261,7 @@ class EarlySignal(NamedTuple):
 
 
 def early_signal(text: str) -> EarlySignal:
-    """Read ``[B:|R:]SIGNAL[@SECONDS]``; without seconds sbatch takes 60. ValueError where it is not of that form."""
+    """Read ``[B:|R:]SIGNAL[@SECONDS]``; without seconds sbatch takes 60. ValueError if it is not of that form."""
     match = re.fullmatch(r"(?:([BR]{1,2}):)?([A-Za-z0-9]+)(?:@(\d{1,9}))?", text.strip())
     if match is None:
         raise ValueError(f"signal must be written as SIGUSR1@90: a signal and seconds, but it is {shown(text)}")

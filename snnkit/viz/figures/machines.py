@@ -109,7 +109,7 @@ class Marked:
     Attributes:
         lane: the row of the figure that it is drawn in; several may share one.
         mark: "measured", "predicted", "published" or "derived" (from published figures).
-        value: likely, or median; None where only a range is known.
+        value: likely, or median; None if only a range is known.
         low, high: of the range; None: ``value`` is exact.
         source: shown on hovering.
     """

@@ -126,7 +126,7 @@ def neuron_lab(neuron: Neuron | None = None) -> Any:
     """A population of one kind of neuron: its input, membrane and spikes, and its f-I curve.
 
     Args:
-        neuron: one to explore in place of the catalogue, such as your own, with a slider for each of its numbers.
+        neuron: one to explore instead of the catalogue, such as your own, with a slider for each of its numbers.
             It gets the constant input x, as many steps as the others.
 
     Raises:

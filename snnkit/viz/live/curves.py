@@ -108,7 +108,7 @@ def epoch_words(series: Mapping[str, Any]) -> str:
 def training_curves(
     series: Mapping[str, Any], epochs: int, title: str = "Training", updates: Sequence[Point] = ()
 ) -> go.Figure | None:
-    """Loss, accuracy and firing rate of each layer over the epochs; None where there is nothing to draw.
+    """Loss, accuracy and firing rate of each layer over the epochs; None if there is nothing to draw.
 
     Args:
         series: of a history, by the names of ``train.History``: one number per epoch, accuracies in [0, 1]. It may also
