@@ -356,6 +356,21 @@ if not records.names("neurons"):
     print("No measured record comes with this version of the kit; `snnkit bench neurons --out FILE.json` writes yours.")
 
 # %% [markdown]
+# **What runs where, and why.** A fused neuron waits for memory, not for arithmetic. The memory of a GPU delivers many
+# times as many bytes per second as that of a CPU, so a GPU pays once the layer is large. The same numbers as bars, the
+# fastest of each machine:
+
+# %%
+bars = {}
+for name, record in ({"this CPU" if device.type == "cpu" else "this GPU": mine} | others).items():
+    rows = [row for row in record["rows"] if (row["mode"], row["equation"], row["steps"]) == ("inference", "LIF", 32)]
+    seconds = (row.get("median_s") or row["seconds"] for row in rows)
+    bars[name] = {"forward": min(1e9 * s / row["neurons"] / 32 for s, row in zip(seconds, rows))}
+if device.type == "cpu":
+    bars["this GPU: there is none"] = {}
+viz.show(figures.shares(bars, "ns", title="LIF forward, T = 32: time per neuron and step"))
+
+# %% [markdown]
 # **What to notice.** Look at the published loop in *Forward and backward*: it is not flat. With twice the steps, each
 # step was slower as well. That loop took slices `x[t]` from one large tensor, and the gradient of *each* slice was a
 # tensor of the full size, almost all of it zeros: $T$ tensors of $T$ steps, $O(T^2)$. The loop of the `eager` engine

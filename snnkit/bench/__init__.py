@@ -33,6 +33,7 @@ from . import neuron_speed as neurons
 from . import stdp_speed as plasticity
 from . import training_speed as training
 from . import weak_scaling as scaling
+from .places import places as places
 from .suite import heading
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "heading",
     "local",
     "neurons",
+    "places",
     "plasticity",
     "scaling",
     "tables",

@@ -84,6 +84,7 @@ TABLE = r"""
 bench.compare.Arguments: device="cpu"
 bench.local: record=records.load("mnist_local_cpu_xeon")
 bench.local.benchmark: arguments=bench.local.Arguments("cpu", neurons=4, passes=1, samples=16)
+bench.places: work=lambda device: lambda: None, kind="training"
 bench.scaling: record=records.load("scaling_cpu_epyc")
 challenge: net=challenge.network(4), name="two neurons", n=8
 challenge.Delays: steps=(0, 3)

@@ -27,7 +27,8 @@ def shares(wholes: Mapping[str, Mapping[str, float]], unit: str = "", title: str
     """A horizontal bar for each entry of ``wholes``, stacked from its parts in the order in which they first occur.
 
     Args:
-        wholes: name of a bar to {name of a part: value of at least 0}. A part has the same colour in all bars.
+        wholes: name of a bar to {name of a part: value of at least 0}. A part has the same colour in all bars. A bar
+            without parts is a gap, "not measured".
         unit: of the values, such as "ms".
     """
     for bar, parts in wholes.items():
@@ -45,7 +46,7 @@ def shares(wholes: Mapping[str, Mapping[str, float]], unit: str = "", title: str
             x=values, y=list(wholes), name=part, orientation="h", marker=theme.bar(i), customdata=of_all,
             hovertemplate=f"{part}<br>%{{x:.4g}} {unit}<br>%{{customdata}} of %{{y}}<extra></extra>", showlegend=True,
         )  # fmt: skip
-    texts = {bar: f"{total:.3g} {unit}".strip() for bar, total in totals.items()}
+    texts = {bar: f"{total:.3g} {unit}".strip() if wholes[bar] else "not measured" for bar, total in totals.items()}
     for bar, total in totals.items():
         figure.add_annotation(x=total, y=bar, text=texts[bar], xanchor="left", xshift=4, **NOTE)
     # The longest bar leaves room for the longest total.
