@@ -458,8 +458,8 @@ scorecard("14")
 # %% [markdown]
 # ## Where next
 #
-# This was the last numbered notebook of the course. What follows are builds of your own, from an empty cell:
-# **15 · microspike** explains a whole spiking library in 150 lines.
+# The course is complete. Two notebooks are left for those who want to own what they have learned:
+# **[15 · Microspike](15_microspike.ipynb)** explains a whole spiking network in 91 lines, and 16 has blank pages to fill.
 #
 # Meanwhile: `snnkit train mnist --checkpoint run.pt` writes a file after each epoch. Press Ctrl-C, then add `--resume`.
 # `snnkit export run.pt --page net.html` makes a page of it, and `snnkit export --playground play.html` one that *trains*

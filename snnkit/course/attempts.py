@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import linecache
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from traceback import FrameSummary
 from typing import Any
@@ -16,9 +17,10 @@ from snnkit.viz.frontend import live
 
 from . import exercise as registry
 from . import progress, sandbox
-from .card import Card, Line, short
+from .card import TONES, Card, Line, short
 from .exercise import Exercise, NotWritten, Violation
 
+_TONE = {"passed": "good", "failed": "bad", "to do": "open"}
 _HINTS: dict[type[BaseException], str] = {
     RecursionError: "Somewhere the function calls itself, and nothing ends that.",
     SystemExit: "A function ends with `return`; `exit()` ends the program, here the kernel.",
@@ -145,7 +147,7 @@ def attempt(key: str, answer: Any) -> Any:
         Card("open", exercise.heading, "to do", [Line("This is the reference: run your definition again.")]).show()
         return answer
     outcome = grade(exercise, answer)
-    _card(exercise, outcome).show()
+    _card(exercise, outcome, _every_check(exercise, answer, outcome)).show()
     if live():
         from IPython.display import display
 
@@ -175,19 +177,32 @@ def _check_kind(exercise: Exercise, answer: Any) -> None:
     raise TypeError(f"answer to {exercise.key} must be {wanted}, but it is {short(answer)}")
 
 
-def _card(exercise: Exercise, outcome: Outcome) -> Card:
+def _every_check(exercise: Exercise, answer: Any, outcome: Outcome) -> list[Line]:
+    """Where the exercise lists all: the names of its checks, each with its sign. Those after a failure run here."""
+    if not exercise.list_all:
+        return []
+    lines = []
+    for number, check in enumerate(exercise.checks):
+        status = "passed" if number < outcome.passed else outcome.status
+        if status == "failed" and number > outcome.passed:
+            status = grade(dataclasses.replace(exercise, checks=[check], seconds=1.0), answer).status
+        lines.append(f"{TONES[_TONE[status]][0]} {check.name}")
+    return [Line("\n".join(lines), label="checks", code=True)]
+
+
+def _card(exercise: Exercise, outcome: Outcome, every: Sequence[Line] = ()) -> Card:
     """The card of an attempt: the first violated property, yours against expected, and where help is."""
     tally = f"{outcome.passed} of {outcome.total} checks"
     printed = [Line(outcome.printed, label="printed", code=True)] if outcome.printed else []
     if outcome.status == "passed":
-        return Card("good", exercise.heading, f"passed ({tally})", printed)
+        return Card("good", exercise.heading, f"passed ({tally})", [*every, *printed])
     help_line = f'Help: `hint("{exercise.key}")`, then `solution("{exercise.key}")`. ' if exercise.hints else ""
     onward = Line(f"{help_line}Until yours passes, the notebook goes on with the reference.")
     if outcome.status == "to do":
         effort = f"about {exercise.minutes} min, {'●' * exercise.difficulty}{'○' * (3 - exercise.difficulty)}"
         lines = [Line(outcome.message)] if outcome.message else []
-        return Card("open", exercise.heading, f"to do ({effort})", [*lines, *printed, onward])
-    lines = [Line(outcome.message, label=outcome.check)]
+        return Card("open", exercise.heading, f"to do ({effort})", [*lines, *every, *printed, onward])
+    lines = [*every, Line(outcome.message, label=outcome.check)]
     shown = {"where": outcome.where or None, "inputs": outcome.inputs}
     shown |= {"yours": outcome.yours, "expected": outcome.expected}
     lines += [Line(short(value), label=label, code=True) for label, value in shown.items() if value is not None]

@@ -66,6 +66,7 @@ class Exercise:
     plot: Callable[[Any, Any], Any] | None = None  #: (candidate, reference) to a figure, shown under the card
     in_place: bool = False  #: whether the answer may change its arguments; if not, that is a violation
     seconds: float = 10.0  #: how long each check may take with a learner's answer
+    list_all: bool = False  #: whether the card lists all checks and which of them hold
 
     def __post_init__(self) -> None:
         named = [c if isinstance(c, Check) else Check(c.__name__.strip("_").replace("_", " "), c) for c in self.checks]

@@ -24,6 +24,8 @@ from snnkit.course import (
     nb11,
     nb12,
     nb13,
+    nb15,
+    nb16,
     notebooks,
 )
 from snnkit.data import events
@@ -32,7 +34,7 @@ from snnkit.measure.traffic import Traffic
 from snnkit.neuron import LIF, Leaky
 from snnkit.neuron.base import MembraneState
 from snnkit.nn import time_batched
-from snnkit.surrogate import ATan
+from snnkit.surrogate import ATan, Triangle
 from snnkit.train import slurm
 from tests.course.answers.nb04 import recipe
 from tests.course.answers.nb05 import _InTheWay
@@ -213,3 +215,17 @@ def test_13_score_and_front_are_those_of_the_challenge():
     accuracy, spikes = (torch.tensor(columns[name], dtype=torch.float64) for name in ("accuracy", "spikes"))
     for price in torch.logspace(-5, 0, 20, dtype=torch.float64):  # whatever a spike costs, the winner is on the front
         assert int((accuracy - price * spikes).argmax()) in mine
+
+
+def test_15_and_16_are_neurons_of_the_library():
+    x = (torch.rand(40, 3, 4, generator=seeded()) * 0.5).requires_grad_()
+    feedback = torch.zeros(4, 4, requires_grad=True)
+    wanted, _ = Leaky(0.75)(x)
+    assert torch.equal(nb15.recurrent(x, feedback, 0.75), wanted) and wanted.sum() > 5
+    wanted, state = LIF(tau=4.0, v_reset=None, decay_input=False)(x)
+    spikes, v = nb16.population(x, 0.75, ATan(2.0))
+    assert torch.equal(spikes, wanted) and wanted.sum() > 5
+    torch.testing.assert_close(v, state.v)
+    u = torch.linspace(-3, 3, 61).requires_grad_()
+    (slope,) = torch.autograd.grad(nb16.spike(u, 0.8).sum(), u)
+    torch.testing.assert_close(slope, Triangle(1 / 0.8).derivative(u.detach()))

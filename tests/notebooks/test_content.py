@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -48,7 +50,7 @@ def test_exercises_quiz_scorecard_and_the_way_on_come_in_this_order(name):
     assert re.findall(r'\b(attempt|quiz|scorecard)\(\s*"', code) == ["attempt"] * len(keys) + ["quiz", "scorecard"]
     assert re.findall(r'\b(?:quiz|scorecard)\("(\d\d)"', code) == [number] * 2
     (below,) = re.split(r"(?m)^# ## (?:Where next|Next)\s*$", text[text.rindex("scorecard(") :])[1:]
-    assert f"**{int(number) + 1:02d} · " in below.replace("**[", "**")
+    assert f"**{int(number) + 1:02d} · " in below.replace("**[", "**") or name == NAMES[-1]
 
 
 @each_notebook
@@ -110,7 +112,7 @@ def notebook(name):
 
 
 def test_notebooks_are_counted_from_00_and_none_is_without_a_source():
-    assert [name[:2] for name in NAMES] == [f"{n:02d}" for n in range(15)]
+    assert [name[:2] for name in NAMES] == [f"{n:02d}" for n in range(17)]
     assert PROJECT.orphans() == []
 
 
@@ -151,3 +153,13 @@ def test_the_result_to_beat_in_the_challenge_of_04_is_what_its_advice_gives():
     recording = net.record(data.to_unit(test_images).flatten(1).expand(10, -1, -1))
     assert recording.layers[1].sum((0, 2)).mean().item() == pytest.approx(int(spikes), rel=0.15)
     assert 100 * loss.accuracy(recording.out, test_labels) == pytest.approx(float(accuracy), abs=1)
+
+
+def test_microspike_is_a_program_of_its_own():
+    """At most 150 lines, which learn to read digits where there is no snnkit."""
+    cells = pair.notebook(PROJECT, "15_microspike").cells
+    program = "\n\n\n".join(cell.source for cell in cells if "microspike" in cell.metadata.get("tags", []))
+    assert len(program.splitlines()) <= 150
+    program = f"import sys; sys.modules['snnkit'] = None\n{program}"
+    done = subprocess.run([sys.executable, "-I", "-"], input=program, capture_output=True, text=True)
+    assert float(re.findall(r"test accuracy ([\d.]+)%", done.stdout)[-1]) >= 95, done.stderr
