@@ -106,13 +106,14 @@ viz.show(figures.image_grid(x.view(10, side, side), labels=data.CLASSES[DATASET]
 # $$ t(x) = \mathrm{round}\big((1 - x)\,(T - 1)\big), \qquad x \ge \theta, $$
 #
 # counted from 0. Pixels darker than the threshold $\theta = 0.01$ stay silent.
-#
-# **Predict first.** An 8 × 8 digit has 64 pixels, half of them 0. How many spikes does it cost with $T = 16$? And with
-# $T = 64$?
 
 # %% [markdown]
 # Cells of the retina do something similar: the latency of their first spike carries a large part of the information
 # about the image (Gollisch & Meister 2008).
+
+# %% [markdown] tags=["slide-more"]
+# **Predict first.** An 8 × 8 digit has 64 pixels, half of them 0. How many spikes does it cost with $T = 16$? And with
+# $T = 64$?
 
 # %%
 predict("03.a")
@@ -177,12 +178,13 @@ outcome("03.b", 1 if long.sum() == short.sum() else 0)
 # at
 #
 # $$ t(x) = \tau \ln \frac{x}{x - \theta} \qquad (\tau \text{ in steps}). $$
-#
-# **Predict first.** With this formula, $\theta = 0.01$ and $T = 16$: at which steps do the digit's pixels spike?
 
 # %% [markdown]
 # `encode.latency` uses this logarithm unless you pass `linear=True`. You need not choose $\tau$: the times are stretched
 # so that the weakest pixel that can spike does so at the last step.
+
+# %% [markdown] tags=["slide-more"]
+# **Predict first.** With this formula, $\theta = 0.01$ and $T = 16$: at which steps do the digit's pixels spike?
 
 # %%
 predict("03.c")
@@ -498,8 +500,6 @@ print(f"{'dense':12} {1:4} {'':13} {0:7.3f} {results['direct'][0, 1]:11.1%} {den
 # A spike *up* where the signal $x[t]$ rises by a threshold $\theta$, a spike *down* where it falls. The decoder adds up:
 #
 # $$\hat x[t] = \theta \sum_{t' \le t} s[t']$$
-#
-# **Predict first.** `encode.delta` compares each sample with the one before. What will it send of a heartbeat?
 
 # %% [markdown]
 # The pixels of an event camera work like this (Lichtsteiner et al. 2008), and the ON and OFF cells of the retina are
@@ -520,6 +520,11 @@ def bump(height, centre, width):
 heart = bump(0.12, -0.18, 0.025) + bump(-0.12, -0.03, 0.010) + bump(1.0, 0.0, 0.012)
 heart = heart + bump(-0.22, 0.032, 0.012) + bump(0.28, 0.24, 0.045) + 0.15 * torch.sin(2 * torch.pi * 0.6 * time)
 viz.show(figures.traces({"signal": heart}, title="A heartbeat, 1 ms per time step"))
+
+# %% [markdown] tags=["slide-more"]
+# **Predict first.** `encode.delta` compares each sample with the one before. What will it send of a heartbeat?
+
+# %%
 predict("03.g")
 
 

@@ -213,14 +213,15 @@ print(f"right on {(guess == labels).float().mean():.0%} of the batch; chance wou
 # The counts $c_k$ are votes. A softmax turns them into probabilities. The loss is the surprise at the right class $y$:
 #
 # $$p_k = \frac{e^{c_k}}{\sum_j e^{c_j}}, \qquad L = -\frac{1}{B} \sum_{b=1}^{B} \ln p_{y_b} \quad \text{(nats)}$$
-#
-# **Predict first.** No output neuron fires at all. What is the loss, with ten classes?
 
 # %% [markdown]
 # To learn we need one number that says how wrong the votes are, and that changes smoothly with them. $L = 0$ means
 # certain and right. A lead of five votes over all others gives $p \approx 94\,\%$.
 #
 # Work out the loss of silence before you go on. In section 7 you will meet this number again, as a bad sign.
+
+# %% [markdown] tags=["slide-more"]
+# **Predict first.** No output neuron fires at all. What is the loss, with ten classes?
 
 # %%
 predict("04.b")
@@ -394,11 +395,12 @@ viz.show(figures.raster(one_image, title=f"Hidden layer while it sees a {classes
 
 # %% [markdown] tags=["slide"]
 # Each row is a neuron, each mark a spike. Many rows are empty.
-#
-# **Predict first.** Are these neurons silent for every image (dead), or do other images wake them?
 
 # %% [markdown]
 # (The busy rows are regular, because their input is constant: they follow the f–I curve of notebook 01.)
+
+# %% [markdown] tags=["slide-more"]
+# **Predict first.** Are these neurons silent for every image (dead), or do other images wake them?
 
 # %%
 predict("04.d")
@@ -495,12 +497,13 @@ viz.explore(
 # A spiking network has an answer at every step, and you may stop whenever you like (*anytime inference*):
 #
 # $$\text{answer}(t) = \arg\max_k \sum_{t' \le t} s_k[t']$$
-#
-# **Predict first.** It was trained to be right after all the steps. How many does it need to come within 1 % of that?
 
 # %% [markdown]
 # A conventional network answers when its last layer is finished. This one is causal: its output up to step 5 does not
 # depend on later steps. So a single run gives the accuracy for every stopping time.
+
+# %% [markdown] tags=["slide-more"]
+# **Predict first.** It was trained to be right after all the steps. How many does it need to come within 1 % of that?
 
 # %%
 predict("04.e")
@@ -633,8 +636,9 @@ viz.show(figures.lines(curves, title="Two patients and a healthy network", **axe
 print(f"{'':26} last loss   hidden rate   output rate   (spikes per neuron and step)")
 for name, (losses, rates) in patients.items():
     print(f"{name:26} {losses[-1]:9.4f}   {rates[0]:11.3f}   {rates[1]:11.3f}")
-for key, (_, rates) in zip(("04.g", "04.h"), patients.values(), strict=False):
-    outcome(key, sum(rates[0] > limit for limit in (0.02, 0.25)))  # 0: nearly silent, 1: healthy, 2: wild
+of_a, of_b, _ = (rates[0] for _, rates in patients.values())
+outcome("04.g", sum(of_a > limit for limit in (0.02, 0.25)))  # 0: nearly silent, 1: healthy, 2: wild
+outcome("04.h", sum(of_b > limit for limit in (0.02, 0.25)))
 
 # %% [markdown]
 # The loss stays at 2.3026 (you know what this number means), or it jumps far above and stays there. **Do not only watch

@@ -84,12 +84,6 @@ print(f"the network starts on cpu; the other device is {away}")
 # ## 1 · Two devices, one rule
 #
 # All tensors of an operation must be on the same device.
-#
-# **Predict first.** `w` is on the other device. Which of these three sums work?
-#
-# 1. `w + torch.ones(3)`
-# 2. `w + 2.0`
-# 3. `w + torch.tensor(2.0)`
 
 # %% [markdown]
 # A tensor is on exactly one device. The kernel that adds two tensors runs *on* the GPU or *on* the CPU, and cannot reach
@@ -98,6 +92,13 @@ print(f"the network starts on cpu; the other device is {away}")
 # If you have no GPU, your second device is `meta`, which is part of every PyTorch. A tensor on `meta` has shape, dtype
 # and device, but no numbers. That is enough to see what moved, and PyTorch raises the same errors as between CPU and
 # GPU. One difference: nothing can be copied back from `meta`, so we always move a copy of the network.
+
+# %% [markdown] tags=["slide-more"]
+# **Predict first.** `w` is on the other device. Which of these three sums work?
+#
+# 1. `w + torch.ones(3)`
+# 2. `w + 2.0`
+# 3. `w + torch.tensor(2.0)`
 
 # %%
 predict("05.a")
@@ -209,14 +210,15 @@ viz.module_tree(moved, state)
 # State is an argument and a return value: `out, state = cell(x, state)`. The module stores nothing between two calls.
 #
 # A long recording comes in two chunks, and you get a GPU in between.
-#
-# **Predict first.** The network moves and the second chunk moves. You pass on the state of the first chunk. What
-# happens?
 
 # %% [markdown]
 # State outside the module makes moving easier: no membrane of an earlier batch can stay behind on the old device. Some
 # libraries store the membrane in the module, as a plain attribute. It is a common reason why a network runs once and
 # then fails after `.to("cuda")`. The price: *you* must move the state.
+
+# %% [markdown] tags=["slide-more"]
+# **Predict first.** The network moves and the second chunk moves. You pass on the state of the first chunk. What
+# happens?
 
 # %%
 predict("05.d")
@@ -520,8 +522,6 @@ print(f"moved to {away}: {tuple(out.shape)}, left behind: {list(viz.module_tree(
 #
 # A colleague has written his own `Standardise`. He trains, tests, and even moves the network to the GPU: no error. He
 # saves the network, loads it the next day, and most of its answers are wrong.
-#
-# **Predict first.** What does the loaded network lack? (Section 1 has the clue: why was there no error on the GPU?)
 
 
 # %% tags=["slide-more", "slide-code"]
@@ -536,6 +536,9 @@ class HisStandardise(torch.nn.Module):
     def forward(self, x):
         return (x - self.mean) / self.std
 
+
+# %% [markdown] tags=["slide-more"]
+# **Predict first.** What does the loaded network lack? (Section 1 has the clue: why was there no error on the GPU?)
 
 # %%
 predict("05.e")
@@ -684,9 +687,6 @@ print(f"a neuron of the kit, bfloat16 in and out: {int(spikes.sum())} spike, at 
 
 # %% [markdown]
 # You can influence both terms. `measure.Transfers` counts copies between devices (to `meta` as well, so you need no GPU).
-#
-# **Predict first.** 64 images of 8 × 8 bytes, shown for 100 steps. How many bytes does `step_by_step` transfer? And
-# `one_sequence`?
 
 # %%
 batch, T = images[:64].cpu(), 100  # uint8 [64, 1, 8, 8]
@@ -700,6 +700,11 @@ def one_sequence(device):
     return encode.repeat(data.to_unit(batch), T).to(device)
 
 
+# %% [markdown]
+# **Predict first.** 64 images of 8 × 8 bytes, shown for 100 steps. How many bytes does `step_by_step` transfer? And
+# `one_sequence`?
+
+# %%
 predict("05.h")
 predict("05.i")
 
