@@ -97,6 +97,8 @@ course.attempt: answer=None
 course.export: name="Ada"
 course.grade: exercise="01.1", candidate=None
 data: name="digits", n=4
+course.outcome: key="01.a", value=1
+course.predict: key="01.a"
 data.augment.Shift.__call__: images=rand(2, 1, 8, 8)
 data.events: t=tensor([0, 3, 9]), x=tensor([0, 1, 7]), y=tensor([2, 2, 7]), p=tensor([1, 0, 1]) > 0, size=(8, 8)
 data.events.Events.where: mask=tensor([True, False, True])
