@@ -1,7 +1,7 @@
 """Inference with int8 weights, by torchao (extra ``snnkit[quantize]``).
 
 A weight of four bytes becomes one byte, with a float32 scale per output: weight ≈ scale * int8. Neurons, biases,
-convolutions and norms stay as they are, and so does training: quantize what has been trained::
+convolutions and norms do not change, and training is not supported: quantize a trained network::
 
     small, report = quantize.quantize(net)
     print(report)
@@ -78,7 +78,8 @@ class Quantized(NamedTuple):
 
 @checks.arguments
 def quantize(model: nn.Module) -> Quantized:
-    """A copy of a trained ``model``, on any device, whose Linear layers have int8 weights; ``model`` stays as it is."""
+    """A copy of a trained ``model``, on any device, whose Linear layers have int8 weights; ``model`` does not
+    change."""
     owners = Counter(id(layer.weight) for layer in model.modules() if isinstance(layer, nn.Linear))
     sizes = _bytes_by_layer(model)
     notes = {name: _reason_against(model.get_submodule(name), owners) or "int8 weight" for name in sizes}

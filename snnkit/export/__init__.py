@@ -1,12 +1,12 @@
-"""Trained networks that leave the kit: a program of plain PyTorch operations, or a page that opens in any browser.
+"""Trained networks outside the kit: a program of plain PyTorch operations, or a page that opens in any browser.
 
-| function | gives | runs where |
+| function | result | runs in |
 |---|---|---|
-| ``page`` | an HTML file that draws, runs and explains a network | there is a browser |
-| ``reader`` | the page of a network that comes with the package | there is a browser |
-| ``reader_network`` | that network | there is PyTorch and this package |
-| ``export`` | a ``torch.export`` program | there is PyTorch, without this package |
-| ``playground`` | a page that trains small networks | any browser, without a server |
+| ``page`` | an HTML file that draws, runs and explains a network | any browser |
+| ``reader`` | the page of a network that comes with the package | any browser |
+| ``reader_network`` | that network | PyTorch and this package |
+| ``export`` | a ``torch.export`` program | PyTorch, without this package |
+| ``playground`` | a page that trains small networks | any browser |
 
 ``web`` makes pages and scripts of the modules in ``snnkit/web/``.
 """

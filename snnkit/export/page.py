@@ -2,9 +2,9 @@
 
     export.page(net, "net.html", encode=encoder, images=(test_images, test_labels), labels=data.CLASSES["digits"])
 
-Layers without state become sums in ``snnkit/web/network.js``, neurons the JavaScript that ``engine.js`` writes of their
-equations. So the file computes what ``net`` computes in evaluation mode. Modules of your own that are not elementwise
-have no counterpart there, and are refused.
+Layers without state become sums in ``snnkit/web/network.js``. Neurons become JavaScript, which ``engine.js`` writes
+from their equations. So the file computes the same as ``net`` in evaluation mode. Modules of your own that are not
+elementwise can't be translated, and are refused.
 """
 
 from __future__ import annotations
@@ -70,21 +70,21 @@ def page(
     title: str = "A network that reads what you draw",
     about: str = "",
 ) -> Path:
-    """Write a page on which one draws for a trained network, and sees, hears and changes what its neurons do.
+    """Write a page on which you draw for a trained network, and see, hear and change the activity of its neurons.
 
-    The file needs no server, no network and no Python: it opens by a double click, and may be sent to anybody.
+    The file needs no server, no network and no Python: it opens by a double click, and you can send it to anyone.
 
     Args:
         net: a ``Sequential`` of PyTorch's layers (Linear, Conv2d, pooling, norms, dropout, Flatten) and neurons, on any
-            device; it stays as it is. Neurons may be of a class of yours.
-        path: of the HTML file, which replaces an older one in one step.
+            device; it does not change. Neurons may be of your own class.
+        path: the HTML file, which replaces an older one in one step.
         encode: how pixels become currents or spikes: the function that ``net`` was trained with, a
             ``functools.partial`` of one of ``snnkit.encode``; or the name of one, with ``steps``.
         steps: T; not with a partial that has its own.
         gain: factor of the pixels before they are encoded.
         size: of one input, [channels, rows, columns]; None: that of ``images``.
-        images: that the page offers besides drawing, uint8 or floats in [0, 1], [N, channels, rows, columns], at most
-            100 of them, as many of each class; or a pair of these and their labels [N].
+        images: images that the page offers besides drawing, uint8 or floats in [0, 1], [N, channels, rows, columns], at
+            most 100 of them, as many of each class; or a pair of these and their labels [N].
         labels: what each output means; None: their numbers.
         title, about: plain text at the top.
 
@@ -92,7 +92,8 @@ def page(
         The path.
 
     Raises:
-        TypeError, ValueError: what a page can't hold, by the name of the module, with the limit; nothing is written.
+        TypeError, ValueError: a page can't hold this network. The message names the module and the limit; nothing is
+            written.
     """
     target = expanded(path)
     pictures, answers = images if isinstance(images, tuple) else (images, None)
@@ -144,7 +145,7 @@ def describe(
     size: Sequence[int],
     labels: Sequence[str] | None = None,
 ) -> tuple[dict[str, Any], str]:
-    """What ``Network`` of ``network.js`` is made from: a description for JSON, and an expression of its neurons.
+    """The input of ``Network`` in ``network.js``: a description for JSON, and an expression of its neurons.
 
     Arguments and errors are those of ``page``.
     """

@@ -24,8 +24,8 @@ _GREY = "abcdefghijklmnopq"
 def playground(path: str | os.PathLike[str]) -> Path:
     """Write the playground, an HTML file of 400 kB that needs nothing else, and return its path.
 
-    In it are the digits of ``data.load("digits")`` and, as JavaScript, the kit's neurons with each reset and each
-    surrogate; writing these takes some ten seconds, once in a process.
+    It holds the digits of ``data.load("digits")`` and, as JavaScript, the kit's neurons with each reset and each
+    surrogate. Writing these takes about ten seconds, once in a process.
 
     Args:
         path: of the file, which replaces an older one; folders are made as needed.

@@ -3,14 +3,14 @@
     program = export.export(net, images)                      # x and state in, out and state out
     torch.export.save(program, "net.pt2")
 
-and anywhere that has PyTorch::
+and on any machine with PyTorch::
 
     program = torch.export.load("net.pt2")
     _, state = program.example_inputs[0]                      # at rest, for a batch of 2
     out, state = program.module()(x, state)                   # and again, to go on
 
-The loop over time is written out, so that nothing but aten operations are left, and T is that of the example: longer
-sequences go through it T steps at a time, as the state is passed in and out. The batch may have any size.
+The loop over time is unrolled, so that only aten operations are left, and T is that of the example. Longer sequences go
+through it T steps at a time, because the state is passed in and out. The batch may have any size.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ def export(model: nn.Module, example: Tensor) -> torch.export.ExportedProgram:
     """Export a network for inference, in evaluation mode.
 
     Its state is made of plain tuples, tensors and None in the structure of the model's own, so that files can be opened
-    without the classes of this package; ``plain`` makes one of the other.
+    without the classes of this package; ``plain`` converts a state.
 
     Args:
-        model: called ``out, state = model(x, state)``; it stays as it is.
+        model: called ``out, state = model(x, state)``; it does not change.
         example: x [T, B, ...]; only its shape, dtype and device matter.
 
     Returns:
         A program ``out, state = program.module()(x, state)``, whose ``example_inputs`` hold the state at rest.
 
     Raises:
-        TypeError, ValueError: a model that returns no state, or one whose value at rest can't be known, as it belongs
-            to no neuron of this package.
+        TypeError, ValueError: the model returns no state, or a state of an unknown neuron, whose value at rest is not
+            known.
     """
     check_sequence(example, "export")
     if example.shape[1] == 0:

@@ -1,9 +1,9 @@
 """Pages and scripts from the files in ``snnkit/web/``: JavaScript modules, styles and templates, no Python.
 
-A module there imports from those beside it by lines such as ``import {surface} from "./canvas.js";``, so that node and
-browsers load it as it is. A page that is one file, or a widget, takes them joined: ``bundle`` puts every module after
-those that it needs and leaves out the lines of imports and the word ``export``. All names at the top level of joined
-modules are therefore in one scope.
+A module there imports from the others by lines such as ``import {surface} from "./canvas.js";``, so that node and
+browsers load it as it is. A widget, or a page that is one file, needs them joined: ``bundle`` puts every module after
+those that it needs, and removes the import lines and the word ``export``. So all names at the top level of joined
+modules are in one scope.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 ``PairSTDP``, ``TripletSTDP`` and ``RewardSTDP`` are the rules; tests compare them with sums over all pairs or triplets
 of spikes. The ``connection`` of a rule is ``Dense()`` or ``Convolution(...)``.
 
-``CompetitiveLayer`` learns without a teacher: STDP between inputs and neurons that compete (``Competition``).
-``assign_labels`` and ``vote`` give the neurons classes afterwards; ``learn_locally`` does all of it with a data set.
+``CompetitiveLayer`` learns without labels: STDP between inputs and neurons that compete (``Competition``). Afterwards
+``assign_labels`` and ``vote`` give the neurons classes. ``learn_locally`` does all this with a data set.
 """
 
 from .competition import Competition as Competition

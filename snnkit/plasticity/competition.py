@@ -1,4 +1,4 @@
-"""Learning without a teacher: neurons that inhibit each other and adapt, a layer of them with STDP, their labels.
+"""Learning without labels: neurons that inhibit each other and adapt, a layer of them with STDP, and their labels.
 
 Source: Diehl & Cook 2015 (doi:10.3389/fncom.2015.00099).
 """
@@ -35,7 +35,7 @@ class Competition:
 
         v ← exp(-dt / tau) v + current
         the neuron that is farthest above threshold + theta fires, if there is one; its v becomes 0
-        every other neuron's v falls by ``inhibition``, to -``inhibition`` at the lowest
+        every other neuron's v falls by ``inhibition``, but not below -``inhibition``
 
     and once for all samples, which count as if they had been shown one after the other:
 
@@ -44,15 +44,16 @@ class Competition:
     Inhibition is quicker than a time step, so that one neuron fires per step and sample at most. Without it all neurons
     above their threshold fire; with ``theta_plus`` = 0 there is no homeostasis.
 
-    Source: Diehl & Cook 2015 (doi:10.3389/fncom.2015.00099), with the inhibitory layer written as what it does; samples
-    in parallel as in Saunders et al. 2019 (doi:10.1016/j.neunet.2019.08.016). The defaults suit the digits.
+    Source: Diehl & Cook 2015 (doi:10.3389/fncom.2015.00099), with the effect of the inhibitory layer instead of the
+        layer; samples in parallel as in Saunders et al. 2019 (doi:10.1016/j.neunet.2019.08.016). The defaults suit the
+        digits.
 
     Args:
         tau: time constant of the membrane in seconds.
-        threshold: potential at which a neuron fires that has never fired.
-        inhibition: by how much a spike lowers the potential of the others, 0 or more.
-        theta_plus: by how much a spike raises the threshold of its neuron, 0 or more.
-        tau_theta: time constant in seconds with which that is forgotten.
+        threshold: potential at which a neuron fires if it has never fired.
+        inhibition: drop of the potential of the others at a spike, 0 or more.
+        theta_plus: rise of a neuron's threshold at its spike, 0 or more.
+        tau_theta: time constant in seconds of the threshold's return.
         dt: seconds per step.
     """
 
@@ -88,7 +89,7 @@ class Competition:
 
     @torch.no_grad()
     def respond(self, current: Tensor, state: CompetitionState | None = None) -> tuple[Tensor, CompetitionState]:
-        """``step`` with thresholds as they are."""
+        """``step`` without a change of thresholds."""
         state = self._checked(current, state)
         v = torch.add(current, state.v, alpha=math.exp(-self.dt / self.tau))
         above = v - (state.theta + self.threshold)
@@ -132,11 +133,11 @@ class LayerState(NamedTuple):
 @checks.arguments
 @dataclass(frozen=True)
 class CompetitiveLayer:
-    """A dense layer whose neurons share the inputs among themselves: ``Competition``, STDP, and weights of fixed sum.
+    """A dense layer of neurons that compete for inputs: ``Competition``, STDP, and weights of fixed sum.
 
     A presentation is a sequence of spikes [T, B, n_pre], B samples at once. It begins with membranes at rest and no
-    traces; after it, every neuron's weights are scaled to the sum ``total``, so that a synapse grows at the cost of the
-    neuron's others: that is most of the depression. Weights and thresholds are arguments and results (``LayerState``).
+    traces; after it, every neuron's weights are scaled to the sum ``total``, so a synapse that grows makes the neuron's
+    others smaller. This is most of the depression. Weights and thresholds are arguments and results (``LayerState``).
     Source: Diehl & Cook 2015 (doi:10.3389/fncom.2015.00099).
 
     Args:
@@ -144,7 +145,7 @@ class CompetitiveLayer:
         rule: PairSTDP or TripletSTDP, with the dt of ``competition``. Of a batch, changes add up ("sum") as if the
             samples had been shown one after the other.
         total: sum of a neuron's weights after each presentation, above 0; None leaves them as the rule made them.
-            Scaling may lift a weight above the rule's ``w_max``, until the rule's next step.
+            Scaling may set a weight above the rule's ``w_max``, until the rule's next step.
     """
 
     competition: Competition = field(default_factory=Competition)
@@ -191,7 +192,7 @@ class CompetitiveLayer:
     @checks.arguments
     @torch.no_grad()
     def learn(self, spikes: Tensor, state: LayerState) -> tuple[Tensor, LayerState]:
-        """Show a batch of samples once, and learn from it; ``state`` stays as it is.
+        """Show a batch of samples once, and learn from it. ``state`` does not change.
 
         ``spikes`` [T, B, n_pre] are 0 or 1 in the dtype of the weights. Returns how often each neuron fired for each
         sample [B, n_post], and the new state.
@@ -210,9 +211,9 @@ class CompetitiveLayer:
     @checks.arguments
     @torch.no_grad()
     def respond(self, spikes: Tensor, state: LayerState) -> Tensor:
-        """How often each neuron fires for each sample [B, n_post]: weights and thresholds stay as they are.
+        """Spike counts of each neuron for each sample [B, n_post], without a change of weights and thresholds.
 
-        Arguments as in ``learn``. As weights don't change, one matrix product serves all steps.
+        Arguments as in ``learn``. Weights don't change, so one matrix product is enough for all steps.
         """
         state = _checked(spikes, state)
         current = spikes @ state.weight.T
@@ -231,9 +232,9 @@ class CompetitiveLayer:
 
 
 def similarity(weight: Tensor) -> float:
-    """How alike receptive fields are: the mean cosine between the rows of two neurons of ``weight`` [n, n_pre].
+    """Similarity of receptive fields: the mean cosine between the rows of two neurons of ``weight`` [n, n_pre].
 
-    1 where all neurons have learned the same, 0 where no two share an input; NaN for a single neuron.
+    It is 1 if all neurons have learned the same, 0 if no two share an input, and NaN for a single neuron.
     """
     check_weight(weight)
     unit = torch.nn.functional.normalize(weight.detach(), dim=1)
@@ -262,7 +263,7 @@ def assign_labels(counts: Tensor, labels: Tensor, classes: int) -> Tensor:
         classes: how many there are.
 
     Returns:
-        int64 [n]; -1 for a neuron that never fired. Of classes that tie, the first.
+        int64 [n]; -1 for a neuron that never fired. In a tie, the first class.
     """
     _check_classes("labels", labels, classes, lowest=0, expected=counts.shape[:1])
     members = torch.nn.functional.one_hot(labels, classes).to(counts.dtype)
@@ -280,7 +281,7 @@ def vote(counts: Tensor, assigned: Tensor, classes: int) -> Tensor:
         classes: how many there are.
 
     Returns:
-        int64 [N]; -1 for a sample for which no neuron with a vote fired. Of classes that tie, the first.
+        int64 [N]; -1 for a sample for which no neuron with a vote fired. In a tie, the first class.
     """
     _check_classes("assigned", assigned, classes, lowest=-1, expected=counts.shape[1:])
     # Class 0 of the table is for neurons without a vote; a class without neurons gets nothing.

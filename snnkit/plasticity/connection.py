@@ -1,8 +1,8 @@
-"""Connections of two layers: every neuron with every other, or as in a convolution, where synapses share a weight.
+"""Connections of two layers: every neuron with every other, or as in a convolution, with shared weights.
 
 Here the spikes and traces of two layers become the rows of two matrices: a weight [n_post, n] changes by the sum of the
-outer products of their rows (``changed``). A convolution has a row for each of its positions. This is in PyTorch, to be
-read, and for every device; on a CPU ``cpp_kernels`` does the same in one pass over the weights.
+outer products of their rows (``changed``). A convolution has a row for each of its positions. This file uses PyTorch,
+is easy to read, and runs on every device. On a CPU ``cpp_kernels`` does the same in one pass over the weights.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class Convolution:
     """As in ``torch.nn.Conv2d``: weight [O, C, kH, kW], pre [B, C, H, W], post [B, O, H', W'].
 
     Every neuron has its own trace. A weight is shared by a synapse at each position, and its change is the sum over all
-    of them, as in Norse; for the mean, divide the amplitudes of the rule by H' W'. Beyond the edges nothing
-    spikes.
+    of them, as in Norse; for the mean, divide the amplitudes of the rule by H' W'. There are no spikes beyond the
+    edges.
 
     Args:
         stride, padding: of both axes.

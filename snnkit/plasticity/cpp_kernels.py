@@ -1,4 +1,4 @@
-"""The changes of weights in C++: one pass over them for a step, or many, and hardly more work than spikes.
+"""The changes of weights in C++: one pass over the weights for one or more steps; the work grows with the spikes.
 
 PyTorch reads and writes all weights several times in a step. Here (``kernel.cpp``) they are read and written once, and
 those that no spike concerns are skipped; over a sequence they stay in the cache. For a convolution PyTorch unfolds the
@@ -35,7 +35,7 @@ _PLAIN = (Tensor, nn.Parameter)
 
 
 def takes(engine: str, connection: Connection, weight: Tensor, out: Tensor) -> bool:
-    """Whether the kernel is what ``engine`` means for these weights, and can be had."""
+    """Whether ``engine`` means this kernel for these weights, and it can be compiled."""
     if engine != "cpp" and (engine != "auto" or (weight.numel() < FEWEST and isinstance(connection, Dense))):
         return False
     if torch.compiler.is_compiling() or inside_functional_transform():

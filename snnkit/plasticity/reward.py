@@ -28,15 +28,15 @@ class RewardState(NamedTuple):
 class RewardSTDP:
     """Reward-modulated STDP: eligibility ← exp(-dt / tau) eligibility + STDP;  w ← w + reward × eligibility.
 
-    Every sample has its own rewards and eligibility. A pair of spikes is eligible from the step of its later
-    spike on, for a reward in the same step, too.
+    Every sample has its own rewards and eligibility. A pair of spikes is eligible from the step of its later spike on,
+    also for a reward in that step.
 
     Sources: Izhikevich 2007 (doi:10.1093/cercor/bhl152), with the reward instead of the concentration of dopamine;
     Frémaux & Gerstner 2016 (doi:10.3389/fncir.2015.00085).
 
     Args:
-        pair: what makes a synapse eligible, and its connection, dt, batch and bounds, "hard" or None: changes by soft
-            ones would depend on the sign of a reward that is not known yet.
+        pair: the rule that makes a synapse eligible, with its connection, dt, batch and bounds. Bounds are "hard" or
+            None: changes by soft bounds would depend on the sign of a reward that is not known yet.
         tau_eligibility: seconds for which a synapse remembers.
     """
 

@@ -1,4 +1,4 @@
-"""What rules of plasticity have in common: time steps, bounds, batches and checks."""
+"""The common part of plasticity rules: time steps, bounds, batches and checks."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ class Rule(ABC):
                 any dtype.
             weight: [n_post, n_pre], or as the connection has it; float32 or float64.
             state: of the step before; None: there were no spikes.
-            out: where to write the new weight. ``out=weight`` changes it in place, which is several times quicker for
-                large ones: fresh memory costs more than the arithmetic.
+            out: where to write the new weight. ``out=weight`` changes it in place. This is several times faster for
+                large weights, because new memory costs more than the arithmetic.
 
         Returns:
             The new weight, ``out`` or a new tensor without gradient, and the new state.

@@ -1,4 +1,4 @@
-"""Learning without labels and without backward: neurons compete for images, and each becomes a specialist of some.
+"""Learning without labels and without backward: neurons compete for images, and each specialises in some of them.
 
 ```python
 run = learn_locally("digits", seed=0)
@@ -80,7 +80,7 @@ class LocalRun:
 
     @property
     def accuracy(self) -> float:
-        """Share of the test images that were recognised after the last pass."""
+        """Share of the test images with a right answer after the last pass."""
         return self.passes[-1]["test_accuracy"]
 
     @property
@@ -97,7 +97,7 @@ class LocalRun:
         return _respond(self.layer, self.state, images, self.seed)
 
     def predict(self, images: Tensor) -> Tensor:
-        """The class that each of images uint8 [N, ...] is taken for, int64 [N]; -1 where no labelled neuron fired."""
+        """The predicted class of each of images uint8 [N, ...], int64 [N]; -1 if no labelled neuron fired."""
         return vote(self.respond(images), self.labels, self.classes)
 
     def __repr__(self) -> str:

@@ -1,10 +1,10 @@
 """SpikingEmbedding: words as the firing rates of spiking neurons, trained through them; and spikes as events.
 
-Training is by skip-grams with negative sampling. A word should predict which words are near it: for a word w and a word
-c of its neighbourhood, σ(r(w) · u(c)) should be near 1, where r(w) are the firing rates that w evokes and u(c) what c
-expects; for words drawn at random near 0 (Mikolov et al. 2013, arXiv:1310.4546, equation 4, with the rates instead of
-the input vectors). Frequent words are left out at random, and drawn with the power 3/4 of their frequency, as there. In
-addition, a mean rate above a limit is penalised, so that the vectors stay sparse.
+Training is by skip-grams with negative sampling. A word should predict its neighbours. For a word w and a neighbour c,
+σ(r(w) · u(c)) should be near 1, where r(w) are the firing rates of w, and u(c) is a learned vector of c. For words
+drawn at random it should be near 0 (Mikolov et al. 2013, arXiv:1310.4546, equation 4, with the rates instead of the
+input vectors). As there, frequent words are left out at random, and random words are drawn with the power 3/4 of their
+frequency. In addition, a mean rate above a limit is penalised, so that the vectors stay sparse.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class SpikingEmbedding(nn.Module):
     """A table of words whose rows drive neurons; a word's vector is the rate at which each of them fires.
 
     A row is a constant current into ``features`` neurons (``Leaky``) for ``steps`` steps, in units of the rheobase, the
-    weakest current that makes a spike within these steps: a weight up to 1 is silence. So vectors are sparse, at least
+    weakest current that makes a spike within these steps: a weight up to 1 is silent. So vectors are sparse, at least
     0, and take at most ``steps + 1`` different values, and ``fit`` learns them by gradients through the spikes.
 
     Called on word numbers, ``spikes, state = embedding(numbers)``; everything else takes words.
@@ -49,7 +49,7 @@ class SpikingEmbedding(nn.Module):
     Args:
         vocabulary: the words.
         features: neurons, the length of a vector.
-        steps: T, for how long a word is shown.
+        steps: T, the number of steps of a word.
         engine: of the neurons.
     """
 
@@ -132,7 +132,7 @@ class SpikingEmbedding(nn.Module):
         seed: int = 0,
         progress: bool = True,
     ) -> list[float]:
-        """Train in place, on the device that the embedding is moved to. Called again, it goes on from where it was.
+        """Train in place, on the device to which the embedding is moved. A second call continues.
 
         Args:
             texts: one str, cut into sentences, or an iterable of sentences.
@@ -222,7 +222,7 @@ class SpikingEmbedding(nn.Module):
 def agreement(embedding: SpikingEmbedding, groups: Mapping[str, Sequence[str]] = GROUPS) -> float:
     """The share of each word's nearest words, of the whole vocabulary, that are of its group: 0 to 1.
 
-    Of a word, five neighbours are looked at, or as many as its group has, if that is fewer. ValueError if a word of
+    Five neighbours of a word count, or as many as its group has if that is fewer. Raises ValueError if a word of
     ``groups`` is not in the vocabulary.
     """
     hits = []
@@ -267,8 +267,8 @@ def _pairs(words: Tensor, sentence: Tensor) -> tuple[Tensor, Tensor]:
 class SparseSpikes:
     """Spikes [T, ..., N] by the numbers of the neurons that fired, in compressed rows.
 
-    A row is one step of one sample. Spikes carry no value, so an event costs the number of its neuron alone: two bytes
-    for up to 32 768 neurons, else four; and a row costs four bytes, to say where it starts.
+    A row is one step of one sample. Spikes carry no value, so an event costs only the number of its neuron: two bytes
+    for up to 32 768 neurons, else four. A row costs four bytes for its start.
     """
 
     neuron: Tensor  #: of each event [events], int16 or int32, rows one after the other

@@ -20,8 +20,8 @@ _END = re.compile(r"[.!?…。！？]+|\n+")
 def tokenize(text: str) -> list[str]:
     """Words in lower case, in order: runs of letters and digits, with ' or - only inside ("don't", "well-known").
 
-    The text is brought into Unicode's composed form first, so that é is one letter however it was typed. Languages that
-    write no spaces between words need a splitter of their own before this.
+    First the text gets Unicode's composed form, in which é is always one letter. Languages without spaces between words
+    need their own splitter before this.
     """
     return _WORD.findall(unicodedata.normalize("NFC", text).lower().replace("’", "'"))
 
@@ -106,8 +106,8 @@ del GROUPS["any"]
 def corpus(seed: int = 0, sentences: int = 6000) -> list[str]:
     """Draw sentences about the words of GROUPS.
 
-    They are in lower case, without punctuation; about a fifth of them say nothing about the group. The same ``seed``
-    gives the same sentences. Of fewer than a thousand ``sentences``, many words are too rare to learn.
+    They are in lower case, without punctuation. About a fifth of them do not depend on the group. The same ``seed``
+    gives the same sentences. With fewer than a thousand ``sentences``, many words are too rare to learn.
     """
     draw = random.Random(checks.integer("seed", seed))
     result = []

@@ -1,4 +1,4 @@
-"""A figure in words, for those who cannot see it: its title, its axes, and the range of each trace."""
+"""A figure in words, for people who cannot see it: its title, its axes, and the range of each trace."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST = 400  # characters: what a screen reader says in half a minute
 
 
 def plain(text: Any) -> str:
-    """Plotly's little HTML as text."""
+    """Plotly's HTML as plain text."""
     return html.unescape(re.sub(r"<[^>]+>", "", re.sub(r"<br\s*/?>", "\n", str(text or ""))))
 
 
@@ -43,10 +43,10 @@ def alt_text(figure: BaseFigure) -> str:
 
 
 def spoken(text: str) -> str:
-    """``text`` as HTML that is read aloud and not seen.
+    """``text`` as invisible HTML for screen readers.
 
-    JupyterLab 4.6 gives neither a PNG nor a plotly figure the ``alt`` of an output's metadata, so the words are an
-    output beside the picture. Only styles that its sanitizer accepts are used.
+    JupyterLab 4.6 does not give the ``alt`` of an output's metadata to a PNG or a plotly figure, so the words are an
+    output beside the picture. It has only styles that JupyterLab's sanitizer accepts.
     """
     style = "display:block;width:1px;height:1px;margin:0;padding:0;overflow:hidden;white-space:nowrap"
     return f'<span class="snnkit-alt" style="{style}">{html.escape(text)}</span>'

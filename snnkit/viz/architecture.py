@@ -1,4 +1,5 @@
-"""Networks as tables: every tensor in a module and what ``.to(device)`` leaves behind, and what each layer costs."""
+"""Networks as tables: every tensor in a module and the tensors that ``.to(device)`` does not move, and the cost of each
+layer."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ class Part:
     notes: tuple[str, ...] = ()
 
     def cells(self) -> tuple[str, ...]:
-        """What its row shows."""
+        """The cells of its row."""
         name, notes = self.path, list(self.notes)
         if self.kind == "module":
             return (f"{name}: {self.type}" if name else self.type, "", "", "", "", "", ", ".join(notes))
@@ -57,7 +58,7 @@ class ModuleTree:
 
     Attributes:
         parts: modules and tensors, from outside to inside.
-        home: where most parameters and buffers are (without any: most of the state); None without tensors.
+        home: the device of most parameters and buffers (without any: of most of the state); None without tensors.
     """
 
     parts: tuple[Part, ...]
@@ -74,7 +75,7 @@ class ModuleTree:
         return sum(part.bytes for part in self.parts if kind in (None, part.kind))
 
     def summary(self) -> list[str]:
-        """Bytes by kind and device, and what stays behind."""
+        """Bytes by kind and device, and the tensors that stay behind."""
         sizes: dict[tuple[str, str], list[int]] = {}
         for part in sorted((part for part in self.parts if part.kind in KINDS), key=lambda one: KINDS.index(one.kind)):
             sizes.setdefault((part.kind, str(part.device)), []).append(part.bytes)
@@ -102,7 +103,8 @@ def module_tree(module: nn.Module, state: Any = None) -> ModuleTree:
 
     Args:
         module: anything with parameters, buffers and submodules.
-        state: as a call of ``module`` returned it: None, a tensor, or tuples and dicts of such; listed at the end.
+        state: the state that a call of ``module`` returned: None, a tensor, or tuples and dicts of tensors. Listed at
+            the end.
     """
     parts: list[Part] = []
     seen: dict[int, str] = {}
@@ -172,11 +174,12 @@ class Layer(NamedTuple):
 
     Attributes:
         name: its kind and sizes, such as "Conv2d 1 → 128, 3 × 3".
-        shape: of its output, for one sample and step.
-        runs: for how many steps it is computed: 1 where its input is static, else T.
+        shape: shape of its output, for one sample and step.
+        runs: number of steps for which it is computed: 1 if its input is static, else T.
         parameters: how many numbers it learns.
         neurons: with a state, per sample.
-        flops: of convolutions and matrix products in the forward pass, a multiplication and an addition being two.
+        flops: operations of convolutions and matrix products in the forward pass; a multiplication and an addition are
+            two.
     """
 
     name: str
@@ -206,13 +209,13 @@ class LayerCosts(tuple[Layer, ...]):
 
 @checks.arguments
 def layer_costs(net: Sequential, x: Tensor) -> LayerCosts:
-    """Count what a forward pass of ``net`` on ``x`` takes, layer by layer, without running it.
+    """Count the operations of a forward pass of ``net`` on ``x``, layer by layer, without running it.
 
-    Nothing is computed: copies of the layers on the "meta" device, which has shapes and no numbers, are called, and
-    PyTorch counts the operations.
+    It calls copies of the layers on the "meta" device, which has shapes and no numbers, and PyTorch counts the
+    operations.
 
     Args:
-        net: on any device; it stays as it is.
+        net: the network, on any device; it does not change.
         x: [T, B, ...] on any device. A static one (``encode.repeat``) is computed once by layers without state.
     """
     check_sequence(x, "layer_costs")

@@ -1,4 +1,4 @@
-"""Show a figure: once, in every form that a viewer may need, or in a widget that is updated in place."""
+"""Show a figure, in every form that a viewer may need, or in a widget that is updated in place."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def show(figure: BaseFigure) -> None:
 
 
 def described(words: str) -> str:
-    """What screen readers say of a figure, as HTML, and the colour of its text on light and on dark pages; in
-    JupyterLab it also replaces the PNG by the figure at once."""
+    """HTML beside a figure: words for screen readers, and the colour of its text on light and dark pages. In JupyterLab
+    it also replaces the PNG by the figure at once."""
     return f"{spoken(words)}<style>{web.read('plot_text.css')}</style><script>{web.read('awake.js')}</script>"
 
 
@@ -118,7 +118,7 @@ class ImageView:
 
 
 class OutputView:
-    """An Output for whatever else can be displayed."""
+    """An Output for everything else that can be displayed."""
 
     def __init__(self, result: Any) -> None:
         import ipywidgets

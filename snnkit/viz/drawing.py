@@ -1,4 +1,4 @@
-"""What every figure is built from: checked arrays, axes, lines and marks, panels, and a legend below the plot."""
+"""The parts of every figure: checked arrays, axes, lines and marks, panels, and a legend below the plot."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ def as_array(value: Any, name: str, shape: str) -> np.ndarray:
 
 
 def as_arrays(given: Mapping[str, tuple[Any, str]]) -> list[np.ndarray]:
-    """Of each argument, name to (value, shape), the array; ValueError unless axes of one name are equally long."""
+    """The array of each argument, name to (value, shape). Raises ValueError unless axes of one name are equally
+    long."""
     arrays: list[np.ndarray] = []
     sizes: dict[str, tuple[int, str]] = {}
     for name, (value, shape) in given.items():
@@ -105,7 +106,7 @@ def compact(array: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Times:
-    """A time axis: where its steps are and what it is called."""
+    """A time axis: the places of its steps and its title."""
 
     at: np.ndarray
     title: str
@@ -131,7 +132,7 @@ def times(steps: int, dt: float | None) -> Times:
 def whole_ticks(values: Any, most: int = 12) -> list[int] | None:
     """Places for at most ``most`` ticks on an axis of whole numbers (steps, epochs, counts), so that none says 2.5.
 
-    None if the values are not whole, or reach so far that plotly's own ticks are whole anyway: those are better,
+    None if the values are not whole, or if their range is so large that plotly's own ticks are whole. Those are better,
     because they follow a zoom.
     """
     array = np.asarray(values, dtype=float)

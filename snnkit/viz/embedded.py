@@ -1,4 +1,4 @@
-"""Pictures that compute in the page: modules of ``snnkit/web/`` with their data, alive without a kernel."""
+"""Pictures that compute in the page: modules of ``snnkit/web/`` with their data. They need no kernel."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ MOST_NEURONS = 16  # of a train: more pitches are a noise
 
 
 def listen(trains: Mapping[str, Tensor], *, seconds_per_step: float = 0.01) -> None:
-    """Show spike trains with a button to listen to each: a click for every spike, made in the page.
+    """Show spike trains, each with a button that plays a click for every spike. The page makes the sound.
 
     Args:
         trains: name to spikes, [T] or [T, N] with at most 16 neurons, each at its own pitch; T is the same for all.
-        seconds_per_step: how long a step lasts, at most 30 s in all.
+        seconds_per_step: length of a step; all steps take at most 30 s.
     """
     spikes = {name: train.detach().cpu().reshape(len(train), -1) for name, train in trains.items()}
     shapes = [list(train.shape) for train in trains.values()]
@@ -50,7 +50,7 @@ def landscape(
     target: Sequence[float],
     axes: Sequence[str] = ("weight 1", "weight 2"),
 ) -> None:
-    """Show the loss over two weights as a surface that one can turn, and on which one can drop balls.
+    """Show the loss over two weights as a surface that you can turn, and drop balls on.
 
     Args:
         loss: [n, n], at the i-th value of the first weight and the j-th of the second, both evenly from ``low`` to

@@ -35,7 +35,7 @@ _COMPUTING = '<span role="status">computing…</span>'
 def explore(fn: Callable[..., Any], **controls: Any) -> None:
     """Show ``fn(**values)`` beside one control per argument, and again whenever a control changes.
 
-    ``fn`` is called once right away, outside any Output widget, so that a mistake in it stops the cell. Later errors
+    ``fn`` is first called outside any Output widget, so that a mistake in it stops the cell. Later errors
     appear in red under the controls and go to the kernel's log.
 
     JupyterLab gets a live figure, Colab an image that the kernel redraws. A headless run (SNNKIT_HEADLESS=1) calls
@@ -52,7 +52,7 @@ def explore(fn: Callable[..., Any], **controls: Any) -> None:
     Raises:
         TypeError: ``fn`` does not take these arguments, or a control is of no known kind.
         ValueError: a control makes no sense (min not below max, no choices, …).
-        RuntimeError: in a headless run, ``fn`` fails at one of the values tried; says at which.
+        RuntimeError: in a headless run, ``fn`` failed at the values that the message names.
     """
     parsed = _parse(fn, controls)
     began = time.perf_counter()
@@ -80,8 +80,8 @@ def explore(fn: Callable[..., Any], **controls: Any) -> None:
 
 @dataclass(frozen=True)
 class Control:
-    """The control of an argument: the class of its widget, that widget's options, its first value, and every value that
-    it can take, in order; the first one may be between them."""
+    """The control of an argument: the class of its widget, the widget's options, its first value, and all its possible
+    values in order. The first value may be between them."""
 
     name: str
     kind: str
@@ -95,7 +95,7 @@ class Control:
 
     @property
     def trials(self) -> tuple[Any, Any, Any]:
-        """Its extremes and middle."""
+        """Its ends and middle."""
         return self.values[0], self.values[len(self.values) // 2], self.values[-1]
 
     def widget(self, hint: str = "") -> Any:
@@ -111,7 +111,7 @@ class Control:
 
 
 def parse(name: str, spec: Any, default: Any = None) -> Control:
-    """A control from an argument of ``explore``; ``default`` is its first value, where it is one that it can take."""
+    """A control from an argument of ``explore``; ``default`` is its first value, if it is possible."""
     if isinstance(spec, bool):
         first = default if isinstance(default, bool) else spec
         return Control(name, "Checkbox", first, (False, True), {"indent": False})
@@ -172,7 +172,7 @@ def _hints(fn: Any) -> dict[str, str]:
 class ExplorerBox:
     """The live form of an explorer: controls, errors, and a view that is updated in place; ``widget`` holds them all.
 
-    ``result`` is that of ``fn`` at the first values, ``seconds`` how long it took.
+    ``result`` is the result of ``fn`` at the first values, ``seconds`` the time it took.
     """
 
     def __init__(self, fn: Callable[..., Any], controls: Sequence[Control], result: Any, seconds: float) -> None:

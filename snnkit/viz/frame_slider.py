@@ -1,4 +1,4 @@
-"""A slider that works without a kernel: every position is computed beforehand and travels inside the figure."""
+"""A slider that works without a kernel: every position is computed beforehand and is a part of the figure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ def frames(fn: Callable[[Any], go.Figure], name: str, values: Iterable[Any], sta
         start: index of the first shown.
 
     Raises:
-        ValueError: no values or too many, a start that is none of them, figures with different numbers of traces.
+        ValueError: there are no values or too many, ``start`` is none of them, or figures have different numbers of
+            traces.
         TypeError: ``fn`` returns no Figure.
     """
     values = list(values)

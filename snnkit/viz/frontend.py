@@ -1,4 +1,5 @@
-"""Where this code runs, and what live figures need there: a notebook with a kernel, Colab, or a headless run."""
+"""The place where this code runs (a notebook with a kernel, Colab, or a headless run), and the needs of live figures
+there."""
 
 from __future__ import annotations
 
@@ -41,8 +42,8 @@ def figure_widgets_work() -> bool:
 def prepare_plotly() -> None:
     """Before the first ``go.FigureWidget`` or ``figure.show()``: import jsonschema without its slow part.
 
-    plotly's renderers import nbformat, which imports jsonschema, which imports grammars of IRIs where they are
-    installed: more than 8 tenths of the time until the first explorer appears, and no notebook has an IRI to check.
+    plotly's renderers import nbformat, which imports jsonschema, which imports grammars of IRIs if they are installed.
+    This takes more than 8 tenths of the time until the first explorer appears, and no notebook has an IRI to check.
     """
     if SLOW in sys.modules or "jsonschema" in sys.modules:
         return

@@ -39,7 +39,7 @@ class Listing:
 
 @checks.arguments
 def listing(texts: Mapping[str, str]) -> Listing:
-    """Listings, title to text, side by side where the page is wide enough, else one under the other."""
+    """Listings, title to text, side by side if the page is wide enough, otherwise one below the other."""
     if not texts:
         raise ValueError("texts must hold at least one title with its text, but it is empty")
     return Listing(texts)

@@ -1,6 +1,6 @@
 """A PNG of a plotly figure, drawn with matplotlib: no browser needed.
 
-It covers what the kit's figures are made of: scatter, bar and heat-map traces on one or more pairs of axes (linear,
+It covers all parts of the kit's figures: scatter, bar and heat-map traces on one or more pairs of axes (linear,
 logarithmic or of categories), points in space, titles, legends, annotations, lines and rectangles. Viewers that run no
 JavaScript (GitHub, nbconvert) show it instead of the interactive figure; on Colab it is what explorers show.
 """

@@ -2,7 +2,7 @@
 
 work = tutorial(batch=128)             # or count(net, x, targets, loss): operations, without running them
 print(gpu(work, "A100"), ipu(work, "GC200"))       # ranges, from ``hardware.chips`` and ``Assumptions``
-machine = fit("cpu")                   # the machine available, by micro-benchmarks; nothing is assumed
+machine = fit("cpu")                   # this machine, by micro-benchmarks; nothing is assumed
 print(machine.predict(work, "cpp"), validate(machine))       # held-out networks: predicted first, then measured
 """
 

@@ -1,4 +1,4 @@
-"""A cost model of the machine available: prices of operations, fitted to micro-benchmarks, none of them a network.
+"""A cost model of this machine: prices of operations, fitted to micro-benchmarks, not to networks.
 
 Seconds of a step are Σ price × units, such as 2 µs for each launched operation, or 0.1 ns for each byte. Each benchmark
 is one layer, forward and backward (or one update of an optimizer), timed and with its units counted; prices follow by
@@ -189,7 +189,7 @@ def _update(values: int, device: torch.device) -> Benchmark:
 
 @dataclass(frozen=True)
 class Machine:
-    """The machine available, as ``fit`` measured it.
+    """This machine, as ``fit`` measured it.
 
     ``figures`` are "memory_bandwidth" of a large copy, "fp32_flops" of a large matrix product, and "launch", seconds of
     an elementwise operation on one number, with what autograd adds.

@@ -58,7 +58,7 @@ def traces(
     current: Any = None,
     title: str = "Membrane potential",
 ) -> go.Figure:
-    """Membrane potential over time, with the threshold, the spikes and the input current where given.
+    """Membrane potential over time, with the threshold, the spikes and the input current if given.
 
     Args:
         v: [T], or a dict of name to [T] to compare several.
@@ -143,14 +143,14 @@ def gallery(
 
 @checks.arguments
 def rate_histogram(rates: Any, bins: int = 20, title: str = "Firing rates") -> go.Figure:
-    """How many neurons fire how often; silent, active and saturated neurons are distinguished.
+    """How many neurons fire at each rate; silent, active and saturated neurons look different.
 
-    A neuron that never fires has no spikes to learn from, and one that fires in nine of ten steps or more says the same
-    whatever its input: both waste their place in the network.
+    A neuron that never fires has no spikes to learn from. A neuron that fires in nine of ten steps or more gives nearly
+    the same output for every input. Both are of little use to the network.
 
     Args:
         rates: [N] in spikes per step, in [0, 1].
-        bins: between 0 and the highest rate.
+        bins: number of bins between 0 and the highest rate.
     """
     bins = checks.integer("bins", bins, at_least=1)
     array = as_array(rates, "rates", "[N]").astype(float)

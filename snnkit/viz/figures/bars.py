@@ -64,8 +64,8 @@ def spans(
     """A lane for each entry of ``lanes``, the first on top, with a bar from start to end of each span.
 
     Args:
-        lanes: name to (what, start, end) of each span. What has one name has one colour in all lanes.
-        unit: of the times, which all lanes count from the same moment.
+        lanes: name to (what, start, end) of each span. Equal names have the same colour in all lanes.
+        unit: unit of the times; all lanes start at the same time.
     """
     for lane, parts in lanes.items():
         for what, start, end in parts:
@@ -93,10 +93,11 @@ def spans(
 def supersteps(
     work: roofline.Work, operations: Sequence[roofline.Operation], title: str = "Supersteps of a GC200"
 ) -> go.Figure:
-    """What some tiles of a GC200, a bulk-synchronous machine, do when: compute, wait for all, exchange, and go on.
+    """The work of some tiles of a GC200, a bulk-synchronous machine, over time: compute, wait for all, exchange, and go
+    on.
 
-    Predicted by the terms of ``roofline.ipu`` in float32, never run. The values of an operation are spread evenly, so
-    where there are fewer values than tiles, some tiles have none: they compute nothing and wait.
+    Predicted by the terms of ``roofline.ipu`` in float32, never run. The values of an operation are spread evenly. With
+    fewer values than tiles, some tiles have none: they compute nothing and wait.
 
     Args:
         work: the training step that the operations belong to.

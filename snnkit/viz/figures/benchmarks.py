@@ -29,11 +29,11 @@ Curves = dict[tuple[int, str], list[tuple[float, float, float, float, str]]]
 def races(records: Record | Sequence[Record]) -> go.Figure:
     """Milliseconds of a LIF layer against T for all contestants of one or more records, a panel for each mode.
 
-    Of the largest layer in float32 that all records have.
+    It shows the largest layer in float32 that all records have.
 
-    Under the lines of a measured record is its floor, dashed: the bytes that have to be moved at the bandwidth of a
-    copy on the same device. Published curves have none; they are dotted lines with hollow marks. Bars reach from the
-    10th to the 90th percentile. Hovering shows where the number comes from.
+    The dashed line under those of a measured record is its floor: the time to move the necessary bytes at the bandwidth
+    of a copy on the same device. Published curves have none; they are dotted lines with hollow marks. Bars reach from
+    the 10th to the 90th percentile. Hovering shows where the number comes from.
 
     Args:
         records: from ``snnkit.records.load`` or ``snnkit.bench``.
@@ -73,9 +73,9 @@ def races(records: Record | Sequence[Record]) -> go.Figure:
 def per_neuron_step(records: Mapping[str, Record], *, title: str = "Time per neuron and step") -> go.Figure:
     """Nanoseconds per LIF neuron and step against T: flat lines are linear in T, and any two layers can be compared.
 
-    Of each record, at its largest number of neurons in float32: the loop, the best of our compiled engines, and the
-    peers that compute the same equation. Published curves are dotted with hollow marks. Bars reach from the 10th to the
-    90th percentile. Hovering shows the size and where the number comes from.
+    It shows, for each record at its largest number of neurons in float32, the loop, the best of our compiled engines,
+    and the peers that compute the same equation. Published curves are dotted with hollow marks. Bars reach from the
+    10th to the 90th percentile. Hovering shows the size and where the number comes from.
 
     Args:
         records: name to a record, from ``snnkit.records.load`` or ``snnkit.bench``.
@@ -144,7 +144,7 @@ def device_rates(records: Record | Sequence[Record]) -> go.Figure:
 
 @checks.arguments
 def training_rates(records: Record | Sequence[Record]) -> go.Figure:
-    """Samples per second of all who trained a network: those of one network together, the fastest first.
+    """Samples per second of all contestants that trained a network: grouped by network, the fastest first.
 
     Hovering shows the spread, the time of the first update, and where the number comes from.
 
@@ -199,7 +199,7 @@ def framework_ratios(record: Record) -> go.Figure:
 
 @checks.arguments
 def comparison(records: Record | Sequence[Record], *, title: str = "") -> go.Figure:
-    """How fast the network of snnTorch's IPU tutorial is trained: against the batch, and against its size.
+    """Training rate of the network of snnTorch's IPU tutorial, against the batch and against its size.
 
     Above samples per second: lines were measured, bands are predicted by ``hardware.roofline`` for IPUs on which
     nothing was run here. Below times the samples per second of eager snnTorch on the same device; points with a star

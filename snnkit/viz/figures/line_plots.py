@@ -1,4 +1,4 @@
-"""Lines over a common axis, and results that pull in two directions with the Pareto front that no run is beyond."""
+"""Lines over a common axis; and two results that work against each other, with their Pareto front."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def lines(
     levels: Mapping[str, float] | None = None,
     marks: Mapping[str, float] | None = None,
 ) -> go.Figure:
-    """One line for each entry of ``series``, with a marker at each point where there are at most 40.
+    """One line for each entry of ``series``, with markers if it has at most 40 points.
 
     Args:
         series: name to y [P], or to a tuple of its own x [P] and y [P].
-        x: [P], common to all that have none of their own; without it 1, 2, 3, …
+        x: [P], for all series without an x of their own; None: 1, 2, 3, …
         log: which axes are logarithmic: "", "x", "y" or "xy". On a logarithmic y axis zeros are left out.
         shape: "linear", or "hv" for values that hold until the next one.
         faint: names drawn as a broad pale line without markers (theory, a reference).
@@ -95,8 +95,8 @@ def _points(name: str, values: Any, x: Any) -> tuple[np.ndarray, np.ndarray]:
 def objectives(
     table: Mapping[str, Sequence[Any]], maximise: str | Sequence[str] = (), minimise: str | Sequence[str] = ()
 ) -> tuple[dict[str, str], np.ndarray, np.ndarray]:
-    """Two columns of a table, what is minimised first: each name with "minimise" or "maximise"; the values [N, 2], nan
-    where a row has no number; and [2] signs: times these, less is better in both columns."""
+    """Two columns of a table, the minimised one first. Returns each name with "minimise" or "maximise"; the values [N,
+    2], nan where a row has no number; and signs [2]: multiplied by them, less is better in both columns."""
     names: dict[str, str] = {}
     for direction, given in (("minimise", minimise), ("maximise", maximise)):
         for name in [given] if isinstance(given, str) else given:
@@ -114,8 +114,8 @@ def objectives(
 def undominated(costs: np.ndarray) -> np.ndarray:
     """Indices of the rows of ``costs`` [N, 2] that no row dominates, by ascending first cost; of equal rows all.
 
-    A row dominates another one if it is nowhere worse and somewhere better. In the order of the first cost (of the
-    second among equals) these are the rows that bring a smaller second cost than all before: N log N steps.
+    A row dominates another one if no cost is larger and at least one is smaller. In the order of the first cost (then
+    of the second), the result is the rows with a smaller second cost than all before: N log N steps.
     """
     best: list[int] = []
     for i in np.lexsort((costs[:, 1], costs[:, 0])):
@@ -134,13 +134,13 @@ def pareto(
     log: str = "",
     title: str = "Pareto front",
 ) -> go.Figure:
-    """Runs by two results, one of which gets worse as the other gets better, and the front: the runs no other beats.
+    """Runs by two results that work against each other, and the front: the runs that no other run beats.
 
     Args:
         table: column to values [N]: a dict, or a polars DataFrame as of ``sweep.results``. Rows whose ``status`` is
             not "ok" are left out, as are those without a finite number. Columns in upper case are parameters, which
             are shown on hovering.
-        maximise, minimise: names of columns, two in all. What is minimised is across.
+        maximise, minimise: names of columns, two in all. The minimised one is the x axis.
         seeds: the column in which repetitions differ, such as "SEED": then marks and front are of the means over rows
             that agree in all other parameters, and the single rows are dots behind them.
         log: which axes are logarithmic: "", "x", "y" or "xy".

@@ -1,4 +1,4 @@
-"""What machines reach: the roofline, measured beside predicted and published numbers, parallel efficiency."""
+"""Figures of machines: the roofline, measured beside predicted and published numbers, parallel efficiency."""
 
 from __future__ import annotations
 
@@ -64,11 +64,11 @@ def roofline(
     span: Sequence[float] | None = None,
     title: str = "Roofline",
 ) -> go.Figure:
-    """Where programs are under the roof: on its slope they wait for memory, on its flat part for arithmetic.
+    """Programs under the roof: below its slope they wait for memory, below its flat part for arithmetic.
 
     The roof is min(bandwidth · intensity, rate) (Williams, Waterman and Patterson 2009, doi:10.1145/1498765.1498785).
-    A program below it can become faster by being written better, one on it only by moving fewer bytes or computing
-    less.
+    A better implementation can make a program below the roof faster. A program on the roof gets faster only if it moves
+    fewer bytes or computes less.
 
     Args:
         runs: what was measured, or predicted.
@@ -104,13 +104,13 @@ def roofline(
 
 @dataclass(frozen=True)
 class Marked:
-    """A number, how far it may be off, and where it comes from.
+    """A number with its range and its source.
 
     Attributes:
         lane: the row of the figure that it is drawn in; several may share one.
         mark: "measured", "predicted", "published" or "derived" (from published figures).
-        value: likely, or median; None if only a range is known.
-        low, high: of the range; None: ``value`` is exact.
+        value: likely value, or median; None if only a range is known.
+        low, high: ends of the range; None: ``value`` is exact.
         source: shown on hovering.
     """
 
@@ -131,7 +131,7 @@ class Marked:
         return low, high
 
     def check(self) -> None:
-        """ValueError for an unknown mark, or numbers that are not positive, finite and in order."""
+        """Raise ValueError for an unknown mark, or for numbers that are not positive, finite and in order."""
         checks.choice("mark", self.mark, _LOOKS)
         low, high = self.ends
         value = checks.number(f"value of {self.lane!r}", low if self.value is None else self.value, above=0)
@@ -153,7 +153,7 @@ def marked(numbers: Iterable[Marked], unit: str, *, title: str = "", one: str = 
     Args:
         numbers: positive; lanes are in the order in which they first occur.
         unit: of the numbers.
-        one: what a dashed line at 1 is, for ratios.
+        one: name of a dashed line at 1, for ratios.
     """
     numbers = list(numbers)
     if not numbers:
@@ -211,13 +211,13 @@ def scaling_efficiency(
     cores: int | None = None,
     title: str = "Parallel efficiency",
 ) -> go.Figure:
-    """How much of their speed ranks keep that train together: 100 % where nothing is lost.
+    """The share of their speed that ranks have when they train together: 100 % means no loss.
 
     Args:
-        measured: weak scaling, one rank alone among it; several of one number of
-            ranks are rounds, of which the median is drawn.
+        measured: weak scaling, one rank alone among it; several of one number of ranks are rounds, and their median is
+            drawn.
         predicted: name to predictions, a line each, as of ``hardware.scaling.curve``.
-        cores: that ranks share; draws the limit of ranks that take turns. None: there is none.
+        cores: cores that the ranks share; draws the limit for ranks that take turns. None: no limit.
     """
     predicted = predicted or {}
     cores = None if cores is None else checks.integer("cores", cores, at_least=1)

@@ -1,4 +1,4 @@
-"""Floating-point formats: which numbers each has near a value, how far apart they are, and what rounding loses."""
+"""Floating-point formats: the numbers of each near a value, the distance between them, and the loss by rounding."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST = 200  # numbers on a line; more are drawn as a bar
 
 @checks.arguments
 def spacing(values: Any, dtype: str | torch.dtype) -> np.ndarray:
-    """How far the next larger number of a format is from each of ``values`` [P], which are positive.
+    """Distance from each of ``values`` [P], which are positive, to the next larger number of a format.
 
     Below the smallest number above 0, it is that number; beyond the largest, infinity.
     """
@@ -37,7 +37,8 @@ def spacing(values: Any, dtype: str | torch.dtype) -> np.ndarray:
 
 @checks.arguments
 def number_lines(value: float, *, width: float = 0.02) -> go.Figure:
-    """The numbers near ``value`` in float32, bfloat16 and float16, a tick for each, and what ``value`` is rounded to.
+    """The numbers near ``value`` in float32, bfloat16 and float16, a tick for each, and the number to which ``value``
+    is rounded.
 
     Args:
         value: the number to write down, positive.
@@ -113,13 +114,13 @@ def magnitudes(
 ) -> go.Figure:
     """Histograms of log₂ |scale · value|, and how many of the values ``dtype`` rounds to zero or to infinity.
 
-    Zeros are left out, as no format loses them. Shaded is where ``dtype`` holds all its digits, paler where it holds
-    fewer (subnormal numbers).
+    Zeros are left out, because no format loses them. In the shaded range ``dtype`` has all its digits; in the paler one
+    it has fewer (subnormal numbers).
 
     Args:
         values: name to a floating-point tensor of any shape.
         dtype: float16, bfloat16 or float32.
-        scale: what all values are multiplied by before they are rounded.
+        scale: factor of all values before they are rounded.
         span: exponents of two at the left and the right end; without it as far as values and format reach.
     """
     info = torch.finfo(_dtype(dtype))

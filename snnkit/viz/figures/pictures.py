@@ -1,4 +1,4 @@
-"""Pictures: images side by side, on their way through a network, as spikes and as events; classes taken for others."""
+"""Pictures: images side by side, in a network, as spikes and as events; and confused classes."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def inference(image: Any, hidden: Any, output: Any, label: int, names: Sequence[
         hidden: [T, N], non-zero where a hidden neuron spiked.
         output: [T, C], the same of the output neurons.
         label: the right class.
-        names: of the classes.
+        names: names of the classes.
     """
     picture = as_array(image, "image", "[H, W]")
     spikes, fired = as_arrays({"hidden": (hidden, "[T, N]"), "output": (output, "[T, C]")})
@@ -152,7 +152,7 @@ def inference(image: Any, hidden: Any, output: Any, label: int, names: Sequence[
 def confusion(
     matrix: Any, labels: Sequence[Any] | np.ndarray | None = None, title: str = "Confusion matrix"
 ) -> go.Figure:
-    """Which class is taken for which.
+    """The true classes against the predicted ones.
 
     Args:
         matrix: [C, C] counts; row: the true class, column: the predicted one.
@@ -211,7 +211,7 @@ def coded_image(image: Any, spikes: Any, decoded: Any, title: str = "One image a
 
 @checks.arguments
 def compared_spikes(x: Any, yours: Any, expected: Any) -> go.Figure:
-    """Spike times against brightness, a learner's as dots on the large marks of what is expected.
+    """Spike times against brightness: a learner's are dots, the expected ones are hollow squares.
 
     Args:
         x: [N], the brightness of each neuron's pixel.
@@ -235,7 +235,7 @@ def compared_spikes(x: Any, yours: Any, expected: Any) -> go.Figure:
 
 @checks.arguments
 def event_cloud(events: Any, dt: float | None = None, *, title: str = "Events") -> go.Figure:
-    """The events of one recording over time and the plane of its pixels; to be turned with the mouse.
+    """The events of one recording over time and the plane of its pixels. The mouse turns it.
 
     Args:
         events: [T, 2, H, W], non-zero where a pixel reported a change: ON (it became brighter) in channel 0, OFF in

@@ -23,7 +23,7 @@ _WIDTH = 58  # characters of a note on a line: half a page, as at 200 %, has roo
 
 
 def engines() -> list[str]:
-    """Engines that can run on a device available; the fastest that needs no long compilation comes first."""
+    """Engines that can run on a device of this machine; the fastest without a long compilation comes first."""
     compiled = [] if missing_compiler("cpu") else ["cpp"]
     compiled += ["triton"] if torch.cuda.is_available() and not missing_compiler("cuda") else []
     return [*compiled, "eager", *(["block"] if compiled else [])]

@@ -2,7 +2,8 @@
 
     python -m snnkit.viz.labs.equations        # after a change of an equation
 
-They are generated ahead, as tracing two dozen equations takes seconds; a learner's neuron is traced when it is shown.
+They are generated beforehand, because tracing two dozen equations takes seconds. A learner's neuron is traced when it
+is shown.
 """
 
 from __future__ import annotations
@@ -47,13 +48,13 @@ class Curve(nn.Module):
 
 
 def curves(shape: surrogate.Surrogate) -> dict[str, nn.Module]:
-    """What an explorer draws of a surrogate, which may have no ``primitive``."""
+    """The curves that an explorer draws of a surrogate, which may have no ``primitive``."""
     there = ["derivative"] if type(shape).primitive is surrogate.Surrogate.primitive else ["primitive", "derivative"]
     return {which: Curve(shape, which) for which in there}
 
 
 def written(modules: Any) -> str:
-    """A JavaScript object of the same names; modules become what ``engine.js`` makes of them."""
+    """A JavaScript object with the same names; ``engine.js`` translates the modules."""
     if isinstance(modules, nn.Module):
         return js.source(modules, adjustable=True, backward=False)
     return "{" + ",\n".join(f"{name}: {written(one)}" for name, one in modules.items()) + "}"

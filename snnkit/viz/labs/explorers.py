@@ -1,8 +1,8 @@
 """Explorers that compute in the page: no kernel, no server. ``snnkit/web/explorers/`` holds their JavaScript.
 
-An explorer is shown as HTML that needs nothing else, so it lives in JupyterLab, Colab and VS Code, in a notebook that
-is opened again without a kernel, in a report and on the site. It is an anywidget as well: once ``connect`` was called,
-``values`` follow the controls, and controls follow ``values``.
+An explorer is HTML that needs nothing else. So it works in JupyterLab, Colab and VS Code, in a notebook without a
+kernel, in a report and on the site. It is also an anywidget: after ``connect``, ``values`` follow the controls, and
+controls follow ``values``.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def explorer(label: str, name: str, settings: dict[str, Any], own: str = "{}") -
     """The explorer of ``snnkit/web/explorers/NAME.js``, whose function is ``NAMEExplorer``.
 
     Args:
-        settings: what it gets beside its place, as JSON.
+        settings: settings of the function, as JSON.
         own: a JavaScript object of equations (``equations.written``) that the kit's file of them does not hold.
     """
     code = web.bundle(f"explorers/{name}.js")
@@ -126,8 +126,8 @@ def neuron_lab(neuron: Neuron | None = None) -> Any:
     """A population of one kind of neuron: its input, membrane and spikes, and its f-I curve.
 
     Args:
-        neuron: one to explore instead of the catalogue, such as your own, with a slider for each of its numbers.
-            It gets the constant input x, as many steps as the others.
+        neuron: a neuron to explore instead of those of the kit, such as your own, with a slider for each of its
+            numbers. Its input is the constant x, for as many steps as the others.
 
     Raises:
         NotElementwise, Untranslatable: its step can't be compiled neuron by neuron, or not to JavaScript.
@@ -165,7 +165,7 @@ def surrogate_lab(surrogate: Surrogate | None = None) -> Any:
     """A surrogate's shape and derivative, which membranes get gradient, and how it decays in a deep network.
 
     Args:
-        surrogate: one of your own beside those of the kit. Its first number becomes the slope.
+        surrogate: a surrogate of your own beside those of the kit. Its first number becomes the slope.
     """
     own = "{}"
     if surrogate is not None:
@@ -185,7 +185,7 @@ def encoder_lab() -> Any:
 
 
 def event_player() -> Any:
-    """A digit before a synthetic event camera, step by step and as a cloud in space and time."""
+    """A digit in front of a synthetic event camera, step by step and as a cloud in space and time."""
     images, labels = data.load("digits")
     first = [int((labels == label).nonzero()[0]) for label in range(10)]
     large = torch.nn.functional.interpolate(data.to_unit(images[first]), size=(16, 16), mode="bilinear")

@@ -1,4 +1,4 @@
-"""What a ready-made explorer that needs Python is, and what several of them draw."""
+"""The class of ready-made explorers that need Python, and the parts that several of them draw."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Lab(NamedTuple):
     """One ready-made explorer. Calling it shows it: ``engine_race()``.
 
     Attributes:
-        name: under which ``viz.labs`` has it, such as "engine_race".
+        name: its name in ``viz.labs``, such as "engine_race".
         figure: ``figure(**settings) -> go.Figure``: pure, every setting with a default, no globals of a notebook.
         controls: name of a setting to its control, as ``viz.explore`` takes them: (min, max[, step]), a list, a bool.
     """

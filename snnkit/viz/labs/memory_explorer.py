@@ -36,9 +36,10 @@ CONTROLS: dict[str, Any] = {
 
 
 class Setting(NamedTuple):
-    """What is trained: hidden layers of ``width`` neurons or channels on [T, B, ...], whose steps all differ.
+    """The network in training: hidden layers of ``width`` neurons or channels on [T, B, ...], whose steps all differ.
 
-    ``numbers`` is "float32" or a dtype for autocast; ``saving`` over time is in chunks of √T steps, which hold least.
+    ``numbers`` is "float32" or a dtype for autocast; ``saving`` over time uses chunks of √T steps, which need least
+    memory.
     """
 
     network: str
@@ -93,7 +94,7 @@ def _blocks(network: str, layers: int, width: int) -> list[tuple[int, int, int, 
 
 
 def largest_batch(of: Setting, limit: float) -> int:
-    """How many samples fit into ``limit`` bytes: 0 where the model alone is too large."""
+    """Number of samples that fit into ``limit`` bytes: 0 if the model alone is too large."""
     one, two = sum(memory_of(of)), sum(memory_of(of._replace(batch=2 * of.batch)))
     each = (two - one) / of.batch
     return max(math.floor((limit - (one - each * of.batch)) / each), 0)

@@ -1,3 +1,3 @@
-"""A panel that shows a training run while it goes on, wherever it runs, and can stop it."""
+"""A panel that shows a training run and can stop it, in a notebook, a terminal or a file."""
 
 from .panel import LivePanel as LivePanel

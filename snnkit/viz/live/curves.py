@@ -1,4 +1,4 @@
-"""How far a run is, its curves so far, and how often they may be drawn."""
+"""The progress of a run, its curves so far, and how often they may be drawn."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MOST = 400  # points that are drawn; a screen has about two pixels for each
 
 
 class Throttle:
-    """Limits how often something is done beside the training: every ``seconds`` at most, and for a share of the time:
+    """Limits work beside the training: at most once in ``seconds``, and for at most a share of the time:
     ``if throttle.due(): with throttle: draw()``."""
 
     def __init__(self, seconds: float, share: float, clock: Callable[[], float] = time.perf_counter) -> None:
@@ -45,10 +45,10 @@ class Throttle:
 
 
 class Progress:
-    """Follows the updates of a run of ``epochs`` epochs: how far it is, how fast, and how long it will take.
+    """Follows the updates of a run of ``epochs`` epochs: its progress, its speed, and the time left.
 
-    Speed counts from the first update of the run, so that it includes no compilation, which happens in that. ``epoch``
-    and ``update`` are those of the last one, from 1 on; ``updates`` are those of an epoch.
+    Speed counts from the first update of the run on, so it does not include compilation, which happens in that update.
+    ``epoch`` and ``update`` are those of the last one, from 1 on; ``updates`` are those of an epoch.
     """
 
     def __init__(self, epochs: int) -> None:
@@ -63,7 +63,7 @@ class Progress:
 
     @property
     def share(self) -> float:
-        """Of all updates of the run, those that were made, in [0, 1]."""
+        """Share of the run's updates that were made, in [0, 1]."""
         return min(1.0, self.done / (self.epochs * self.updates))
 
     def note(self, update: Any) -> None:
@@ -90,7 +90,7 @@ class Progress:
 
 
 def duration(seconds: float) -> str:
-    """Such as "8 s", "2 min 05 s", "1 h 20 min"."""
+    """A duration in words: "8 s", "2 min 05 s", "1 h 20 min"."""
     minutes, rest = divmod(round(seconds), 60)
     if minutes < 60:
         return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"

@@ -32,16 +32,16 @@ class LivePanel:
         panel = LivePanel(10)
         train.fit(…, epochs=10, on_epoch=panel, on_batch=panel.on_batch)
 
-    In JupyterLab and on Colab the panel is updated in place, in a terminal it is a bar under a line for each epoch, in
-    a file these lines alone. A headless run (SNNKIT_HEADLESS=1) shows one figure, at the end. Drawing takes at most a
-    fiftieth of the time, so that large figures and slow machines get fewer of them.
+    In JupyterLab and on Colab the panel is updated in place. In a terminal it is a line for each epoch and a bar below;
+    in a file it is the lines alone. A headless run (SNNKIT_HEADLESS=1) shows one figure at the end. Drawing takes at
+    most a fiftieth of the time, so large figures and slow machines get fewer updates.
 
     The button ends the training after the current update, as Ctrl-C and the notebook's own stop button (■) do: ``fit``
     returns the history with ``interrupted`` set. Without ``on_batch`` the panel is drawn after each epoch only, and the
     button acts there.
 
     Args:
-        total_epochs: how many there will be. If there are more, the panel extends its axis.
+        total_epochs: number of epochs. If there are more, the panel extends its axis.
         layers: name to index of the modules of an ``nn.Sequential`` whose firing rates to follow, e.g.
             {"hidden": 1, "output": 3}. Without it the history's output rate is shown.
         probe: [T, B, …], the encoded input on which the layers' rates are measured after each epoch: a run of the
@@ -144,7 +144,7 @@ class LivePanel:
         return self._stop.requested()
 
     def finish(self) -> None:
-        """The run is over: say so, with the final figure. ``train.fit`` calls it however it ends; twice is no harm."""
+        """End of the run: show the final figure. ``train.fit`` always calls it; a second call does nothing."""
         if self._renderer is None:
             return
         renderer, self._renderer = self._renderer, None

@@ -18,10 +18,10 @@ AFTER_EPOCH = "Ends the training after this epoch; the network keeps what it has
 
 
 class Renderer:
-    """One form of the panel, for one run; this one shows a figure when the run is over, and nothing before."""
+    """One form of the panel, for one run. This one shows only a figure at the end of the run."""
 
     def update(self, share: float, words: str) -> None:
-        """Some updates further: the share of the run that is done; a few times a second."""
+        """Called a few times a second, with the share of the run that is done."""
 
     def epoch(self, series: Mapping[str, Any], epochs: int) -> None:
         """An epoch is over. ``series``: as ``training_curves`` takes them, with at least one of ``epochs`` epochs."""

@@ -1,11 +1,11 @@
-"""A button that stops a training, although the kernel is busy with it.
+"""A button that stops a training while the kernel is busy with it.
 
 A kernel runs one thing after the other. While a cell trains a network, the press of a button waits in a queue, behind
 the cells that are still to run, and is read when the training is over. (JupyterLab 4.4 and ipykernel 7 can handle it in
-another thread, but after the main thread has used the widget, ipykernel 7.4 sends it to the main thread's queue all the
-same.) So the training has to look into the queue itself. Fetching messages from the socket is safe: the kernel's own
-callback receives each of them, queues it, and runs it in turn after the cell, so nothing runs early or is lost. The
-idea is that of jupyter-ui-poll by K. Kouzoubov, which also runs the messages.
+another thread, but after the main thread has used the widget, ipykernel 7.4 still sends it to the main thread's queue.)
+So the training has to read the queue itself. Fetching messages from the socket is safe. The kernel's own callback
+receives each of them, queues it, and runs it in turn after the cell, so no message runs early or is lost. The idea is
+that of jupyter-ui-poll by K. Kouzoubov, which also runs the messages.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ SECONDS = 0.25  # between two looks into the queue; a press is answered within t
 class StopRequest:
     """Whether a stop of the run has been requested.
 
-    A press arrives in one of two ways: by the button's callback, where the kernel runs that in another thread, or by
-    a look at the messages that wait for this one. A press that arrives after the run has no effect.
+    A press arrives in one of two ways: by the button's callback, if the kernel runs it in another thread, or by reading
+    the messages that wait for this thread. A press that arrives after the run has no effect.
     """
 
     def __init__(self) -> None:
