@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from . import expect
-from .exercise import Exercise, Question, Violation
+from .exercise import Exercise, Violation
 
 
 def score_of(correct: Tensor, spikes: Tensor, price: float) -> tuple[float, float]:
@@ -203,34 +203,5 @@ EXERCISES = [
             "The best of `valid` was chosen because it was lucky, too. Luck does not repeat: `test[chosen]`.",
             "An index into both: `chosen = int(valid.argmax())`, then `test[chosen]`.",
         ),
-    ),
-]
-
-QUIZ = [
-    Question(
-        "A sweep of 200 runs was killed after 150. You start it again with the same manifest. What happens?",
-        (
-            "all 200 run again, as no one knows which were whole",
-            "50 run, and the table has 200 rows",
-            "the folder is refused, as it holds results",
-        ),
-        answer=1,
-        why="A run has its own file, written whole or not at all, and is known by its parameters.",
-    ),
-    Question(
-        "You try 24 networks on 500 validation samples and report the accuracy of the best one on them. It is",
-        ("right on average", "too high on average", "too low on average"),
-        answer=1,
-        why="Chosen was who was good and lucky. On new samples, the luck is gone.",
-    ),
-    Question(
-        "Which network can be better than all on the Pareto front of accuracy and spikes, by accuracy - λ · spikes?",
-        (
-            "one behind the front, if λ is small enough",
-            "one behind the front, if λ is large enough",
-            "none, for any λ > 0",
-        ),
-        answer=2,
-        why="Who is beaten has a rival with no less accuracy and no more spikes, one of them better: a better score.",
     ),
 ]
