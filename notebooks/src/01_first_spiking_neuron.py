@@ -153,7 +153,7 @@ viz.show(viz.frames(euler_against_exact, "dt / tau", ratios, start=3))
 # - Above $\tau$ it jumps past $x$. Above $2\tau$ it swings with growing size. The neuron does not do this; the numerical
 #   method does. The exact step is well behaved at any $\Delta t$.
 #
-# From here on we count time in steps: $\Delta t = 1$, so `tau = 20` means *20 steps*. If a step stands for 1 ms, that
+# From here on we count time in steps: $\Delta t = 1$, so `tau = 20` means *20 steps*. If a step means 1 ms, that
 # is 20 ms. A trained network works without this knowledge; you need it for real recordings.
 #
 # ### Exercise 01.1: charge the membrane

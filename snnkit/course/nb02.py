@@ -1,4 +1,4 @@
-"""Exercises and quiz of notebook 02, "Learning through a step: surrogate gradients"."""
+"""Exercises of notebook 02, "Learning through a step: surrogate gradients"."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 from snnkit.surrogate import ATan, Triangle
 
 from . import expect
-from .exercise import Exercise, Question, Violation
+from .exercise import Exercise, Violation
 
 
 class MySpike(torch.autograd.Function):
@@ -167,36 +167,5 @@ EXERCISES = [
             "Dead means at *every* step of *every* sample: `all`, not `any`, and not the mean.",
             "Call `surrogate.derivative(u)` and compare with `floor`: no numbers of your own.",
         ),
-    ),
-]
-
-QUIZ = [
-    Question(
-        "You exchange ATan(2) for FastSigmoid(25) in a trained network and run it without training. What changes?",
-        ("the spikes get sharper", "it fires less, because the surrogate is narrower", "nothing at all"),
-        answer=2,
-        why="A surrogate lives in the backward pass only. Forward is the same step for all of them.",
-    ),
-    Question(
-        "In a net of ten layers the gradient at the first is 10 000 times that at the last. What do you try first?",
-        (
-            "a steeper ATan, for better gradients",
-            "a lower ATan alpha, for a lower peak of the slope",
-            "a lower threshold, so that all ten layers spike more often",
-        ),
-        answer=1,
-        why="Each layer multiplies by weights times surrogate slope, and the peak of ATan is alpha/2. A peak above "
-        "what the weights take back explodes.",
-    ),
-    Question(
-        "A layer with surrogate Triangle(1) has been silent since the first batch. Why will more epochs not help?",
-        (
-            "its membranes are so low that this derivative is exactly 0",
-            "its weights are frozen: autograd skips a layer without spikes",
-            "the learning rate decays faster than such a layer can wake up",
-        ),
-        answer=0,
-        why="More than 1 below the threshold there is no spike and no slope: nothing pulls on its weights. Larger "
-        "weights, a bias or a wider surrogate wake it.",
     ),
 ]

@@ -18,7 +18,7 @@ from snnkit.export import web
 from snnkit.viz.frontend import in_notebook, live, on_colab
 
 CHANNEL = "snnkit.course"  # of Colab's callbacks and between its outputs
-Heard = Callable[[Any], dict[str, Any]]  # from what a page says to the news for all pages
+Receive = Callable[[Any], dict[str, Any]]  # from what a page says to the news for all pages
 _LINE = """
 const line = LINE, hub = (globalThis.snnkitCourse ??= courseHub());
 export default {initialize({model}) {
@@ -37,8 +37,8 @@ wait(600);
 _lines: dict[str, Any] = {}
 
 
-def line(heard: Heard) -> str | None:
-    """The name under which pages reach ``heard``; None where none can: without a viewer, or without the widgets."""
+def line(receive: Receive) -> str | None:
+    """The name under which pages reach ``receive``; None where none can: without a viewer, or without the widgets."""
     if not live():
         return None
     if not _lines:
@@ -46,12 +46,12 @@ def line(heard: Heard) -> str | None:
             from google.colab import output  # type: ignore[import-not-found]
             from IPython.display import JSON
 
-            output.register_callback(CHANNEL, lambda message: JSON(heard(message)))
+            output.register_callback(CHANNEL, lambda message: JSON(receive(message)))
             _lines[CHANNEL] = None
         elif importlib.util.find_spec("anywidget") is not None:
             name = f"snnkit-{uuid.uuid4().hex[:12]}"
             _lines[name] = _line_class()(name)
-            _lines[name].on_msg(lambda widget, message, buffers: widget.send(heard(message)))
+            _lines[name].on_msg(lambda widget, message, buffers: widget.send(receive(message)))
             _lines[name].open()
     return next(iter(_lines), None)
 

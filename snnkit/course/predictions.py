@@ -1,4 +1,4 @@
-"""Predictions that count, and the quiz: asked in the page, locked, judged by what the notebook then finds."""
+"""Predictions that count, and the quiz: prompt in the page, locked, judged by what the notebook then finds."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def predict(key: str) -> None:
     A locked prediction stays locked, when the cell runs again and in the next kernel. Without a page, the question is
     printed. ValueError if there is no such prediction.
     """
-    asked = question.find(key)
-    data = {"line": page.line(heard), "question": asked, "record": _record(key)}
-    page.show("predictPage", data, _fallback(asked), f"Prediction {key}: {asked['ask']}\n  {question.how(asked)}")
+    prompt = question.find(key)
+    data = {"line": page.line(receive), "question": prompt, "record": _record(key)}
+    page.show("predictPage", data, _fallback(prompt), f"Prediction {key}: {prompt['ask']}\n  {question.how(prompt)}")
 
 
 @checks.arguments
@@ -39,16 +39,16 @@ def outcome(key: str, value: Any) -> None:
         ValueError: no such prediction, a value of another kind, or, in a headless run, one that the answer in the
             notebook's file of questions contradicts.
     """
-    asked = question.find(key)
-    result = question.truth(asked, value)
-    stated = asked["answer"]
-    if headless() and stated is not None and not question.is_right(asked, stated, result):
-        stated, came = question.in_words(asked, stated), question.in_words(asked, result)
+    prompt = question.find(key)
+    result = question.truth(prompt, value)
+    stated = prompt["answer"]
+    if headless() and stated is not None and not question.is_right(prompt, stated, result):
+        stated, came = question.in_words(prompt, stated), question.in_words(prompt, result)
         raise ValueError(f"outcome of {key} must agree with its answer in questions/ ({stated}), but it is {came}")
     progress.current().outcomes[key] = result
     _judge(key)
-    data = {"line": page.line(heard), "question": asked, "record": _record(key), "truth": result}
-    words = f"Outcome {key}: {question.in_words(asked, result)}"
+    data = {"line": page.line(receive), "question": prompt, "record": _record(key), "truth": result}
+    words = f"Outcome {key}: {question.in_words(prompt, result)}"
     page.show("outcomePage", data, f"<p>{rich(words)}</p>", words)
     progress.tell(key[:2])
 
@@ -61,13 +61,13 @@ def quiz(notebook: str) -> None:
     for number, one in enumerate(questions, start=1):
         lines += [f"Question {number}: {one['text']}"]
         lines += [f"  {i}: {choice['text']}" for i, choice in enumerate(one["choices"], start=1)]
-    data = {"line": page.line(heard), "notebook": notebook, "questions": questions}
+    data = {"line": page.line(receive), "notebook": notebook, "questions": questions}
     fallback = "".join(f"<p>{rich(line)}</p>" for line in lines)
     page.show("quizPage", data, f"{fallback}<p>{_NO_SCRIPT}</p>", "\n".join(lines))
 
 
-def _fallback(asked: dict[str, Any]) -> str:
-    return f"<p><b>{rich(asked['ask'])}</b></p><p>{rich(question.how(asked))}</p><p>{html.escape(_NO_SCRIPT)}</p>"
+def _fallback(prompt: dict[str, Any]) -> str:
+    return f"<p><b>{rich(prompt['ask'])}</b></p><p>{rich(question.how(prompt))}</p><p>{html.escape(_NO_SCRIPT)}</p>"
 
 
 def _record(key: str) -> dict[str, Any] | None:
@@ -78,16 +78,16 @@ def _record(key: str) -> dict[str, Any] | None:
 
 def _judge(key: str) -> None:
     """Note whether a locked prediction was right, once anything says so: the notebook's run, or else the file."""
-    now, asked, entry = progress.current(), question.find(key), _record(key)
-    result = now.outcomes.get(key, asked["answer"])
+    now, prompt, entry = progress.current(), question.find(key), _record(key)
+    result = now.outcomes.get(key, prompt["answer"])
     if entry is not None and result is not None:
-        now.progress.judged(key, question.is_right(asked, entry["guess"], result))
+        now.progress.judged(key, question.is_right(prompt, entry["guess"], result))
 
 
 # --- what pages say ---------------------------------------------------------------------------------------------------
 
 
-def heard(message: Any) -> dict[str, Any]:
+def receive(message: Any) -> dict[str, Any]:
     """Note what a page says, and return the news for all pages of this kernel: records by key, scorecards as HTML.
 
     A page says {"known": keys} (which of them are locked?), {"lock": key, "guess", "sure"} or

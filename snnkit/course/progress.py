@@ -254,7 +254,7 @@ class ExerciseScore:
 
 @dataclass(frozen=True)
 class Scorecard:
-    """What a learner has reached in one notebook. Shown as a table when it is a cell's last line, and kept up to date
+    """What a learner has reached in one notebook. Shown as a table when it is a cell's last line, and up to date
     there."""
 
     notebook: str

@@ -58,12 +58,12 @@ def parse(text: str, notebook: str) -> dict[str, Any]:
         ) from None
 
     class Once(yaml.SafeLoader):
-        """A loader that refuses a key that stands twice."""
+        """A loader that refuses a key that comes twice."""
 
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:
             keys = [key.value for key, _ in node.value]
             if twice := next((key for key in keys if keys.count(key) > 1), None):
-                raise ValueError(f"{twice} must stand once in a mapping of {notebook}.yaml, but it stands twice")
+                raise ValueError(f"{twice} must come once in a mapping of {notebook}.yaml, but it comes twice")
             return super().construct_mapping(node, deep)
 
     try:
@@ -206,8 +206,8 @@ def truth(question: dict[str, Any], value: Any) -> Any:
     if len(xs) != len(ys) or len(xs) < 2 or not (np.isfinite(xs) & np.isfinite(ys)).all():
         raise ValueError(f"{name} must be two or more finite xs and as many ys, but they are {len(xs)} and {len(ys)}")
     order = np.argsort(xs, kind="stable")
-    kept = order[np.unique(np.linspace(0, len(xs) - 1, min(len(xs), _MOST)).round().astype(int))]
-    return [[float(f"{one:.5g}") for one in part[kept]] for part in (xs, ys)]
+    chosen = order[np.unique(np.linspace(0, len(xs) - 1, min(len(xs), _MOST)).round().astype(int))]
+    return [[float(f"{one:.5g}") for one in part[chosen]] for part in (xs, ys)]
 
 
 def _floats(name: str, value: Any) -> Any:

@@ -55,8 +55,8 @@ export function judge(question, guess, truth) {
     const far = within !== undefined || !truth ? `${short(off)}${measure}`
       : apart < 3 ? `${percent(apart)} %` : `${short(guess / truth)} times the result,`;
     const limit = within === undefined ? `${percent(tolerance)} %` : `${short(within)}${measure}`;
-    const found = `You said ${short(guess)}, it is ${short(truth)}${measure}: `;
-    return {right, words: found + (off ? `${far} ${way}. Right is within ${limit}.` : "exact.")};
+    const words = `You said ${short(guess)}, it is ${short(truth)}${measure}: `;
+    return {right, words: words + (off ? `${far} ${way}. Right is within ${limit}.` : "exact.")};
   }
   const [low, high, label] = question.y, [left, end] = question.x, differences = [];
   guess.forEach((height, i) => {

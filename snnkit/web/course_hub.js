@@ -2,18 +2,18 @@
 
 /**
  * The hub of this document, one for all pages: `say(line, message)` to a kernel, `spread(news)` to all pages,
- * `listen(heard)` for news, `connect(line, send)` for whoever carries a line. Colab's outputs are documents of their own.
+ * `listen(receive)` for news, `connect(line, send)` for whoever carries a line. Colab's outputs are documents of their own.
  */
 export function courseHub() {
   if (globalThis.snnkitCourse) return globalThis.snnkitCourse;
   const listeners = [], lines = {}, waiting = [], colab = globalThis.google?.colab?.kernel;
   const channel = colab && new BroadcastChannel("snnkit.course");
-  const heard = (news) => listeners.forEach((listener) => listener(news));
+  const receive = (news) => listeners.forEach((listener) => listener(news));
   const hub = {
     listen: (listener) => listeners.push(listener),
     spread(news) {
       channel?.postMessage(news);
-      heard(news);
+      receive(news);
     },
     say(line, message) {
       if (colab) {
@@ -27,7 +27,7 @@ export function courseHub() {
       for (const [wanted, message] of waiting.splice(0)) hub.say(wanted, message);
     },
   };
-  if (channel) channel.onmessage = (event) => heard(event.data);
+  if (channel) channel.onmessage = (event) => receive(event.data);
   return (globalThis.snnkitCourse = hub);
 }
 

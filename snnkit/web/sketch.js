@@ -17,9 +17,9 @@ function shape(tag, attributes, text = "") {
 /** Round numbers from low to high, about five. */
 export function roundNumbers(low, high) {
   const rough = (high - low) / 4, ten = 10 ** Math.floor(Math.log10(rough));
-  const step = ten * ([1, 2, 2.5, 5, 10].find((one) => one * ten >= rough * 0.999) ?? 10), found = [];
-  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + 1e-9 * step; i++) found.push(Number((i * step).toPrecision(10)));
-  return found;
+  const step = ten * ([1, 2, 2.5, 5, 10].find((one) => one * ten >= rough * 0.999) ?? 10), round = [];
+  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + 1e-9 * step; i++) round.push(Number((i * step).toPrecision(10)));
+  return round;
 }
 
 /** An element that is drawn again, by draw(width), when its width changes. */

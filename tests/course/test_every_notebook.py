@@ -37,9 +37,9 @@ def test_no_answers_are_kept_for_an_exercise_that_is_gone(notebook):
 
 @pytest.mark.parametrize("notebook", notebooks())
 def test_a_quiz_can_not_be_passed_by_always_choosing_alike(notebook):
-    asked = [question["choices"] for question in questions(notebook)]
-    assert len(asked) == 3 and len({[choice["right"] for choice in choices].index(True) for choices in asked}) > 1
-    assert any(not max(choices, key=lambda choice: len(choice["text"]))["right"] for choices in asked)
+    quizzes = [question["choices"] for question in questions(notebook)]
+    assert len(quizzes) == 3 and len({[choice["right"] for choice in choices].index(True) for choices in quizzes}) > 1
+    assert any(not max(choices, key=lambda choice: len(choice["text"]))["right"] for choices in quizzes)
 
 
 def source(notebook):

@@ -77,7 +77,7 @@ def test_files_are_of_notebooks():
     ("old", "new", "message"),
     [
         ("quiz:", "quizz:", "no fields but predictions, quiz, but it has quizz"),
-        ("99.b", "99.a", "99.a must stand once"),
+        ("99.b", "99.a", "99.a must come once"),
         ("99.b", "99.d", "99.a, 99.b, … in this order"),
         ("why: Because.", "", "99.b must have a field why"),
         ("why: Because.", "why: [x]", "why of 99.b must be text"),
@@ -125,19 +125,19 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("asked", "guess", "result", "right"), CASES)
-def test_what_is_right_in_python(asked, guess, result, right):
-    assert question.is_guess(asked, guess)
-    assert question.is_right({k: v for k, v in asked.items() if v is not None}, guess, result) is right
+@pytest.mark.parametrize(("prompt", "guess", "result", "right"), CASES)
+def test_what_is_right_in_python(prompt, guess, result, right):
+    assert question.is_guess(prompt, guess)
+    assert question.is_right({k: v for k, v in prompt.items() if v is not None}, guess, result) is right
 
 
 def test_pages_judge_as_python_does_and_say_how_far_off():
     if shutil.which("node") is None:
         pytest.skip("node is not installed")
     typed = ["2.5", " 1e0 ", "−1", "1,5", "2 x", "", "99", "nan", "0x3"]
-    cases = [({k: v for k, v in asked.items() if v is not None}, guess, result) for asked, guess, result, _ in CASES]
+    cases = [({k: v for k, v in prompt.items() if v is not None}, guess, result) for prompt, guess, result, _ in CASES]
     script = f"""{web.bundle("course_answers.js")}
-    const judged = {json.dumps(cases)}.map(([asked, guess, result]) => judge(asked, guess, result));
+    const judged = {json.dumps(cases)}.map(([prompt, guess, result]) => judge(prompt, guess, result));
     const read = {json.dumps(typed)}.map((text) => numberOf(text, {json.dumps(B)}));
     console.log(JSON.stringify([judged, read]));"""
     run = subprocess.run(["node", "--input-type=module", "-"], input=script, capture_output=True, text=True, timeout=60)
@@ -154,7 +154,7 @@ def test_pages_judge_as_python_does_and_say_how_far_off():
 
 
 @pytest.mark.parametrize(
-    ("asked", "value", "truth"),
+    ("prompt", "value", "truth"),
     [
         (A, "jumps <b>", 1),
         (A, np.int64(0), 0),
@@ -163,12 +163,12 @@ def test_pages_judge_as_python_does_and_say_how_far_off():
         (C, (torch.tensor([1.0, 0.0]), [2.0, 1]), [[0.0, 1.0], [1.0, 2.0]]),
     ],
 )
-def test_outcomes_come_in_several_forms(asked, value, truth):
-    assert question.truth(asked, value) == truth
+def test_outcomes_come_in_several_forms(prompt, value, truth):
+    assert question.truth(prompt, value) == truth
 
 
 @pytest.mark.parametrize(
-    ("asked", "value"),
+    ("prompt", "value"),
     [
         (A, "walks"),
         (A, 2),
@@ -181,20 +181,20 @@ def test_outcomes_come_in_several_forms(asked, value, truth):
         (C, ([1, 2], [1, math.inf])),
     ],
 )
-def test_an_outcome_of_another_kind_is_refused(asked, value):
-    with pytest.raises(ValueError, match=f"outcome of {asked['key']} must be"):
-        question.truth(asked, value)
+def test_an_outcome_of_another_kind_is_refused(prompt, value):
+    with pytest.raises(ValueError, match=f"outcome of {prompt['key']} must be"):
+        question.truth(prompt, value)
 
 
 # --- what a page says -------------------------------------------------------------------------------------------------
 
 
 def test_a_prediction_locks_once_and_is_judged_by_the_file_or_by_the_outcome(shown):
-    assert predictions.heard({"known": ["99.a"]}) == {"records": {}}
-    record = predictions.heard({"lock": "99.a", "guess": 1, "sure": 90})["records"]["99.a"]
+    assert predictions.receive({"known": ["99.a"]}) == {"records": {}}
+    record = predictions.receive({"lock": "99.a", "guess": 1, "sure": 90})["records"]["99.a"]
     assert (record["guess"], record["sure"], record["right"]) == (1, 90, True)
-    assert predictions.heard({"lock": "99.a", "guess": 0, "sure": 50})["records"]["99.a"] == record
-    assert predictions.heard({"lock": "99.c", "guess": FLAT, "sure": 50})["records"]["99.c"]["right"] is None
+    assert predictions.receive({"lock": "99.a", "guess": 0, "sure": 50})["records"]["99.a"] == record
+    assert predictions.receive({"lock": "99.c", "guess": FLAT, "sure": 50})["records"]["99.c"]["right"] is None
     outcome("99.c", ([0, 1.5], [1.9, 1.9]))
     assert shown[-1][0] == "outcomePage" and shown[-1][1]["record"]["right"] is False
     course.start("99")  # the next kernel
@@ -209,7 +209,7 @@ def test_a_prediction_locks_once_and_is_judged_by_the_file_or_by_the_outcome(sho
 def test_an_outcome_that_ran_before_judges_what_is_locked_later(shown):
     outcome("99.b", 5.0)
     assert shown[-1][1]["record"] is None
-    assert predictions.heard({"lock": "99.b", "guess": 2.5, "sure": 99})["records"]["99.b"]["right"] is False
+    assert predictions.receive({"lock": "99.b", "guess": 2.5, "sure": 99})["records"]["99.b"]["right"] is False
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_an_outcome_that_ran_before_judges_what_is_locked_later(shown):
     ],
 )
 def test_a_page_that_says_nonsense_is_refused(message, progress_file):
-    assert "refused" in predictions.heard(message)
+    assert "refused" in predictions.receive(message)
     assert not progress_file.exists()
 
 
@@ -238,19 +238,19 @@ def test_a_guess_that_no_longer_fits_its_question_may_be_made_again(shown):
     progress.current().progress.locked("99.b", 400.0, 50)
     predict("99.b")
     assert shown[-1][1]["record"] is None
-    assert predictions.heard({"lock": "99.b", "guess": 2.5, "sure": 70})["records"]["99.b"]["right"] is True
+    assert predictions.receive({"lock": "99.b", "guess": 2.5, "sure": 70})["records"]["99.b"]["right"] is True
 
 
 def test_a_scorecard_on_a_page_hears_of_everything(monkeypatch, capsys):
-    told = []
-    monkeypatch.setattr(page, "tell", told.append)
+    sent = []
+    monkeypatch.setattr(page, "tell", sent.append)
     course.attempt("99.1", lambda v, x, beta: beta * v + x)
-    assert told == []  # no scorecard yet
+    assert sent == []  # no scorecard yet
     scorecard("99")._repr_html_()
     course.attempt("99.1", lambda v, x, beta: beta * v + x)
-    assert "passed, 2 attempts" in told[-1]["scorecards"]["99"]
-    assert "1 of 3 made" in predictions.heard({"lock": "99.a", "guess": 0, "sure": 50})["scorecards"]["99"]
-    assert "1 of 1 right" in predictions.heard({"quiz": "99", "index": 0, "right": True})["scorecards"]["99"]
+    assert "passed, 2 attempts" in sent[-1]["scorecards"]["99"]
+    assert "1 of 3 made" in predictions.receive({"lock": "99.a", "guess": 0, "sure": 50})["scorecards"]["99"]
+    assert "1 of 1 right" in predictions.receive({"quiz": "99", "index": 0, "right": True})["scorecards"]["99"]
 
 
 # --- where there is no page -------------------------------------------------------------------------------------------
@@ -291,7 +291,7 @@ def test_on_colab_pages_reach_the_kernel_by_its_callback_and_a_cell_reaches_them
     monkeypatch.setattr(page, "live", lambda: True)
     monkeypatch.setattr(page, "on_colab", lambda: True)
     monkeypatch.setattr("IPython.display.display", sent.append)
-    line = page.line(predictions.heard)
+    line = page.line(predictions.receive)
     from google.colab import output
 
     reply = output.callbacks[line]({"lock": "99.a", "guess": 1, "sure": 50})

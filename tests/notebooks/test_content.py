@@ -58,13 +58,14 @@ def test_every_prompt_to_predict_has_its_card_and_every_card_its_prompt(name):
     known = question.read(name[:2])["predictions"]
     if not known:
         pytest.skip("predictions of this notebook are still prose")
-    cells = re.split(r"(?m)^# %%", source(name))
-    asked, came = (re.findall(rf"(?m)^ *{word}\(\"(\d\d\.\w)\"", "".join(cells)) for word in ("predict", "outcome"))
-    assert asked == list(known) and len(asked) >= 3 and set(came) <= set(known)
-    prompts = [i for i, cell in enumerate(cells) if "**Predict first" in cell]
-    assert prompts and all(re.fullmatch(r"[^\n]*\n(predict\(\"\S+\"\)\s+)+", cells[i + 1]) for i in prompts)
-    assert prompts == [i - 1 for i, cell in enumerate(cells) if re.search(r"(?m)^predict\(", cell)]
-    unjudged = [key for key, one in known.items() if one["answer"] is None and key not in came]
+    text = source(name)
+    predicted, came = (re.findall(rf"(?m)^ *{word}\(\"(\d\d\.\w)\"", text) for word in ("predict", "outcome"))
+    assert predicted == list(known) and len(predicted) >= 3 and set(came) <= set(known)
+    events = re.findall(r"\*\*Predict first|^predict\(", text, re.MULTILINE)
+    assert re.fullmatch("(Pp+)+", "".join("P" if event.startswith("*") else "p" for event in events))
+    for cell in re.split(r"(?m)^# %%", text):
+        assert "\npredict(" not in cell or re.search(r"\npredict\(\"\S+\"\)\s*\Z", cell), "what follows is another cell"
+    unjudged = [key for key, one in known.items() if one["answer"] is None and text.count(f'"{key}"') < 2]
     assert not unjudged, "no answer in the file, and no outcome"
 
 
