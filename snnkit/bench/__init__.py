@@ -34,6 +34,7 @@ from . import stdp_speed as plasticity
 from . import training_speed as training
 from . import weak_scaling as scaling
 from .places import places as places
+from .layer_speed import layer_times
 from .suite import heading
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "demo",
     "frameworks",
     "heading",
+    "layer_times",
     "local",
     "neurons",
     "places",

@@ -1,4 +1,4 @@
-"""Exercises and quiz of notebook 07, "A 128-channel conv SNN with AMP"."""
+"""Exercises of notebook 07, "A 128-channel conv SNN with AMP"."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from snnkit.encode import repeat
 from snnkit.nn import is_static
 
 from . import expect
-from .exercise import Exercise, Question
+from .exercise import Exercise
 
 
 def conv_flops(inputs, outputs, kernel, height, width, steps=1, static=False):
@@ -255,38 +255,5 @@ EXERCISES = [
             "Someone has to change the weights: `scaler.step(optimizer)`.",
             "`.backward()` adds to the gradients that are there: `optimizer.zero_grad()` first.",
         ),
-    ),
-]
-
-QUIZ = [
-    Question(
-        "The first convolution does 0.5 % of the FLOPs, yet computing it once, not 4 times, saves far more time. Why?",
-        (
-            "it is the only layer without a bias, which has to be added elsewhere",
-            "its output is the largest tensor that is moved",
-            "it alone works in 16 bits",
-        ),
-        answer=1,
-        why="With one input channel there is little to multiply and much to write, and the norm reads it again.",
-    ),
-    Question(
-        "Training in float16 needs a gradient scaler. What has bfloat16, that it needs none?",
-        (
-            "more digits than float16, so less is rounded away",
-            "exponents as small as float32's",
-            "gradients that stay in float32",
-        ),
-        answer=1,
-        why="bfloat16 has fewer digits (8, not 11) and the exponents of float32: small gradients stay small numbers.",
-    ),
-    Question(
-        "Your net trains with rate_mse and ten classes, and the loss stays at 0.1000. First suspicion?",
-        (
-            "it has converged: one class in ten is always wrong",
-            "the labels are shuffled, so there is nothing to learn",
-            "no output neuron fires: what keeps it silent?",
-        ),
-        answer=2,
-        why="Silence is wrong by 1 at one class of ten: 0.1. Anna's clipped, scaled gradients left the net just there.",
     ),
 ]

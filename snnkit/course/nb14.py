@@ -1,4 +1,4 @@
-"""Exercises and quiz of notebook 14, "Taking a network home"."""
+"""Exercises of notebook 14, "Taking a network home"."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from . import expect
-from .exercise import Exercise, Question, Violation
+from .exercise import Exercise, Violation
 
 
 def snapshot(net, optimizer, order, epoch):
@@ -195,38 +195,5 @@ EXERCISES = [
             "The largest number of `bits` bits, with a sign, is `2 ** (bits - 1) - 1`: 127 for 8, 7 for 4.",
             "0 / 0 is not a number. `.clamp(min=1e-12)` keeps the scale above 0.",
         ),
-    ),
-]
-
-QUIZ = [
-    Question(
-        "A run with Adam stops after epoch 5. You load the weights alone and train on. What is lost?",
-        (
-            "nothing: the weights are the network",
-            "the averages that Adam keeps of the gradients, and the order of the images",
-            "the labels of the images that were seen",
-        ),
-        answer=1,
-        why="The next updates depend on both. The run goes on, but it is another run than the unbroken one.",
-    ),
-    Question(
-        "Why does a weight matrix get one scale per output, not one for all?",
-        (
-            "int8 can hold no more than 127 weights",
-            "one scale for all would need more bytes",
-            "one row of large weights would take the digits from all others",
-        ),
-        answer=2,
-        why="With one scale, a row of weights 100 times smaller than the largest has only the numbers -1, 0 and 1.",
-    ),
-    Question(
-        "The exported program runs on a phone that has PyTorch and no snnkit. What became of the neurons?",
-        (
-            "additions, comparisons and products, written out for each step",
-            "a table that holds, for each image of the data set, all their answers",
-            "an address from which the phone fetches snnkit",
-        ),
-        answer=0,
-        why="A neuron is an equation. `torch.export` records its operations; the state is an input and an output.",
     ),
 ]

@@ -82,6 +82,7 @@ TABLE = r"""
 *: function=lambda: None, owner=neuron.LIF(), texts=["a dog", "a cat"], example=rand(5, 2, 8), step=neuron.LIF()
 *: text="a dog", current=rand(2, 4), record=records.load("cpu_epyc_1thread"), root=find().root
 bench.compare.Arguments: device="cpu"
+bench.layer_times: net=models.FashionConvNet(2, 4), x=torch.rand(2, 1, 1, 28, 28), amp=False, repeats=3
 bench.local: record=records.load("mnist_local_cpu_xeon")
 bench.local.benchmark: arguments=bench.local.Arguments("cpu", neurons=4, passes=1, samples=16)
 bench.places: work=lambda device: lambda: None, kind="training"
