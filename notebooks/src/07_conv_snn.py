@@ -874,7 +874,7 @@ viz.show(figures.shares(bars, "ms", title="One update of the conv net: 32 channe
 # diverges, and neither gets an error message.
 
 # %% [markdown]
-# > **Find the mistakes before you read on.** What is wrong in `anna` and in `ben`? Whose loss will stay at 0.1, the
+# > **Predict first.** What is wrong in `anna` and in `ben`? Whose loss will stay at 0.1, the
 # > value of silence?
 
 # %%

@@ -364,7 +364,7 @@ viz.embed(home)  # the file itself is in the folder of this notebook
 # - **Dan** saved `dict(net.named_parameters())`: "all that was trained". His friend's `load_state_dict` complained about
 #   missing keys, so the friend added `strict=False`.
 #
-# > **Find the mistakes before you run the cell.** Which weights does Cleo load: those of the best moment, the last ones,
+# > **Predict first.** Which weights does Cleo load: those of the best moment, the last ones,
 # > or a mixture? And what is not in Dan's file?
 
 # %%
