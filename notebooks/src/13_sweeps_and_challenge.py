@@ -113,7 +113,7 @@ viz.show(one_of_each(x, "Four samples of 24 steps").update_yaxes(title={"text": 
 #
 # $$S = a - \lambda\, n, \qquad \lambda = 0.01 \text{ for one spike}. \tag{1}$$
 #
-# One spike per sample costs as much as one percentage point of accuracy. $S$ has no unit and is at most 1.
+# One spike per sample costs as much as one percentage point of accuracy. $S$ is without units and at most 1.
 #
 # > **Predict first.** We train 32 hidden neurons and the two output neurons by backpropagation through time, as in
 # > notebook 04, and ignore the price of spikes. A network that never fires always answers 0. Which of the two has the
