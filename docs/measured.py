@@ -202,7 +202,7 @@ def digit() -> str:
     lines = ["| a digit is read with | first layer | second layer | membranes | all |", "|---|--:|--:|--:|--:|"]
     for name, parts in ways().items():
         cells = [f"{parts[part]:.2f}" if part in parts else "" for part in ("first layer", "second layer", "membranes")]
-        lines.append(_row([name, *cells, f"**{sum(parts.values()):.1f} nJ**"]))
+        lines.append(_row([name, *cells, f"**{sum(parts.values()):.3g} nJ**"]))
     return "\n".join(lines)
 
 
@@ -225,7 +225,9 @@ def numbers() -> str:
 def pictures() -> None:
     prices = {name: {"energy": price} for name, price in PRICES.items()}
     for name, figure in {
-        "why_prices": figures.shares(prices, "pJ", title="What an operation costs (45 nm)"),
+        "why_prices": figures.shares(prices, "pJ", title="What an operation costs (45 nm)").update_layout(
+            showlegend=False
+        ),
         "why_digit": figures.shares(ways(), "nJ", title="Arithmetic to read one digit"),
     }.items():
         (DOCS / f"{name}.png").write_bytes(viz.png_bytes(figure))
