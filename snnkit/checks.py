@@ -74,7 +74,7 @@ def _pieces(value: Any) -> Iterator[str]:
         try:
             shape = getattr(value, "shape", None)
             text = f"a {kind.__name__} of shape {list(shape)}" if shape is not None and tuple(shape) else repr(value)
-        except Exception:  # whatever a class of somebody else raises
+        except Exception:  # any error that another class raises
             text = f"a {kind.__name__}"
         yield text
 

@@ -1,4 +1,4 @@
-"""The field's public comparison, done again: one linear layer and one layer of neurons, n inputs to n neurons.
+"""The field's public comparison, measured again: one linear layer and one layer of neurons, n inputs to n neurons.
 
     snnkit bench frameworks --features 512 --features 2048
 

@@ -6,10 +6,10 @@
     challenge.submit("Ada", net, "challenge", note="two LIF")
     challenge.board("challenge")                         # the best of each participant
 
-The answer is the output neuron that fired more often, or 0 if both fired equally often. So no network does with less
-than half a spike per sample: to answer 1, a neuron has to fire. With decaying membranes behind synapses without delay
-at least 0.75 are needed: at the first spike for the cues 0, 1 the membrane is K₁ a(0) + K₂ a(1), at most the larger of
-(K₁ + K₂) a(0) and (K₁ + K₂) a(1), so there has been a spike for 0, 0 or for 1, 1, too: three for four samples.
+The answer is the output neuron that fired more often, or 0 if both fired equally often. So every network needs at least
+half a spike per sample: to answer 1, a neuron has to fire. With decaying membranes and synapses without delay it needs
+at least 0.75: at the first spike for the cues 0, 1 the membrane is K₁ a(0) + K₂ a(1), at most the larger of (K₁ + K₂)
+a(0) and (K₁ + K₂) a(1), so there has been a spike for 0, 0 or for 1, 1, too: three for four samples.
 """
 
 from .leaderboard import Board as Board

@@ -32,7 +32,7 @@ SILENT = 0.1  # where a network without spikes is drawn, as a logarithmic axis h
 
 @dataclass(frozen=True, repr=False)
 class Entry(Score):
-    """One line of the leaderboard: a score, and whose it is."""
+    """One line of the leaderboard: a score and its owner."""
 
     name: str  #: of the participant
     note: str  #: a line about the network
@@ -111,8 +111,8 @@ def submit(
 ) -> Entry:
     """Score ``net`` and put it on the leaderboard: one new file in ``folder``, written whole or not at all.
 
-    The folder, made as needed, may be shared: any number of people may submit at the same time. No weights are written,
-    and nothing where the network can't take part (see ``evaluate``).
+    The folder, made as needed, may be shared: any number of people may submit at the same time. No weights are written.
+    If the network can't take part (see ``evaluate``), nothing is written.
 
     Args:
         name: yours or a nickname, one line of up to 40 characters.
@@ -135,8 +135,8 @@ def submit(
 def board(folder: str | os.PathLike[str] = "challenge", *, references: bool = True, salt: str = scoring.SALT) -> Board:
     """Read all entries (``*.json``) of ``folder``; one that is not there yet is an empty board.
 
-    Files that are damaged or something else are listed with the reason, and are left as they are. So are entries that
-    were scored with another salt: their scores don't compare.
+    Files that are damaged or no entries are listed with the reason, and do not change. So are entries with another
+    salt, because their scores can't be compared.
 
     ``references``: whether to list networks of the kit among them, scored with the same ``salt``.
     """

@@ -31,7 +31,7 @@ SAMPLES, BATCH = 2000, 128  # of training
 
 
 class Delays(nn.Module):
-    """Copies of the input, each later by some steps: ``out, state = delays(x, state=None)``, x [T, B, C].
+    """Delayed copies of the input: ``out, state = delays(x, state=None)``, x [T, B, C].
 
     The copy of channel c that is ``steps[k]`` late is channel ``k C + c`` of the output [T, B, K C]. The state holds
     the last inputs [D, B, C], as many as the longest delay D, so that a sequence may come in parts.
@@ -81,9 +81,9 @@ def train(
     """Train ``net`` in place on 2000 samples of ``seed``, 128 at a time; returns it.
 
     The loss is the cross-entropy of the spike counts + ``penalty`` · spikes per sample, of all its neurons. The penalty
-    rises from 0 during the first part of the updates: from the start, it might silence the network before it has
-    learned anything. Adam; gradients are clipped to a norm of 1. On a CPU, the same seed and the same initial weights
-    give the same trained weights.
+    rises from 0 during the first part of the updates: a full penalty from the start might silence the network before it
+    has learned anything. Adam; gradients are clipped to a norm of 1. On a CPU, the same seed and the same initial
+    weights give the same trained weights.
 
     Args:
         net: from [T, B, 8] to [T, B, 2], with spiking neurons.
@@ -121,7 +121,7 @@ def train(
 def reference(name: str) -> Sequential:
     """A network of the kit, [T, B, 8] to [T, B, 2]. Its weights come from ``docs/challenge_references.py``.
 
-    - "plain": 16 hidden neurons, trained by backpropagation through time, spikes being free.
+    - "plain": 16 hidden neurons, trained by backpropagation through time; spikes cost nothing.
     - "thrifty": the same with a penalty on spikes.
     - "two neurons": one recurrent layer of two ``LIF``, by evolution: 0.75 spikes per sample.
     - "delays": a ``LIF`` behind ``Delays``: 0.5 spikes per sample.

@@ -1,4 +1,4 @@
-"""The task, what a network may do, and its score: every spike of every neuron counts.
+"""The task, the rules for networks, and the score: every spike of every neuron counts.
 
 The checks find mistakes, not fraud: a graded "spike", a ReLU between two layers, a state left over from the last batch.
 """
@@ -36,7 +36,7 @@ TOLERANCE = 1e-3  # of the largest value: far above rounding, far below what a R
 
 
 class RuleError(ValueError):
-    """A network that can't take part: what it did, and what the rules require."""
+    """A network can't take part. The message says what it did, and what the rules require."""
 
 
 def samples(n: int, seed: int = 0) -> tuple[Tensor, Tensor]:
@@ -52,8 +52,8 @@ def samples(n: int, seed: int = 0) -> tuple[Tensor, Tensor]:
 def hidden(salt: str = SALT) -> tuple[Tensor, Tensor]:
     """The samples of the score [24, 2000, 8] and their labels, by seeds that no one uses by chance.
 
-    They keep participants from overfitting by accident, not from cheating: this function can make them. An instructor
-    who wants more gives another salt when the work is handed in.
+    They prevent overfitting by accident, not cheating: anyone can call this function. To prevent that, too, an
+    instructor uses another salt when the work is handed in.
     """
     seeds = (int.from_bytes(hashlib.sha256(f"{salt} #{i}".encode()).digest()[:7], "big") for i in range(HIDDEN_SETS))
     x, y = zip(*(samples(HIDDEN_SAMPLES, seed=seed) for seed in seeds), strict=True)
@@ -82,7 +82,7 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Score:
-    """How well a network did on the hidden samples."""
+    """The result of a network on the hidden samples."""
 
     score: float  #: accuracy - PRICE · spikes: 1 would be perfect without a spike, 0.5 is what a silent network gets
     error: float  #: standard error of the score: how far another draw of as many samples would move it
@@ -100,10 +100,10 @@ class Score:
 
 @checks.arguments
 def score(net: nn.Module, *, salt: str = SALT) -> Score:
-    """The score of ``net`` on the hidden samples; what it may be, what is counted and what is raised: see ``evaluate``.
+    """The score of ``net`` on the hidden samples. For the rules, the counts and the errors see ``evaluate``.
 
-    Look at it when you have decided, not to decide: choose among networks by samples of your own, or the best of many
-    scores will be a lucky one. Another ``salt`` means other hidden samples; an instructor may use a secret one.
+    Choose among networks by samples of your own, and compute the score of the chosen one only: the best of many scores
+    would be partly luck. Another ``salt`` means other hidden samples; an instructor may use a secret one.
     """
     result = evaluate(net, *hidden(salt))
     each = result.correct.double() - PRICE * result.counts.double()

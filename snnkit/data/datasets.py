@@ -142,7 +142,7 @@ def load(
         missing = [file for file in dataset.files[split] if _find(folder, file) is None]
         if not download:
             raise FileNotFoundError(
-                f"{' and '.join(f'{file.name}[.gz]' for file in missing)} not found in {folder}; "
+                f"{' and '.join(f'{file.name}[.gz]' for file in missing)} is not in {folder}; "
                 "allow download=True, or point SNNKIT_DATA (or root=) at the folder that contains "
                 f"{dataset.folders[0]}/"
             )
@@ -211,7 +211,7 @@ def _load_digits(split: str) -> tuple[Tensor, Tensor]:
     file = digits_path()
     if file is None:
         raise FileNotFoundError(
-            "the digits come with scikit-learn, whose file datasets/data/digits.csv.gz was not found; "
+            "the digits come with scikit-learn, whose file datasets/data/digits.csv.gz is missing; "
             "install it with `pip install scikit-learn`"
         )
     try:

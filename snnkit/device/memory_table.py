@@ -43,7 +43,7 @@ class MemoryTable(Sequence[Row]):
 
     rows: tuple[Row, ...]  #: a layer each, in order of execution
     step: StepMemory  #: of a training step of the plain model, as counted
-    kept: int  #: free blocks of the CPU engines for calls to come, which ``empty_cache`` returns
+    reserved: int  #: free blocks of the CPU engines for later calls, which ``empty_cache`` returns
     optimized: StepMemory | None = None  #: the same as the model is now, if ``optimize_memory_usage`` changed it
 
     def __getitem__(self, index):
@@ -76,8 +76,8 @@ class MemoryTable(Sequence[Row]):
         if self.optimized is not None:
             held, peak = map(size_of, self.optimized)
             notes.append(f"with optimize_memory_usage: {held} held, {peak} at the peak")
-        if self.kept:
-            notes.append(f"free memory kept for calls to come: {size_of(self.kept)}")
+        if self.reserved:
+            notes.append(f"free memory reserved for later calls: {size_of(self.reserved)}")
         return notes
 
     def __repr__(self) -> str:

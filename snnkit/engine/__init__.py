@@ -3,11 +3,11 @@
 ``unroll(step, x, state)`` is the loop over time. Each engine implements it differently, and all give the same result:
 
 ==========  ==================================================================================
-``eager``   a Python loop: the reference, to be read and debugged
+``eager``   a Python loop: the reference, for reading and debugging
 ``block``   K steps at once compiled by ``torch.compile``; forward and backward, CPU and CUDA
 ``cpp``     all steps in one C++ loop generated from the equation; CPU
 ``triton``  all steps in one Triton kernel generated from the equation; CUDA
-``auto``    one that compiles where that pays (``plan``), else ``eager``
+``auto``    a compiled engine if that pays (``plan``), else ``eager``
 ==========  ==================================================================================
 
 Engines never fall back silently: a fallback warns once and says why, and ``explain(model, x)`` shows which engine each
@@ -94,17 +94,17 @@ def unroll(
         state: NamedTuple or tuple of tensors [B, ...] to start from. None: the neuron's ``initial_state``.
         engine: "auto", "eager", "block", "cpp" or "triton".
         out_dtype: ``torch.uint8`` for spikes of one byte each, where no gradient is needed; None: that of ``x``.
-        repeat: ``x`` is one step [B, ...] that is repeated so many times. As if it were expanded, but its gradient is
-            summed over time where it is made, instead of being written T times first.
+        repeat: ``x`` is one step [B, ...], which is repeated so many times. It is as if ``x`` were expanded, but its
+            gradient is summed over time at once, instead of being written T times first.
 
     Returns:
         out: [T, B, ...] in the dtype of ``x``, or ``out_dtype``.
-        state: after the last step; pass it to the next call to continue.
+        state: the state after the last step; pass it to the next call to continue.
 
     Raises:
-        TypeError, ValueError: a wrong kind, rank, dtype, device or structure of ``x``, ``state`` or what the step
-            returns; NaN or infinity in ``x`` (detected on a CPU only); gradients through one-byte spikes.
-        MemoryError: too little memory; says how much was needed.
+        TypeError, ValueError: a wrong kind, rank, dtype, device or structure of ``x``, of ``state`` or of the step's
+            result; NaN or infinity in ``x`` (detected on a CPU only); gradients through one-byte spikes.
+        MemoryError: too little memory; the message says how much was needed.
     """
     if isinstance(step, MethodType) and isinstance(step.__self__, nn.Module) and step.__name__ == "step":
         step = step.__self__

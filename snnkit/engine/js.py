@@ -1,9 +1,9 @@
 """A neuron as JavaScript: its step and the gradients of it, generated from the same program as the compiled engines.
 
-Pages, explorers and exported networks run it where no Python is. ``Math.fround`` around each operation makes float32
+Pages, explorers and exported networks run it without Python. ``Math.fround`` around each operation makes float32
 of JavaScript's float64: of a sum, a product, a quotient or a root that is IEEE 754's own result, as float64 has more
-than twice the digits. So spikes and potentials equal eager's to the bit. What a library computes (``exp`` and its kind)
-may differ in the last place, as it does between libraries of C.
+than twice the digits. So spikes and potentials equal eager's to the bit. Library functions such as ``exp`` may differ
+in the last place, as between C libraries.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from ..checks import integer
 
 SMALLEST = 1 << 20  # bytes; smaller tensors the C library gives memory that it has
 _HUGE_PAGE = 2 << 20
-_SHARE = 8  # free blocks are kept up to this part of the machine's memory
+_SHARE = 8  # free blocks stay reserved up to this part of the machine's memory
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3  # of mallopt(3)
 
 
@@ -46,7 +46,7 @@ class PagePool:
     """Blocks that tensors give back.
 
     Args:
-        limit: bytes of free blocks that are kept; 0 keeps none.
+        limit: bytes of free blocks that stay reserved; 0: none.
     """
 
     def __init__(self, limit: int) -> None:
@@ -72,7 +72,7 @@ class PagePool:
         return torch.empty(0, dtype=dtype, device="cpu").set_(storage, 0, shape)  # type: ignore[arg-type]
 
     def free_bytes(self) -> int:
-        """Bytes of memory that are kept for tensors to come."""
+        """Bytes of memory that are reserved for later tensors."""
         with self._lock:
             self._collect()
             return sum(block.size for block in self._free)
@@ -105,9 +105,9 @@ class PagePool:
     def _collect(self) -> None:
         while self._returned:
             self._free.append(self._returned.popleft())
-        kept = sum(block.size for block in self._free)
-        while kept > self.limit:
-            kept -= self._free.pop(0).size
+        size = sum(block.size for block in self._free)
+        while size > self.limit:
+            size -= self._free.pop(0).size
 
 
 def _rounded(size: int) -> int:

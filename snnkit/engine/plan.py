@@ -1,7 +1,8 @@
-"""Which engine runs a call, and why: one frozen ``Plan`` per kind of call, made by one pure function, in one cache.
+"""The engine of a call, and the reason: one frozen ``Plan`` per kind of call, made by one pure function, in one cache.
 
 ``make_plan`` decides from the equation and the facts of a call that matter (``Facts``), and from what this machine can
-compile: equal calls get equal plans, whatever ran before. ``plan_for`` keeps the plans of a step as long as nothing
+compile: equal calls get equal plans, independent of earlier calls. ``plan_for`` keeps the plans of a step as long as
+    nothing
 that the step reads has changed. ``explain`` shows the plans of a model's layers.
 """
 
@@ -49,7 +50,7 @@ class Plan:
         engine: "eager", "block", "cpp" or "triton".
         reason: why, in a few words.
         fallback: another engine was requested, or would have been better.
-        equation: what a compiled engine is to run.
+        equation: the equation for a compiled engine.
     """
 
     engine: str
@@ -92,7 +93,7 @@ def candidates(facts: Facts) -> tuple[str, ...]:
 def make_plan(facts: Facts, equation: Callable[[], Equation | str], device: torch.device) -> Plan:
     """Decide. A pure function of its arguments, and of the compilers of this machine.
 
-    ``equation`` gives the equation, or the reason why there is none; it is only called if it matters.
+    ``equation()`` gives the equation, or the reason why there is none. It is called only if it matters.
     """
     requested = facts.engine not in ("auto", "eager")
     if facts.engine == "eager":
@@ -126,7 +127,7 @@ def make_plan(facts: Facts, equation: Callable[[], Equation | str], device: torc
 
 
 def after_failure(plan: Plan, error: Exception, device: torch.device) -> Plan:
-    """What runs when the planned engine could not compile its kernel: block, then eager."""
+    """The engine after one that could not compile its kernel: block, then eager."""
     reason = f"compiling failed ({error})" if plan.engine == "block" else f"{plan.engine} failed ({error})"
     if plan.equation is not None and plan.engine != "block" and not backend("block").supports(plan.equation, device):
         return Plan("block", reason, fallback=True, equation=plan.equation)
@@ -231,7 +232,7 @@ _fallbacks: ContextVar[dict[int, Plan] | None] = ContextVar("_fallbacks", defaul
 
 
 def warn_of_fallback(step: Callable | nn.Module, plan: Plan) -> None:
-    """Say once per kind of step and reason that it runs slower than it could, and why."""
+    """Warn once per kind of step and reason that it runs slower than possible, and why."""
     if plan.fallback:
         _warn_once(name_of(step), plan.engine, plan.reason)
         noted = _fallbacks.get()

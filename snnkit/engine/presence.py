@@ -72,11 +72,11 @@ def with_presence(graph: fx.GraphModule, gradients: int, states: int) -> int:
         with graph.graph.inserting_after(node):
             zero = call(aten.zeros_like.default, node)
         with graph.graph.inserting_after(zero):
-            kept = call(aten.where.self, None, node, zero)
-        with graph.graph.inserting_before(kept):
+            safe = call(aten.where.self, None, node, zero)
+        with graph.graph.inserting_before(safe):
             present = call(aten.gt.Scalar, any_of(parts[node]), 0)
-        node.replace_all_uses_with(kept, delete_user_cb=lambda user, ours=(zero, kept): user not in ours)
-        kept.args, parts[kept] = (present, node, zero), parts[node]
+        node.replace_all_uses_with(safe, delete_user_cb=lambda user, ours=(zero, safe): user not in ours)
+        safe.args, parts[safe] = (present, node, zero), parts[node]
     output = nodes[-1]
     with graph.graph.inserting_before(output):
         none = call(aten.zeros_like.default, flags[0])
@@ -137,7 +137,7 @@ class _Finite:
         return name in _FINITE
 
     def bounds(self, value: Any) -> Bounds:
-        """The interval that a value lies in."""
+        """The interval of a value."""
         if not isinstance(value, fx.Node):
             return (float(value), float(value))
         if value not in self.ranges:

@@ -1,1 +1,1 @@
-"""Machines as numbers: the networks that join their processors, and what a training run on many of them can reach."""
+"""Machines as numbers: their processors, the links between them, and the speed of training on many of them."""

@@ -1,4 +1,4 @@
-"""The catalogue of chips: every figure with where it comes from, and how far to trust it; none was measured here.
+"""The catalogue of chips: every figure with its source and its reliability. None was measured here.
 
     get("GC200").value("fp32_flops")        # 6.2e13, operations per second
 

@@ -1,11 +1,11 @@
-"""How much work a spiking network is, by NeuroBench's definitions, and an estimate of its energy with its assumptions.
+"""The work of a spiking network by NeuroBench's definitions, and an estimate of its energy with its assumptions.
 
 NeuroBench (Yik et al. 2025, doi:10.1038/s41467-025-56739-4) counts non-zero values: connection sparsity is the share of
 weights that are zero, activation sparsity that of the outputs of neurons; effective MACs and ACs are pairs of an input
 and a weight that are both non-zero, per sample and without biases: ACs (additions alone) in layers whose inputs are all
 0, 1 or -1, MACs in the others. Its package drives snnTorch networks step by step, so the definitions are implemented
-here. Differences: a layer counts as MACs as soon as one of its inputs in the whole count is another number (NeuroBench
-decides call by call), and the potential of a readout (``LI``) is not an activation.
+here. Differences: a layer counts as MACs if one of its inputs in the whole count is another number (NeuroBench decides
+for each call), and the potential of a readout (``LI``) is not an activation.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Energy of the arithmetic of one sample; printed, the numbers come with their conditions."""
+    """Energy of the arithmetic of one sample; it prints the numbers with their conditions."""
 
     rows: dict[str, float]  # picojoules by what they are of; "without spikes" is the ANN that papers compare with
     activation_sparsity: float | None
@@ -166,10 +166,10 @@ def _percent(value: float | None) -> str:
 
 @checks.arguments
 def count(net: nn.Module, x: Tensor) -> Counts:
-    """Run ``net`` in eval mode on ``x`` and count; ``net`` is left as it was.
+    """Run ``net`` in eval mode on ``x`` and count. ``net`` does not change.
 
-    A static input (one step seen T times, as ``encode.repeat`` gives it) is counted in every step, as NeuroBench does,
-    and once more as snnkit computes it, with the layers before the first neuron once.
+    A static input (one step, T times, as ``encode.repeat`` gives it) is counted twice: in every step, as NeuroBench
+    does, and as snnkit computes it, with the layers before the first neuron once.
 
     Args:
         net: called ``net(x)``, as ``snnkit.nn.Sequential`` is. Linear maps, convolutions and neurons are counted;

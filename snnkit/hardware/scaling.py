@@ -1,13 +1,13 @@
-"""What a training run on many ranks will reach, predicted from one rank alone and from the links.
+"""Predict the speed of training on many ranks, from one rank alone and from the links.
 
 All-reduce: the alpha-beta model of a hierarchical one. A message of S bytes over a link takes alpha + S / beta. A ring
 of n ranks passes S / n bytes on 2 (n - 1) times (Patarasuk and Yuan 2009, doi:10.1016/j.jpdc.2008.09.002). On several
-nodes the ranks of each node add up among themselves first; then each rank's share goes around the nodes, all at once
-over all adapters. Two binary trees that share the work move as many bytes in 2 log2 steps (Sanders, Speck and Träff
-2009, doi:10.1016/j.parco.2009.09.001), but in chunks, and links wait for the first one. The faster of the two is taken.
+nodes, the ranks of each node add up first. Then each rank's share goes around the nodes, all at once over all adapters.
+Two binary trees that share the work move as many bytes in 2 log2 steps (Sanders, Speck and Träff 2009,
+doi:10.1016/j.parco.2009.09.001), but in chunks, and links wait for the first one. The faster of the two is taken.
 
 Overlap: while backward runs, finished gradients are sent in buckets, as DistributedDataParallel does (Li et al. 2020,
-doi:10.14778/3415478.3415530). A bucket starts when all its gradients are there and the bucket before it is through.
+doi:10.14778/3415478.3415530). A bucket starts when all its gradients are complete and the bucket before it has ended.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _CHUNK, _TREE = 256 * 1024, 0.9
 
 @dataclass(frozen=True)
 class Link:
-    """What joins two neighbours of a ring.
+    """The link between two neighbours of a ring.
 
     ``bandwidth`` is in bytes per second, in one direction, as a ring of ranks reaches it; ``latency`` in seconds, of
     one step of a ring. ``source`` says where both are from, and whether they were measured or specified.
@@ -52,8 +52,8 @@ class Link:
 class Cluster:
     """Nodes that are all alike.
 
-    ``overlap`` is the share of the communication during backward that takes no computing time: 1 where adapters and
-    copy engines do it, 0 where the computing cores do.
+    ``overlap`` is the share of the communication during backward that takes no computing time: 1 if adapters and copy
+    engines do it, 0 if the computing cores do.
     """
 
     name: str
@@ -133,7 +133,7 @@ def this_machine(cores: int, *, link: Link | None = None, sharing: float = 0.0) 
     """Processes on one machine that compute on its cores and add up their gradients over ``link``.
 
     ``link`` is "loopback-gloo" of the catalogue by default; `snnkit bench scaling` measures this machine's.
-    ``sharing`` is the share by which a busy process slows down another one.
+    ``sharing``: the share by which a busy process slows another one.
     """
     return Cluster(
         "this machine", ranks_per_node=4096, inside=link or LINKS["loopback-gloo"], between=None,

@@ -3,7 +3,7 @@
     from snnkit import sweep
 
     table = sweep.run("manifest.yaml")            # a polars DataFrame; called again, it continues where it was
-    sweep.failures("results/xor")                  # what broke, with tracebacks
+    sweep.failures("results/xor")                  # failed runs, with tracebacks
 
 and in the notebook that is run, which has its parameters in a cell tagged ``parameters``:
 
@@ -25,8 +25,8 @@ seconds: 600                   # limit of one run
 pareto: {maximise: accuracy, minimise: spikes}
 ```
 
-A sweep may be continued with more values, seeds or samples, and other ``workers``, ``seconds`` and ``pareto``: what has
-ended stays. Another notebook, other code in it, other ``fixed`` values or names of parameters are refused. Several
+A sweep may continue with more values, seeds or samples, and other ``workers``, ``seconds`` and ``pareto``. Finished
+runs stay. Another notebook, changed code, and other ``fixed`` values or names of parameters are refused. Several
 processes, tasks of a SLURM job array or machines with a shared folder may do one sweep at the same time.
 """
 

@@ -1,4 +1,4 @@
-"""Runs a sweep: what has ended is skipped, the rest is executed in kernels, and each result is on disk at once."""
+"""Runs a sweep: finished runs are skipped, the others run in kernels, and each result is written at once."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ def run(
     retry: bool = False,
     quiet: bool = False,
 ) -> polars.DataFrame:
-    """Do the runs of ``sweep`` that have not been done yet; the table of all runs of its folder.
+    """Execute the unfinished runs of ``sweep``; return the table of all runs of its folder.
 
-    Each run is an execution of the notebook in a kernel of its own, ``workers`` at a time, which share the cores. It
-    is on disk as soon as it has ended: a sweep that was killed, or interrupted, continues where it was. A run that
-    fails is listed with its error, and stops nothing; ``failures`` has the tracebacks. Several processes may do the
-    same sweep, on one machine or on several with a shared folder: each run is done by one of them.
+    Each run is an execution of the notebook in a kernel of its own, ``workers`` at a time, which share the cores. It is
+    on disk as soon as it has ended, so a sweep that was killed or interrupted continues. A run that fails is listed
+    with its error and does not stop the others; ``failures`` has the tracebacks. Several processes may run the same
+    sweep, on one machine or on several with a shared folder: one of them executes each run.
 
     Args:
         sweep: a manifest, or what ``load`` takes.
         workers: instead of the manifest's.
-        retry: do runs again that have failed before.
+        retry: repeat the runs that failed before.
         quiet: print no line for each run that ends.
 
     Returns:
@@ -48,7 +48,7 @@ def run(
 
     Raises:
         ManifestError: as of ``load``.
-        SweepError: the folder holds something else, or a sweep that began with another notebook or fixed settings.
+        SweepError: the folder holds other files, or a sweep with another notebook or other fixed settings.
         KeyboardInterrupt: on Ctrl-C, after kernels have been ended and the table was written.
     """
     manifest = sweep if isinstance(sweep, Manifest) else manifests.load(sweep)

@@ -1,4 +1,4 @@
-"""What a sweep is to do: read from YAML or a dict, checked against the notebook, and turned into a list of runs."""
+"""The manifest of a sweep: read from YAML or a dict, checked against the notebook, and turned into a list of runs."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Manifest:
-    """A sweep that is fit to run."""
+    """A checked sweep, ready to run."""
 
     notebook: Notebook
     out: Path  #: folder of the results
@@ -104,7 +104,7 @@ class Manifest:
 
 
 def identity(values: Mapping[str, Any]) -> str:
-    """12 hexadecimal digits that depend on names and values, not on their order. An int is no float here."""
+    """12 hexadecimal digits that depend on names and values, not on their order. An int and a float differ."""
     text = json.dumps(dict(values), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 

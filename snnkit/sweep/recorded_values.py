@@ -1,7 +1,7 @@
 """Results of a run, from within its notebook: ``sweep.record(accuracy=0.97)``, an output that the sweep reads.
 
-The numbers travel as a display output with a MIME type of their own, in the notebook itself: it needs no file, no port
-and no sweep around it, and the executed copy keeps them beside the plots.
+The numbers are a display output with a MIME type of their own, in the notebook itself. So the notebook needs no file,
+no port and no sweep, and the executed copy has them beside the plots.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _SHOWN = 60  # characters of a value
 def record(**values: Any) -> None:
     """Note results of this run of a notebook, by their names; in a sweep they become columns of its table.
 
-    May be called several times. Of a name recorded twice the last value counts: so a notebook may record after each
-    epoch, and a run that is cut short has what it had. Outside a sweep the values are shown, and that is all.
+    It may be called several times. The last value of a name counts, so a notebook may record after each epoch, and an
+    interrupted run has the values so far. Outside a sweep the values are only shown.
 
     Args:
         values: int, float (nan and inf, too), bool or str; also of numpy or torch, if they have no axes.
@@ -59,7 +59,7 @@ def pack(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unpack(values: Mapping[str, Any]) -> dict[str, Any]:
-    """What ``pack`` was given."""
+    """The argument of ``pack``."""
     return {k: float(v["float"]) if isinstance(v, Mapping) else v for k, v in values.items()}
 
 

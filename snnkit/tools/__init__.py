@@ -1,1 +1,1 @@
-"""What keeps the notebooks in order: building and checking pairs, running them, reporting, and `snnkit doctor`."""
+"""Tools for the notebooks: build and check pairs, run them, report, and `snnkit doctor`."""

@@ -1,4 +1,4 @@
-"""What this machine has for snnkit, line by line, each green, amber or red with its fix. Never raises."""
+"""The parts of this machine that snnkit needs: each line is green, amber or red, with its fix. Never raises."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def _with_drawings(project: Project, text: str) -> str:
 
 
 def build(project: Project, name: str) -> list[str]:
-    """Bring both files of notebook `name` up to date; returns those written: none where nothing differed."""
+    """Bring both files of notebook `name` up to date; returns those written: none if both were up to date."""
     written = []
     for path, text in _wanted(project, name):
         if not path.exists() or path.read_text(encoding="utf-8", errors="replace") != text:

@@ -1,4 +1,4 @@
-"""Where the project is, what it is called on the web, and which notebooks it has."""
+"""The project: its folder, its address on the web, and its notebooks."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Project:
     def select(self, wanted: Sequence[str] = ()) -> list[str]:
         """Names of the notebooks meant by numbers ("04"), names or paths, each once, in the order given; all for none.
 
-        Raises ProjectError that lists what exists for anything else.
+        Raises ProjectError, which lists the notebooks, for anything else.
         """
         known = self.names()
         if not known:

@@ -1,4 +1,4 @@
-"""Executes notebooks headless, straight from their sources, and says for each how it went."""
+"""Executes notebooks headless, from their sources, and reports the result of each."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _LOOK = 0.2
 
 @dataclass(frozen=True)
 class Result:
-    """How one notebook went. `cell` counts from 0 in the notebook as `build` writes it."""
+    """The result of one notebook. `cell` counts from 0 in the notebook as `build` writes it."""
 
     name: str
     status: str  # "ok" or "failed"

@@ -1,4 +1,4 @@
-"""Pages without a kernel or a server: figures drawn by the plotly.js that lies beside them, formulas as MathML."""
+"""Pages without a kernel or a server: the plotly.js beside them draws figures, and formulas are MathML."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def read(path: Path) -> NotebookNode:
 
 @checks.arguments
 def badges_in_words(markdown: str) -> str:
-    """Markdown in which pictures of other servers are the words that describe them."""
+    """Markdown with words instead of pictures from other servers."""
     return re.sub(r"!\[([^\]]*)\]\(https?://[^)]*\)", r"\1", markdown)
 
 

@@ -1,1 +1,1 @@
-"""What an instructor needs: schedules and facilitator pages held to the notebooks, and a verdict on every machine."""
+"""Tools for instructors: schedules and facilitator pages that fit the notebooks, and a verdict on every machine."""

@@ -1,6 +1,6 @@
 """One zip for a room without a network: notebooks, the wheel, data, pages for learners.
 
-It holds a list of its files with their checksums, so that a copy can prove that it is whole.
+It holds a list of its files with their checksums, so that a copy can be verified.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The preflight check of a room: each machine says in one line what it is good for, and lines are tabulated."""
+"""The preflight check of a room: each machine gives one line, and the lines become a table."""
 
 from __future__ import annotations
 

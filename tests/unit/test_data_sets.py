@@ -86,7 +86,7 @@ def test_snnkit_data_names_the_root_and_the_argument_wins(tiny, tmp_path, monkey
 
 
 def test_missing_files_without_download_name_the_folder(tiny, tmp_path):
-    with pytest.raises(FileNotFoundError, match=rf"train-images.* not found in {tmp_path}/mnist.*SNNKIT_DATA"):
+    with pytest.raises(FileNotFoundError, match=rf"train-images.* is not in {tmp_path}/mnist.*SNNKIT_DATA"):
         data.load("mnist", root=tmp_path, download=False)
     assert not data.available("mnist", tmp_path)
     assert list(tmp_path.iterdir()) == []

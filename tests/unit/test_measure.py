@@ -195,7 +195,7 @@ def test_memory_in_use():
     assert device.get_gpu_memory_usage("cpu").allocated - usage.allocated > 200 * MB and kept.numel()
     del [POOL.empty((8 * MB,), torch.float32).fill_(1)][0]
     assert POOL.free_bytes() >= 32 * MB
-    assert "kept for calls to come" in repr(device.explain_memory(torch.nn.Linear(2, 2), torch.rand(1, 2)))
+    assert "reserved for later calls" in repr(device.explain_memory(torch.nn.Linear(2, 2), torch.rand(1, 2)))
     device.empty_cache("cpu")
     assert POOL.free_bytes() == 0
 

@@ -223,7 +223,7 @@ def _crossings(images: Tensor, path: Tensor, limits: Tensor, duration: int) -> t
             for further in range(1, int(many.max()) + 1):
                 there = many >= further
                 level = move.memory + further * step
-                # A crossing lies in (start, end]; it belongs to the last microsecond before it has happened.
+                # A crossing is in (start, end]; it belongs to the last microsecond before it has happened.
                 share = ((level - move.before) / (move.now - move.before))[there].double()
                 at = (share * (end - start)).ceil().nan_to_num(0.0).clamp(1, end - start).long() - 1
                 moments.append(at + start)

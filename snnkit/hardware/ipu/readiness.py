@@ -57,7 +57,7 @@ def check(
     gradient_accumulation: int = 1,
     tiles: int | None = None,
 ) -> Report:
-    """Whether PopTorch 3.4 would accept ``model`` for training and train what it says; if not, why, and how to fix it.
+    """Whether PopTorch 3.4 would accept ``model`` and train it as written; if not, the reasons and the fixes.
 
     The model is copied and run, on the example and without values on PyTorch's meta device, which PopTorch itself uses
     for types and shapes. The rules come from its documentation and sources; nothing here was run on an IPU. A model
@@ -73,7 +73,7 @@ def check(
         device_iterations, gradient_accumulation: as in ``poptorch.Options``.
         tiles: whose memory there is; None: the 1472 of a GC200 or Bow. PopTorch's small IPU model has 4.
 
-    A model that does not run here on the whole example either is a ValueError.
+    Raises ValueError for a model that does not run here on the whole example.
     """
     inputs = _inputs(model, example, loss)
     checks.integer("device_iterations", device_iterations, at_least=1)

@@ -1,4 +1,4 @@
-"""How long a training step of a spiking network takes on a machine: predicted from what it computes and moves.
+"""Predict the time of a training step of a spiking network on a machine, from its operations and bytes.
 
 work = tutorial(batch=128)             # or count(net, x, targets, loss): operations, without running them
 print(gpu(work, "A100"), ipu(work, "GC200"))       # ranges, from ``hardware.chips`` and ``Assumptions``

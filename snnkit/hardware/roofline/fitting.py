@@ -122,7 +122,7 @@ def _loss(x: Tensor) -> Tensor:
     return F.cross_entropy(x.sum(0), torch.zeros(x.shape[1], dtype=torch.long, device=x.device))
 
 
-# Some with many products, differences, spikes or powers, so that their prices can be told apart.
+# Some with many products, differences, spikes or powers, so that their prices can be distinguished.
 _NEURONS: tuple[Callable[[str], Neuron], ...] = (
     lambda engine: IF(engine=engine),
     lambda engine: Izhikevich(engine=engine),
@@ -207,8 +207,8 @@ class Machine:
     def predict(self, work: Work, engine: str = "eager") -> Prediction:
         """Predict the seconds of a training step whose neurons run in ``engine``.
 
-        The range is the scatter of the micro-benchmarks around the fit; how far predictions for networks are off says
-        ``validate``. Which engine "auto" takes says ``snnkit.engine.explain``.
+        The range is the scatter of the micro-benchmarks around the fit. ``validate`` gives the error of predictions for
+        networks. ``snnkit.engine.explain`` gives the engine of "auto".
         """
         checks.choice("engine", engine, ("eager", *self.fused))
         units = units_of(work, engine).items()
@@ -225,7 +225,7 @@ def large_product(device: torch.device) -> tuple[Callable[[], object], int]:
 
 
 def fit(device: str | torch.device = "cpu", *, repeats: int = 7) -> Machine:
-    """Measure ``device`` by micro-benchmarks: about a minute, more where an engine has to compile.
+    """Measure ``device`` by micro-benchmarks: about a minute, more if an engine has to compile.
 
     Besides eager this measures "cpp" on a CPU with a compiler, "block" on CUDA.
 

@@ -1,9 +1,9 @@
-"""How long a training step takes on a GPU and on an IPU, predicted as a range from what it computes and moves.
+"""Predict the time of a training step on a GPU and on an IPU, as a range, from its operations and bytes.
 
 A GPU runs kernels one after the other: Σ max(launch, kernel). Mode "fused" has each layer of neurons as one kernel
 forward and one backward; "graph" starts all by one CUDA graph. A kernel takes the longer of its bytes at the memory's
 bandwidth and its arithmetic at the peak, each times the share of it that is reached (Williams, Waterman and Patterson
-2009, doi:10.1145/1498765.1498785). What the host does besides starting kernels is not counted.
+2009, doi:10.1145/1498765.1498785). Other work of the host is not counted.
 
 An IPU is bulk-synchronous, with all data in the tiles' own memories: all tiles compute, wait for each other, exchange,
 and continue (Valiant 1990, doi:10.1145/79173.79181). A step takes the cycles of computing, exchange and
@@ -34,8 +34,8 @@ _COSTLY = 10
 
 @dataclass(frozen=True)
 class Range:
-    """Low, likely and high, all at least 0. Sums and products combine low with low: uncertain numbers are taken to
-    vary together, which makes the range as wide as it can be."""
+    """Low, likely and high, all at least 0. Sums and products combine low with low: uncertain numbers vary together,
+    which gives the widest range."""
 
     low: float
     value: float
@@ -69,7 +69,7 @@ class Range:
         return self * Range.of(other).inverse()
 
     def inverse(self) -> Range:
-        """1 over it: what was low becomes high. ZeroDivisionError if it may be 0."""
+        """1 divided by it: low becomes high. ZeroDivisionError if it may be 0."""
         return Range(1 / self.high, 1 / self.value, 1 / self.low)
 
     def at_least(self, other: Range | float) -> Range:
@@ -156,7 +156,7 @@ class Assumptions(dict[str, Assumed]):
             self[name] = default._replace(range=given, source="given")
 
     def with_(self, **values: Any) -> Assumptions:
-        """The same but for these."""
+        """A copy with these replaced."""
         changed, result = Assumptions(**values), Assumptions()
         result.update({**self, **{name: changed[name] for name in values}})
         return result

@@ -1,4 +1,4 @@
-"""How far predictions of a fitted machine are off: networks that nothing was fitted to, predicted and then measured."""
+"""The error of a fitted machine's predictions: for networks outside the fit, predicted and then measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Count what a training step computes and moves, without computing it: on tensors that have a shape and no values."""
+"""Count the operations and bytes of a training step without computing it, on tensors with a shape and no values."""
 
 from __future__ import annotations
 

@@ -41,9 +41,9 @@ export default {
   initialize({model}) {
     let lab = null;
     const connect = () => {
-      const found = globalThis.snnkitExplorers?.[model.get("key")];
-      if (!found || found === lab) return;
-      lab = found;
+      const made = globalThis.snnkitExplorers?.[model.get("key")];
+      if (!made || made === lab) return;
+      lab = made;
       lab.set(model.get("values"));
       lab.report = (values) => { model.set("values", values); model.save_changes(); };
       lab.report(lab.values());
