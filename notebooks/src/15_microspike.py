@@ -12,18 +12,24 @@
 # %% [markdown] tags=["slide"]
 # # 15 · Microspike: all of it on one page
 #
-# **After this notebook you can**
+# Andrej Karpathy's *micrograd* shows backpropagation in about a hundred lines [4]. This notebook does the same for spikes.
+# The idea is his, the code is ours.
+#
+# **Afterwards you can**
 #
 # - write a spiking network and its training in a hundred lines of PyTorch, with no library for spikes;
 # - say what each of these lines does, and what goes wrong without it;
 # - compute the gradient of a spiking neuron by hand, backwards in time;
 # - name for every line the part of the kit that does the same, and say what the kit adds.
 #
-# **Time:** 50 minutes in class · **GPU minutes:** 0 · **You need:** notebooks 01 and 02. 04 helps.
+# | | |
+# |---|---|
+# | Time | 50 minutes |
+# | GPU minutes | 0. It trains in seconds on a CPU |
+# | Before this | 01 neuron, 02 surrogate gradients; 04 helps |
 #
-# Andrej Karpathy's *micrograd* shows backpropagation in about a hundred lines. This notebook does the same for spikes.
-# The idea is his, the code is ours. Every cell that begins with `# microspike` is a piece of the program. There are
-# seven pieces. They import PyTorch and the digits, and nothing else.
+# Every cell that begins with `# microspike` is a piece of the program. There are seven pieces. They import PyTorch and the
+# digits, and nothing else.
 
 # %% tags=["bootstrap"] cellView="form"
 # @title Setup: run this cell first
@@ -68,7 +74,7 @@ from snnkit.viz import figures
 course.start("15", solve=SOLVE)
 
 # %% [markdown] tags=["slide"]
-# ## 1. The task, and the spike
+# ## 1 · The task, and the spike
 #
 # The task is the one of notebook 04: read a handwritten digit of 8 × 8 pixels. There are 1797 images. Every fifth one
 # is set aside for the test. (The same people wrote both parts, so this test is easier than one with new writers.)
@@ -88,8 +94,8 @@ test = torch.arange(len(x)) % 5 == 4  # every fifth image is for the test
 viz.show(figures.image_grid(x[:10].view(-1, 8, 8), y[:10], columns=10, title="The first ten of 1797 images"))
 
 # %% [markdown] tags=["slide"]
-# **Line by line.** The pixels come as 0 to 16, so `/ 16` makes them 0 to 1. Without this line every neuron fires all the
-# time and the network learns badly. `test` is a tensor of booleans: `x[test]` are the test images, `x[~test]` the others.
+# **Line by line.** The pixels come as 0 to 16, so `/ 16` makes them 0 to 1. Without it, the inputs
+# are 16 times too strong, the first updates are far too large, and the network hardly learns anything. `test` is a tensor of booleans: `x[test]` are the test images, `x[~test]` the others.
 #
 # ### The spike
 #
@@ -133,14 +139,15 @@ viz.show(figures.lines(both, x=u, x_title="u = v − θ, in units of the thresho
 # **What breaks.** Write `(u > 0).float()` without this class, and `backward()` raises an error: the comparison cuts the
 # graph. That is the friendly case.
 #
-# ## 2. The neuron
+# ## 2 · The neuron
 #
-# In each step the membrane leaks, is charged by its input $x_t$, and pays for its last spike:
+# In each step the membrane leaks, is charged by its input $x[t]$, and pays for its last spike:
 #
-# $$v_t = \beta\,v_{t-1} + x_t - \theta\,s_{t-1} \qquad\qquad s_t = H(v_t - \theta) \tag{2}$$
+# $$v[t] = \beta\,v[t-1] + x[t] - \theta\,s[t-1] \qquad\qquad s[t] = H(v[t] - \theta) \tag{2}$$
 #
 # The decay $\beta$ is 0.9 per time step. The last term is the soft reset of notebook 01, one step late: this is
-# snnTorch's convention (there $v$ is called `mem`), and the kit's `neuron.Leaky`.
+# snnTorch's convention (there $v$ is called `mem`), and the kit's `neuron.Leaky`. It fires
+# above the threshold, not at it.
 #
 # **Predict first.** With $\beta = 0.9$ and $\theta = 1$: what is the smallest constant input that ever makes the neuron
 # fire? Hint: where does $v$ settle if it does not fire?
@@ -174,7 +181,7 @@ outcome("15.a", currents[spikes.any(0)].min().item())
 # collects the spikes, and `stack` makes one tensor of it.
 #
 # **What to notice.** Without spikes $v$ settles at $x/(1-\beta) = 10\,x$. So the neuron fires if $x$ is above 0.1, a tenth of
-# the threshold. It is a *leaky bucket* with a rate that grows with the input.
+# the threshold. Above that, its rate grows with the input.
 #
 # **What breaks.** With the batch first, `[B, T, N]`, all runs without an error, and one image leaks into the next.
 #
@@ -211,13 +218,13 @@ outcome("15.b", 100 * (early.grad[30] / early.grad[40]).item())
 # So a neuron can learn only what happened within its memory, some $1/(1-\beta)$ steps. This is why sequences need a slow
 # decay, or feedback (section 5).
 #
-# ### Exercise 15.1: backward by hand
+# ### Exercise 15.1 · Backward by hand (10 min, ●●○)
 #
-# PyTorch computed this figure for you. Do it yourself once. By equation (2), $v_t$ acts on the spike $s_t$ and, through
-# the leak, on $v_{t+1}$. Write $d_t$ for $\partial L/\partial v_t$, which is $\partial L/\partial x_t$ as well, and $g_t$ for
-# $\partial L/\partial s_t$:
+# PyTorch computed this figure for you. Do it yourself once. By equation (2), $v[t]$ acts on the spike $s[t]$ and, through
+# the leak, on $v[t+1]$. Write $d[t]$ for $\partial L/\partial v[t]$, which is $\partial L/\partial x[t]$ as well, and $g[t]$
+# for $\partial L/\partial s[t]$:
 #
-# $$d_t = g_t\,\sigma'(u_t) + \beta\,d_{t+1}, \qquad d_{T} = 0 \text{ after the last step} \tag{3}$$
+# $$d[t] = g[t]\;\sigma'(u[t]) + \beta\,d[t+1], \qquad d = 0 \text{ after the last step} \tag{3}$$
 #
 # You get `u` `[T, N]` (the distance to the threshold at each step), `g` `[T, N]` (the gradient by each spike) and `beta`.
 # Return the gradient by each input, `[T, N]`. The surrogate is that of equation (1). Which way does the loop go?
@@ -248,11 +255,11 @@ by_hand = backward(torch.stack(u), g, 0.9)
 print("largest difference to PyTorch:", f"{(by_hand - drive.grad[:, 0]).abs().max():.1e}")
 
 # %% [markdown] tags=["slide"]
-# ## 3. The network, and learning
+# ## 3 · The network, and learning
 #
-# A layer is a matrix of weights $w$ and a population of neurons. The spikes of one layer are the input of the next:
+# A layer is a matrix of weights $w$ and a population of neurons. Spikes $s_j$ of one layer are the input $x_i$ of the next:
 #
-# $$x^{(l)}_t = W^{(l)}\,s^{(l-1)}_t \tag{4}$$
+# $$x_i[t] = \sum_j w_{ij}\,s_j[t] \tag{4}$$
 #
 # The weights have no unit: they say how much one spike raises a membrane, in units of the threshold. The first layer
 # gets the grey values as a constant input, the same in each of 20 time steps. There are 64 pixels, 128 hidden neurons and
@@ -287,7 +294,8 @@ viz.show(figures.raster(hidden, title=f"128 hidden neurons see their first image
 # $\pm 1/\sqrt{\text{inputs}}$: then the input of a neuron has the same size for few inputs and for many. `expand` shows
 # the image 20 times and copies nothing.
 #
-# **What breaks.** Leave out `/ inputs**0.5`: all neurons fire in nearly every step, and there is no pattern to learn from.
+# **What breaks.** Leave out `/ inputs**0.5`, and the weights are about ten times too large. Every neuron fires in four steps of
+# ten, whatever the image is, and about 20 % of the test images are right in the end.
 #
 # ### The loss
 #
@@ -430,7 +438,7 @@ outcome("15.d", 100 * accuracy(half, x[test], y[test]))
 # on top of them can use them. So "it learns" says little about the layers below. If you wonder whether a gradient helps,
 # freeze the layer and compare. (Ten neurons on the bare pixels, without a hidden layer, reach 76 to 88 %.)
 #
-# ## 4. Yours to take away
+# ## 4 · Yours to take away
 #
 # Jupyter keeps the text of all cells that you ran in the list `In`. So the notebook can put your microspike together,
 # with your changes. It counts the lines, offers the file, and runs it in a new Python that gets nothing else.
@@ -449,15 +457,15 @@ print(*alone.stdout.splitlines()[19:], alone.stderr, sep="\n")
 # Change a line above, run the cell, and run these two cells again. A few things to try: `beta=0.5`, `steps=5`,
 # `Network(64, 32, 10)`, `Network(64, 64, 64, 10)`.
 #
-# ## 5. One line more: feedback
+# ## 5 · One line more: feedback
 #
 # Microspike looks at all pixels at once. Now it sees the digit **row by row**: 8 inputs, 8 rows, two time steps for each
 # row. It must remember the first rows when the last one comes. The leak forgets: after 14 steps $0.9^{14} = 0.23$ is left. But a network
 # can keep its activity going if its neurons talk to each other. With weights $r$ from each hidden neuron to each other one,
 #
-# $$v_t = \beta\,v_{t-1} + x_t + R\,s_{t-1} - \theta\,s_{t-1} \tag{7}$$
+# $$v_i[t] = \beta\,v_i[t-1] + x_i[t] + \sum_j r_{ij}\,s_j[t-1] - \theta\,s_i[t-1] \tag{7}$$
 #
-# ### Exercise 15.2: a recurrent layer
+# ### Exercise 15.2 · A recurrent layer (8 min, ●●○)
 #
 # Start from `leaky`. `current` is `[T, B, N]`, `r` is `[N, N]`, and `r[i, j]` is the weight from neuron `j` to neuron `i`.
 # Return the spikes `[T, B, N]`. In the first step there is no feedback, because nothing has fired yet. Gradients must reach
@@ -498,10 +506,10 @@ for seed in range(1 if QUICK else 4):
         print(f"feedback {feedback!s:5}   loss {loss:.2f}   test accuracy {accuracy(rows, x[test], y[test]):.1%}")
 
 # %% [markdown] tags=["slide"]
-# **What to notice.** The same loop, loss and optimiser, and one more matrix: the accuracy goes up by more than ten points.
+# **What to notice.** The same loop and the same loss, and one more matrix: the accuracy goes up by more than ten points.
 # Nothing else had to change, because PyTorch runs any loop backwards. (The kit's part for it is `neuron.Recurrent`.)
 #
-# ## 6. The same again, in the kit
+# ## 6 · The same again, in the kit
 #
 # Every piece has its counterpart:
 #
@@ -594,7 +602,7 @@ outcome("15.f", took["microspike"] / took["the kit"])
 # image does not change. For a network of this size that is all the difference. So write it plainly first; then let a
 # compiler make it fast. Notebook 06 takes these times apart.
 #
-# And this is the whole of microspike in the words of the kit. Its optimiser is Adam, which gives each weight a step size of
+# And this is the whole of microspike in the words of the kit. Its optimizer is Adam, which gives each weight a step size of
 # its own: three epochs are enough.
 
 # %%

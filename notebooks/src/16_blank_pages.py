@@ -12,15 +12,18 @@
 # %% [markdown] tags=["slide"]
 # # 16 · Blank pages: four builds from an empty cell
 #
-# **After this notebook you can**
+# **Afterwards you can**
 #
 # - write a population of spiking neurons from its equations, with nothing given;
 # - give a step a gradient, in two ways, without a library;
 # - write a training loop that holds in every detail, and say which details people forget;
 # - write STDP with traces, and let your own neuron find the inputs that belong together.
 #
-# **Time:** 130 minutes. Each build takes 20 to 40. They need not be done on one day. · **GPU minutes:** 0 · **You need:**
-# 01, 02 and 04. 11 for the last build. Read 15 first if you want to see such code once before.
+# | | |
+# |---|---|
+# | Time | 130 minutes: each build takes 20 to 40, on one day or on four |
+# | GPU minutes | 0 |
+# | Before this | 01, 02 and 04; 11 for the last build. Read 15 first if you want to see such code once before |
 #
 # **How it works.** Each build has a page that says what you get and what you return. Then comes a cell with a name and
 # three dots. Write below the dots, above them, or in place of them; import what you like from PyTorch. At the end the name
@@ -74,7 +77,7 @@ torch.manual_seed(SEED)
 # %% [markdown] tags=["slide"]
 # ## Build 1: a population of neurons
 #
-# ### Exercise 16.1: a population (20 min, ●○○)
+# ### Exercise 16.1 · A population (20 min, ●○○)
 #
 # Write `population(x, beta, fire, v=None)`.
 #
@@ -87,7 +90,7 @@ torch.manual_seed(SEED)
 #
 # The threshold is $\theta = 1$; all potentials are in units of it. Each time step does three things:
 #
-# $$v \leftarrow \beta\,v + x_t \qquad s_t = \text{fire}(v - \theta) \qquad v \leftarrow v - \theta\,s_t \tag{1}$$
+# $$v \leftarrow \beta\,v + x[t] \qquad s[t] = \text{fire}(v - \theta) \qquad v \leftarrow v - \theta\,s[t] \tag{1}$$
 #
 # Return two things: the spikes `[T, B, N]`, and the membrane `[B, N]` after the last step. Change none of the arguments.
 #
@@ -147,7 +150,7 @@ print(f"{int(yours.sum())} spikes; the same as the kit's: {(yours == kits).float
 # %% [markdown] tags=["slide"]
 # ## Build 2: a surrogate gradient
 #
-# ### Exercise 16.2: a surrogate gradient (25 min, ●●○)
+# ### Exercise 16.2 · A surrogate gradient (25 min, ●●○)
 #
 # Write `spike(u, width)`: a step on the way forward, a triangle on the way back.
 #
@@ -157,7 +160,7 @@ print(f"{int(yours.sum())} spikes; the same as the kit's: {(yours == kits).float
 # | `width` | a number above 0 | where the triangle ends, in the same units |
 #
 # $$s = \begin{cases}1 & u \ge 0\\0 & u < 0\end{cases} \qquad
-# \frac{\partial s}{\partial u} := \sigma'(u) = \frac{1}{w}\max\!\Big(0,\; 1 - \frac{|u|}{w}\Big), \quad w = \text{width} \tag{2}$$
+# \frac{\partial s}{\partial u} := \sigma'(u) = \frac{1}{h}\max\!\Big(0,\; 1 - \frac{|u|}{h}\Big), \quad h = \text{width} \tag{2}$$
 #
 # Return the spikes, in the shape and dtype of `u`: exactly 0 or 1. What arrives at the spikes on the way back must arrive
 # at `u`, times $\sigma'(u)$.
@@ -165,7 +168,8 @@ print(f"{int(yours.sum())} spikes; the same as the kit's: {(yours == kits).float
 # **An example.** `width = 2`. At $u = -1$ the spike is 0 and the slope $\frac12(1 - \frac12) = 0.25$. At $u = 3$ the spike
 # is 1 and the slope 0.
 #
-# There are two ways. One is `torch.autograd.Function`, as in 02. The other needs no class at all:
+# There are two ways. One is `torch.autograd.Function`, as in 02. The other needs no class at all (10 uses it, for a chip that
+# knows no such functions):
 #
 # **Predict first.** Let `a` be some smooth function of `u`, and `s` the step. What are the value and the gradient of
 # `s + (a - a.detach())`?
@@ -200,7 +204,7 @@ viz.show(figures.lines(slopes, x=u, title="Your surrogate, three widths", **axes
 # %% [markdown] tags=["slide"]
 # ## Build 3: a training loop
 #
-# ### Exercise 16.3: a training loop (30 min, ●●○)
+# ### Exercise 16.3 · A training loop (30 min, ●●○)
 #
 # Write `fit(scores, weights, x, y, epochs, batch, lr, generator)`.
 #
@@ -280,7 +284,7 @@ outcome("16.c", 0 if accuracy[0.25] > accuracy[2.0] else 1)
 #
 # ## Build 4: STDP with traces
 #
-# ### Exercise 16.4: STDP with traces (35 min, ●●●)
+# ### Exercise 16.4 · STDP with traces (35 min, ●●●)
 #
 # Write `stdp(pre, post, w, tau, up, down, traces=None)`: the rule of notebook 11, this time with its loop over time.
 #
@@ -293,11 +297,11 @@ outcome("16.c", 0 if accuracy[0.25] > accuracy[2.0] else 1)
 # | `up`, `down` | numbers | how much one pair adds or takes |
 # | `traces` | yours | what an earlier call has returned; `None` at the start |
 #
-# Each input has a trace $x$, each neuron a trace $y$. In each step, in this order:
+# Each input has a trace $x$, each neuron a trace $y$ (not inputs here, as in 11). In each step, in this order:
 #
-# $$x \leftarrow e^{-1/\tau} x + s^\text{pre} \qquad y \leftarrow e^{-1/\tau} y + s^\text{post} \tag{4}$$
+# $$x \leftarrow e^{-1/\tau} x + s_\text{pre}[t] \qquad y \leftarrow e^{-1/\tau} y + s_\text{post}[t] \tag{4}$$
 #
-# $$w_{ij} \leftarrow \big[\, w_{ij} + \text{up}\; s^\text{post}_i\, x_j - \text{down}\; y_i\, s^\text{pre}_j \,\big]_0^1 \tag{5}$$
+# $$w_{ij} \leftarrow \big[\, w_{ij} + \text{up}\cdot s_{\text{post},i}\; x_j - \text{down}\cdot y_i\; s_{\text{pre},j} \,\big]_0^1 \tag{5}$$
 #
 # The bracket cuts off below 0 and above 1. Return the new weights `[N, M]`, and anything from which a next call can go on
 # (such as the two traces). Change none of the arguments.
