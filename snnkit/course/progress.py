@@ -228,7 +228,8 @@ def start(notebook: str, *, solve: bool = False) -> None:
     """
     registry.exercises(notebook)  # raises where there are none
     global _session
-    _session = Session(Progress(default_path()), solving=solve)
+    scorecards = _session.scorecards if _session else set()
+    _session = Session(Progress(default_path()), solving=solve, scorecards=scorecards)
 
 
 # --- the scorecard ----------------------------------------------------------------------------------------------------

@@ -1,14 +1,10 @@
 // Answers to predictions: read, judged and put into words. The rules of what is right are those of course/question.py.
 
-/** A number to three digits, with a proper minus sign. */
-export function short(value) {
-  const size = Math.abs(value), text = String(Number(value.toPrecision(3)));
-  return (size >= 1e6 || (size && size < 1e-4) ? value.toExponential(2) : text).replace("-", "−");
-}
+import {written} from "./controls.js";
 
 /** A share as a percentage to two digits. */
 function percent(share) {
-  return short(Number((100 * share).toPrecision(2)));
+  return written(Number((100 * share).toPrecision(2)));
 }
 
 /**
@@ -21,9 +17,9 @@ export function numberOf(text, {low, high, unit}) {
   if (/^[-+]?\d*,\d+$/.test(typed)) return {problem: `Write a point for the comma: ${typed.replace(",", ".")}`};
   const value = /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i.test(typed) ? Number(typed) : NaN;
   if (!Number.isFinite(value)) {
-    return {problem: `Enter a number alone, such as ${short((low + high) / 2)}${unit && `, without “${unit}”`}.`};
+    return {problem: `Enter a number alone, such as ${written((low + high) / 2)}${unit && `, without “${unit}”`}.`};
   }
-  if (value < low || value > high) return {problem: `Enter a number from ${short(low)} to ${short(high)}.`};
+  if (value < low || value > high) return {problem: `Enter a number from ${written(low)} to ${written(high)}.`};
   return {value};
 }
 
@@ -52,10 +48,10 @@ export function judge(question, guess, truth) {
     const right = off <= (within ?? tolerance * Math.abs(truth)) * (1 + 1e-9);
     const way = guess > truth ? "too high" : "too low", measure = unit && ` ${unit}`;
     const apart = off / Math.abs(truth);
-    const far = within !== undefined || !truth ? `${short(off)}${measure}`
-      : apart < 3 ? `${percent(apart)} %` : `${short(guess / truth)} times the result,`;
-    const limit = within === undefined ? `${percent(tolerance)} %` : `${short(within)}${measure}`;
-    const words = `You said ${short(guess)}, it is ${short(truth)}${measure}: `;
+    const far = within !== undefined || !truth ? `${written(off)}${measure}`
+      : apart < 3 ? `${percent(apart)} %` : `${written(guess / truth)} times the result,`;
+    const limit = within === undefined ? `${percent(tolerance)} %` : `${written(within)}${measure}`;
+    const words = `You said ${written(guess)}, it is ${written(truth)}${measure}: `;
     return {right, words: words + (off ? `${far} ${way}. Right is within ${limit}.` : "exact.")};
   }
   const [low, high, label] = question.y, [left, end] = question.x, differences = [];
@@ -65,6 +61,6 @@ export function judge(question, guess, truth) {
   });
   const far = differences.reduce((sum, one) => sum + one, 0) / Math.max(1, differences.length);
   return {right: differences.length > 0 && far <= question.tolerance * (high - low),
-    words: `On average your curve is ${short(far)} from the result (${label}), ${percent(far / (high - low))} % of the `
+    words: `On average your curve is ${written(far)} from the result (${label}), ${percent(far / (high - low))} % of the `
       + `height of the plot. Right is within ${percent(question.tolerance)} %.`};
 }

@@ -16,6 +16,10 @@ function rich(text) {
   return text.split("`").map((part, i) => (i % 2 ? make("code", {textContent: part}) : part));
 }
 
+const words = (className, ...parts) => make("p", {className}, ...parts);
+const heading = (tag, text, id = "") =>
+  words("head", make("span", {className: "tag"}, tag), make("span", {id}, ...rich(text)));
+
 function card(place, label, kind) {
   place.className = `snn course ${kind}`;
   place.setAttribute("role", "group");
@@ -78,8 +82,9 @@ function compared(question, {guess, sure}, truth, brief = false) {
   } else if (question.kind === "choice") {
     const rows = question.choices.map((text, i) => {
       const marks = [i === guess && "your guess", i === truth && "result"].filter(Boolean);
+      const sign = i === truth ? "✓" : i !== guess ? "○" : truth === null ? "●" : "✗";
       return make("li", {className: `${i === guess ? "guess" : ""} ${i === truth ? "result" : ""}`},
-        make("span", {className: "sign", "aria-hidden": "true"}, i === truth ? "✓" : i === guess && truth !== null ? "✗" : i === guess ? "●" : "○"),
+        make("span", {className: "sign", "aria-hidden": "true"}, sign),
         make("span", {}, ...rich(text), ...marks.map((mark) => make("span", {className: "mark"}, mark))));
       return row;
     });
@@ -89,11 +94,13 @@ function compared(question, {guess, sure}, truth, brief = false) {
   } else {
     parts.push(sketch(question, {guess, result: truth}).element);
     const keys = [["guess", "your sketch"], ...(truth === null ? [] : [["result", "the result"]])];
-    parts.push(make("p", {className: "legend"}, ...keys.map(([kind, text]) => make("span", {className: kind}, text))));
+    parts.push(words("legend", ...keys.map(([kind, text]) => make("span", {className: kind}, text))));
   }
   if (verdict) {
-    const word = make("b", {className: verdict.right ? "right" : "wrong"}, verdict.right ? "✓ Right. " : "✗ Not this time. ");
-    parts.push(make("p", {className: "verdict"}, word, ...rich(`${brief || question.kind !== "choice" ? `${verdict.words} ` : ""}You were ${sure} % sure.`)));
+    const [kind, text] = verdict.right ? ["right", "✓ Right. "] : ["wrong", "✗ Not this time. "];
+    const word = make("b", {className: kind}, text);
+    const said = brief || question.kind !== "choice" ? `${verdict.words} ` : "";
+    parts.push(words("verdict", word, ...rich(`${said}You were ${sure} % sure.`)));
   }
   return parts;
 }
@@ -106,7 +113,8 @@ function answering(question, labelledBy, clear) {
       guess: () => (choices.value() < 0 ? {problem: "Choose an answer first."} : {value: choices.value()})};
   }
   if (question.kind === "number") {
-    const box = make("input", {type: "text", inputMode: "decimal", autocomplete: "off", size: 8, "aria-labelledby": labelledBy});
+    const box = make("input", {type: "text", inputMode: "decimal", autocomplete: "off", size: 8,
+      "aria-labelledby": labelledBy});
     box.addEventListener("input", clear);
     const element = make("label", {className: "number"}, "My guess:", box, question.unit);
     return {element, box, guess: () => numberOf(box.value, question)};
@@ -114,7 +122,7 @@ function answering(question, labelledBy, clear) {
   const field = sketch(question, {changed: clear, labelledBy});
   const again = make("button", {type: "button", className: "quiet", textContent: "Clear"});
   again.addEventListener("click", field.clear);
-  const help = make("p", {className: "help"}, "Draw with mouse, pen or finger. Keyboard: ← → move, ↑ ↓ set the height.", again);
+  const help = words("help", "Draw with mouse, pen or finger. Keyboard: ← → move, ↑ ↓ set the height.", again);
   return {element: make("div", {}, field.element, help), guess: () => {
     const value = field.heights();
     return value ? {value} : {problem: "Draw a curve from the left edge to the right."};
@@ -134,10 +142,10 @@ export function predictPage(place, data) {
   const name = `${id}-sure`;
   const levels = SURE.map((value) => make("input", {type: "radio", name, value, "aria-label": `${value} % sure`}));
   levels.forEach((level) => level.addEventListener("change", clear));
-  const sure = make("div", {className: "sure", role: "radiogroup", "aria-label": "How sure are you?"}, make("span", {}, "How sure?"),
-    ...levels.map((level, i) => make("label", {}, level, make("span", {}, `${SURE[i]} %`))));
+  const sure = make("div", {className: "sure", role: "radiogroup", "aria-label": "How sure are you?"},
+    make("span", {}, "How sure?"), ...levels.map((level, i) => make("label", {}, level, make("span", {}, `${SURE[i]} %`))));
   const lock = make("button", {type: "button", className: "primary", textContent: "Lock"});
-  const head = make("p", {className: "head"}, make("span", {className: "tag"}, "Predict"), make("span", {id}, ...rich(question.ask)));
+  const head = heading("Predict", question.ask, id);
   const entry = make("div", {className: "entry"}, answer.element, make("div", {className: "foot"}, sure, lock));
   const after = make("div", {className: "after", hidden: true});
   body.append(head, entry, after, says);
@@ -170,32 +178,33 @@ export function predictPage(place, data) {
     }
   });
   whenLocked(data, (record) => {
+    const inside = place.contains(document.activeElement);
     locked = true;
     place.classList.add("locked");
-    const later = make("p", {className: "help"}, question.answer === null ? "Run on: the result comes below." : "");
+    const later = words("help", question.answer === null ? "Run on: the result comes below." : "");
     entry.replaceChildren(...compared(question, record, question.answer));
     lock.textContent = `Locked, ${record.sure} % sure`;
     lock.className = "quiet";
-    after.replaceChildren(make("p", {className: "why"}, ...rich(question.why)), make("div", {className: "foot"}, later, lock));
+    after.replaceChildren(words("why", ...rich(question.why)), make("div", {className: "foot"}, later, lock));
     after.hidden = false;
-    if (place.contains(document.activeElement)) lock.focus({preventScroll: true});
+    if (inside) lock.focus({preventScroll: true});
   });
 }
 
 /** The result beside the prediction; hidden until that is locked. @param {Object} data as of predictPage, and `truth` */
 export function outcomePage(place, data) {
   const {question, truth} = data, body = card(place, `Outcome of prediction ${question.key}`, "outcome");
-  const tag = make("span", {className: "tag"}, "Outcome"), ask = make("span", {}, ...rich(question.ask));
-  const open = (...parts) => body.replaceChildren(make("p", {className: "head"}, tag, ask), make("div", {className: "entry"}, ...parts));
+  const head = heading("Outcome", question.ask);
+  const open = (...parts) => body.replaceChildren(head, make("div", {className: "entry"}, ...parts));
   const show = make("button", {type: "button", className: "quiet", textContent: "Show me"});
   show.addEventListener("click", () => {
-    const words = question.kind === "choice" ? question.choices[truth] : "";
     if (question.kind === "sketch") open(sketch(question, {guess: [], result: truth}).element);
     else if (question.kind === "number") open(make("p", {}, `${Number(truth.toPrecision(3))} ${question.unit}`));
-    else open(make("p", {}, ...rich(words)));
+    else open(make("p", {}, ...rich(question.choices[truth])));
   });
-  open(make("p", {className: "waiting"}, "Make your prediction above first. ", show));
-  whenLocked(data, (record) => open(...compared(question, record, truth, question.kind === "choice" && question.answer === truth)));
+  open(words("waiting", "Make your prediction above first. ", show));
+  const brief = question.kind === "choice" && question.answer === truth; // the choices are marked above
+  whenLocked(data, (record) => open(...compared(question, record, truth, brief)));
 }
 
 /**
@@ -209,7 +218,7 @@ export function quizPage(place, {notebook, questions, line}) {
     const check = make("button", {type: "button", textContent: "Check"});
     const texts = question.choices.map((choice) => choice.text);
     const choices = choicesOf(texts, id, () => (check.className = "primary"));
-    const say = (sign, kind, ...parts) => replies.append(make("p", {className: `reply ${kind}`}, make("b", {}, sign), ...parts));
+    const say = (sign, kind, ...parts) => replies.append(words(`reply ${kind}`, make("b", {}, sign), ...parts));
     let tries = 0;
     check.addEventListener("click", () => {
       const chosen = choices.value();
@@ -237,7 +246,7 @@ export function quizPage(place, {notebook, questions, line}) {
       check.hidden = true;
     });
     body.append(make("div", {className: "question"},
-      make("p", {className: "head"}, make("span", {className: "tag"}, String(index + 1)), make("span", {id}, ...rich(question.text))),
+      heading(String(index + 1), question.text, id),
       choices.element, check, replies));
   });
 }

@@ -1,31 +1,12 @@
 // A panel with axes on a canvas: lines, marks, bars and images, a read-out under the pointer, and handles to drag.
 
 import {follow} from "./canvas.js";
-import {drag, framed, make, written} from "./controls.js";
+import {drag, framed, make} from "./controls.js";
+import {tickText, ticksOf} from "./ticks.js";
 
 const TOP = 8, RIGHT = 10, BELOW = 36, LEFT = 60;
 const LETTERS = "12px system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif";
 const DASHES = {solid: [], dash: [6, 4], dot: [2, 3]};
-
-/** Round numbers (1, 2 or 5 times a power of ten) between two ends, at most `most` of them. */
-export function ticksOf(low, high, most) {
-  const least = (high - low) / Math.max(most, 1), power = 10 ** Math.floor(Math.log10(least));
-  const step = [1, 2, 5, 10].map((one) => one * power).find((one) => one >= least * 0.999);
-  const ticks = [];
-  const last = high + 1e-9 * step;
-  for (let i = Math.ceil(low / step - 1e-9); i * step <= last; i++) ticks.push(Number((i * step).toPrecision(10)));
-  return ticks;
-}
-
-/** As a tick label: "0.05", "−2", "10⁻³" where it is far from 1. */
-export function tickText(value) {
-  if (value !== 0 && (Math.abs(value) >= 1e5 || Math.abs(value) < 9.99e-4)) {
-    const power = Math.floor(Math.log10(Math.abs(value)) + 1e-9), digits = value / 10 ** power;
-    const raised = String(power).replace(/./g, (sign) => (sign === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[sign]));
-    return `${Math.abs(digits - 1) < 1e-6 ? "" : `${written(digits)}·`}10${raised}`;
-  }
-  return String(Number(value.toPrecision(6))).replace("-", "−");
-}
 
 /** An axis: `title`, `min` and `max`, `log`, and `ticks` ([value or [value, text], …]) where they are given. */
 class Axis {

@@ -1,10 +1,13 @@
 // A plot on which one draws a curve, with the pointer or the keyboard, and over which a result is laid.
 
-import {drag, make} from "./controls.js";
-import {heightAt, short} from "./course_answers.js";
+import {drag, make, written} from "./controls.js";
+import {heightAt} from "./course_answers.js";
+import {tickText, ticksOf} from "./ticks.js";
 
 const POINTS = 41; // of a curve, as in course/question.py
 const EDGE = {left: 46, right: 14, top: 12, bottom: 40};
+const WAYS = {ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1], Home: [-POINTS, 0],
+  End: [POINTS, 0]};
 const SVG = "http://www.w3.org/2000/svg";
 
 function shape(tag, attributes, text = "") {
@@ -14,13 +17,7 @@ function shape(tag, attributes, text = "") {
   return element;
 }
 
-/** Round numbers from low to high, about five. */
-export function roundNumbers(low, high) {
-  const rough = (high - low) / 4, ten = 10 ** Math.floor(Math.log10(rough));
-  const step = ten * ([1, 2, 2.5, 5, 10].find((one) => one * ten >= rough * 0.999) ?? 10), round = [];
-  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + 1e-9 * step; i++) round.push(Number((i * step).toPrecision(10)));
-  return round;
-}
+const letters = (kind, x, y, words, anchor = "middle") => shape("text", {class: kind, x, y, "text-anchor": anchor}, words);
 
 /** An element that is drawn again, by draw(width), when its width changes. */
 export function asWide(element, draw) {
@@ -56,17 +53,19 @@ export function sketch(question, {guess, result, changed = () => {}, labelledBy}
 
   const redraw = asWide(element, (width) => {
     size = {width, height: Math.round(Math.min(260, Math.max(190, width * 0.45)))};
-    const {height} = size, parts = [], bottom = height - EDGE.bottom;
-    for (const x of roundNumbers(left, right)) {
+    const parts = [], bottom = size.height - EDGE.bottom, middle = (EDGE.left + width - EDGE.right) / 2;
+    for (const x of ticksOf(left, right, 5)) {
       parts.push(shape("line", {class: "grid", x1: toX(x), x2: toX(x), y1: EDGE.top, y2: bottom}));
-      parts.push(shape("text", {class: "tick", x: toX(x), y: bottom + 16, "text-anchor": "middle"}, short(x)));
+      parts.push(letters("tick", toX(x), bottom + 16, tickText(x)));
     }
-    for (const y of roundNumbers(low, high)) {
+    for (const y of ticksOf(low, high, 5)) {
       parts.push(shape("line", {class: "grid", x1: EDGE.left, x2: width - EDGE.right, y1: toY(y), y2: toY(y)}));
-      parts.push(shape("text", {class: "tick", x: EDGE.left - 6, y: toY(y) + 4, "text-anchor": "end"}, short(y)));
+      parts.push(letters("tick", EDGE.left - 6, toY(y) + 4, tickText(y), "end"));
     }
-    parts.push(shape("text", {class: "axis", x: (EDGE.left + width - EDGE.right) / 2, y: height - 6, "text-anchor": "middle"}, xLabel));
-    parts.push(shape("text", {class: "axis", transform: `translate(12 ${(EDGE.top + bottom) / 2}) rotate(-90)`, "text-anchor": "middle"}, yLabel));
+    parts.push(letters("axis", middle, size.height - 6, xLabel));
+    const sideways = letters("axis", 0, 0, yLabel);
+    sideways.setAttribute("transform", `translate(12 ${(EDGE.top + bottom) / 2}) rotate(-90)`);
+    parts.push(sideways);
     if (result) {
       const inside = result[0].map((x, i) => [x, Math.min(high, Math.max(low, result[1][i]))]);
       const cut = inside.filter(([x]) => x >= left && x <= right);
@@ -74,24 +73,21 @@ export function sketch(question, {guess, result, changed = () => {}, labelledBy}
     }
     const mine = drawn();
     if (mine.length) parts.push(shape("path", {class: "guess", d: path(mine)}));
-    else if (!fixed) {
-      parts.push(shape("text", {class: "hint", x: (EDGE.left + width - EDGE.right) / 2, y: (EDGE.top + bottom) / 2, "text-anchor": "middle"}, "draw here, from left to right"));
-    }
+    else if (!fixed) parts.push(letters("hint", middle, (EDGE.top + bottom) / 2, "draw here, from left to right"));
     if (cursor !== null && !fixed && document.activeElement === field) {
-      parts.push(shape("circle", {class: "cursor", cx: toX(xAt(cursor)), cy: toY(height0()), r: 6}));
+      parts.push(shape("circle", {class: "cursor", cx: toX(xAt(cursor)), cy: toY(height(cursor)), r: 6}));
     }
     field.setAttribute("width", width);
-    field.setAttribute("height", height);
+    field.setAttribute("height", size.height);
     field.replaceChildren(...parts);
   });
 
-  /** The height under the cursor: as drawn, else as a straight line through what is, else the middle. */
-  function height0() {
-    const points = drawn();
-    if (!points.length) return (low + high) / 2;
-    const curve = [points.map(([x]) => x), points.map(([, y]) => y)], x = xAt(cursor);
-    if (points.length > 1 && heightAt(curve, x) !== null) return heightAt(curve, x);
-    return x < points[0][0] ? points[0][1] : points[points.length - 1][1];
+  /** The height of the curve at place i: as drawn, with straight lines over gaps and level ends; else the middle. */
+  function height(i) {
+    const points = drawn(), x = xAt(i), first = points[0], end = points[points.length - 1];
+    if (!first) return (low + high) / 2;
+    const between = first === end ? null : heightAt([points.map(([at]) => at), points.map(([, y]) => y)], x);
+    return between ?? (x < first[0] ? first : end)[1];
   }
 
   function put(x, y) {
@@ -125,7 +121,7 @@ export function sketch(question, {guess, result, changed = () => {}, labelledBy}
     field.setAttribute("aria-valuenow", (low + high) / 2);
     field.setAttribute("aria-valuetext", "nothing drawn yet");
     field.addEventListener("keydown", (event) => {
-      const way = {ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1], Home: [-POINTS, 0], End: [POINTS, 0]}[event.key];
+      const way = WAYS[event.key];
       if (!way || event.ctrlKey || event.metaKey || event.altKey) return;
       event.preventDefault();
       cursor ??= way[0] ? (way[0] > 0 ? -2 : POINTS + 1) : 0;
@@ -134,12 +130,12 @@ export function sketch(question, {guess, result, changed = () => {}, labelledBy}
         if (known.every((one) => one === null)) redraw();
       } else {
         const step = ((high - low) * (event.shiftKey ? 1 : 5)) / 100;
-        known[cursor] = Number(Math.min(high, Math.max(low, height0() + way[1] * step)).toPrecision(4));
+        known[cursor] = Number(Math.min(high, Math.max(low, height(cursor) + way[1] * step)).toPrecision(4));
         changed();
       }
       redraw();
-      field.setAttribute("aria-valuenow", height0());
-      field.setAttribute("aria-valuetext", `${xLabel} ${short(xAt(cursor))}: ${yLabel} ${short(height0())}`);
+      field.setAttribute("aria-valuenow", height(cursor));
+      field.setAttribute("aria-valuetext", `${xLabel} ${written(xAt(cursor))}: ${yLabel} ${written(height(cursor))}`);
     });
     for (const name of ["focus", "blur"]) field.addEventListener(name, () => redraw());
   }
@@ -150,8 +146,7 @@ export function sketch(question, {guess, result, changed = () => {}, labelledBy}
     heights() {
       const points = drawn(), reach = 0.1 * (right - left);
       if (points.length < 2 || points[0][0] > left + reach || points[points.length - 1][0] < right - reach) return null;
-      const curve = [points.map(([x]) => x), points.map(([, y]) => y)];
-      return known.map((_, i) => Number((heightAt(curve, xAt(i)) ?? (xAt(i) < points[0][0] ? points[0][1] : points[points.length - 1][1])).toPrecision(4)));
+      return known.map((_, i) => Number(height(i).toPrecision(4)));
     },
     clear() {
       known.fill(null);
@@ -171,7 +166,8 @@ export function numberLine(question, guess, truth) {
   const share = (value) => (log ? Math.log(value / low) / Math.log(high / low) : (value - low) / (high - low));
   asWide(element, (width) => {
     const at = (value) => 14 + (width - 28) * share(value), parts = [];
-    const ticks = log ? [...Array(40).keys()].map((i) => 10 ** (i - 20)).filter((one) => one >= low && one <= high) : roundNumbers(low, high);
+    const powers = [...Array(40).keys()].map((i) => 10 ** (i - 20)).filter((one) => one >= low && one <= high);
+    const ticks = log ? powers : ticksOf(low, high, 5);
     if (truth !== null) {
       const from = at(Math.max(low, truth - near)), to = at(truth + near);
       parts.push(shape("rect", {class: "near", x: from, width: Math.max(2, to - from), y: 34, height: 16, rx: 3}));
@@ -179,16 +175,17 @@ export function numberLine(question, guess, truth) {
     parts.push(shape("line", {class: "base", x1: 14, x2: width - 14, y1: 42, y2: 42}));
     for (const tick of ticks) {
       parts.push(shape("line", {class: "base", x1: at(tick), x2: at(tick), y1: 42, y2: 47}));
-      parts.push(shape("text", {class: "tick", x: at(tick), y: truth === null ? 62 : 88, "text-anchor": "middle"}, short(tick)));
+      parts.push(letters("tick", at(tick), truth === null ? 62 : 88, tickText(tick)));
     }
     const mark = (value, kind, words, y) => {
-      const x = at(value), end = x > width - 90 ? "end" : x < 90 ? "start" : "middle", to = end === "middle" ? 0 : end === "end" ? 7 : -7;
-      parts.push(shape("path", {class: `${kind} mark`, d: kind === "guess" ? `M${x} 42l-7 -11h14z` : `M${x} 42l-7 11h14z`}));
-      parts.push(shape("text", {class: `${kind} label`, x: x + to, y, "text-anchor": end}, words));
+      const x = at(value), [to, end] = x > width - 90 ? [7, "end"] : x < 90 ? [-7, "start"] : [0, "middle"];
+      parts.push(shape("path", {class: `${kind} mark`, d: `M${x} 42l-7 ${kind === "guess" ? -11 : 11}h14z`}));
+      parts.push(letters(`${kind} label`, x + to, y, words, end));
     };
-    mark(guess, "guess", `you: ${short(guess)} ${unit}`, 22);
-    if (truth !== null) mark(truth, "result", `result: ${short(truth)} ${unit}`, 70);
-    element.replaceChildren(shape("svg", {width, height: truth === null ? 68 : 94, role: "img", "aria-label": "Your number and the result on a line"}));
+    mark(guess, "guess", `you: ${written(guess)} ${unit}`, 22);
+    if (truth !== null) mark(truth, "result", `result: ${written(truth)} ${unit}`, 70);
+    const label = truth === null ? "Your number on a line" : "Your number and the result on a line";
+    element.replaceChildren(shape("svg", {width, height: truth === null ? 68 : 94, role: "img", "aria-label": label}));
     element.firstChild.append(...parts);
   })();
   return element;

@@ -5,6 +5,7 @@ import math
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -298,3 +299,9 @@ def test_on_colab_pages_reach_the_kernel_by_its_callback_and_a_cell_reaches_them
     assert reply.data["records"]["99.a"]["right"] is True
     page.tell({"scorecards": {"99": "</script>"}})
     assert "BroadcastChannel" in sent[0].data and sent[0].data.count("</script") == 1
+
+
+def test_without_pyyaml_one_line_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    with pytest.raises(ModuleNotFoundError, match=r"need PyYAML.*pip install .*lab"):
+        question.parse(TEXT, "99")

@@ -3,7 +3,8 @@
 // their spikes do not depend on the surrogate: only the gradient changes with it.
 
 import {choice, make, slider, toggle, written} from "../controls.js";
-import {Plot, tickText} from "../plot.js";
+import {Plot} from "../plot.js";
+import {tickText} from "../ticks.js";
 import {EQUATIONS} from "./equations.js";
 import {explorer, normal, uniform} from "./explorer.js";
 
