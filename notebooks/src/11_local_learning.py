@@ -301,7 +301,7 @@ bounded = attempt("11.2", bounded)
 predict("11.d")
 predict("11.e")
 
-# %% tags=["slide"]
+# %%
 SECONDS = 20 if QUICK else 100
 INPUTS, RATE, CORRELATION = 100, 40.0, 0.1  # neurons, Hz, between any two of the first half
 A_PLUS, A_MINUS, TAU = 0.02, 0.024, 20.0  # change, change, ms
@@ -330,7 +330,7 @@ def learn(spikes, mu):
     return w, fired / len(spikes) * 1000
 
 
-# %% tags=["slide-more"]
+# %% tags=["slide"]
 train.seed_everything(SEED)
 weights, rates = learn(input_spikes(SECONDS * 1000), torch.tensor(exponents)[:, None])
 halves = weights.unflatten(1, (2, INPUTS // 2)).sort(descending=True).values.flatten(1)  # each half sorted

@@ -479,7 +479,7 @@ supported = attempt("12.3", supported)
 predict("12.f")
 
 
-# %% tags=["slide"]
+# %%
 def with_noise(recording, rate):
     """Add `rate` random events per second, pixel and polarity; also return which events are real, bool [n]."""
     height, width = recording.size
@@ -492,7 +492,7 @@ def with_noise(recording, rate):
     return events.in_order(t, x, y, p.bool(), recording.size, recording.duration), real[t.argsort(stable=True)]
 
 
-# %% tags=["slide-more"]
+# %% tags=["slide"]
 NOISE = 3.0  # Hz, per pixel and polarity
 clean = replace(three, x=three.x + 12, y=three.y + 12, size=(40, 40))
 noisy, real = with_noise(clean, NOISE)

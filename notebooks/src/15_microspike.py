@@ -79,7 +79,7 @@ course.start("15", solve=SOLVE)
 # The task is the one of notebook 04: read a handwritten digit of 8 × 8 pixels. There are 1797 images. Every fifth one
 # is set aside for the test. (The same people wrote both parts, so this test is easier than one with new writers.)
 
-# %% tags=["microspike", "slide"]
+# %% tags=["microspike", "slide", "slide-code"]
 # microspike 1: the digits
 import torch
 from sklearn.datasets import load_digits
@@ -108,7 +108,7 @@ viz.show(figures.image_grid(x[:10].view(-1, 8, 8), y[:10], columns=10, title="Th
 # Here $u$ is in units of the threshold, and $\sigma'$ has its peak of 1 at the threshold.
 
 
-# %% tags=["microspike", "slide"]
+# %% tags=["microspike", "slide", "slide-code"]
 # microspike 2: the spike
 class Spike(torch.autograd.Function):
     """A step on the way forward, a smooth bump on the way back."""
@@ -156,7 +156,7 @@ viz.show(figures.lines(both, x=u, x_title="u = v − θ, in units of the thresho
 predict("15.a")
 
 
-# %% tags=["microspike", "slide"]
+# %% tags=["microspike", "slide", "slide-code"]
 # microspike 3: the neuron
 def leaky(current, beta=0.9):
     """Leaky integrate-and-fire neurons: currents [T, B, N] to spikes [T, B, N]."""
@@ -266,7 +266,7 @@ print("largest difference to PyTorch:", f"{(by_hand - drive.grad[:, 0]).abs().ma
 # 10 output neurons, one for each digit.
 
 
-# %% tags=["microspike", "slide"]
+# %% tags=["microspike", "slide", "slide-code"]
 # microspike 4: the network
 class Network:
     """Layers of weights and leaky neurons: Network(64, 128, 10)."""
@@ -310,7 +310,7 @@ viz.show(figures.raster(hidden, title=f"128 hidden neurons see their first image
 predict("15.c")
 
 
-# %% tags=["microspike", "slide"]
+# %% tags=["microspike", "slide", "slide-code"]
 # microspike 5: the loss
 def cross_entropy(spikes, labels):
     """How surprising the labels are to the spike counts: spikes [T, B, 10], labels [B]."""
@@ -344,7 +344,7 @@ outcome("15.c", loss)
 # $$w \leftarrow w - \eta\,\frac{\partial L}{\partial w} \tag{6}$$
 
 
-# %% tags=["microspike", "slide"]
+# %% tags=["microspike", "slide", "slide-code"]
 # microspike 6: learning
 def learn(net, images, labels, epochs=20, lr=0.005):
     """Train the network, and hand out the mean loss of each epoch."""
@@ -367,7 +367,7 @@ def learn(net, images, labels, epochs=20, lr=0.005):
 # `no_grad`, because the change itself is no part of the network. `w.grad = None` clears the gradient for the next batch.
 # `yield` makes `learn` a loop that you can watch: it hands out a number, and goes on when you ask for the next one.
 
-# %% tags=["microspike", "slide"]
+# %% tags=["microspike", "slide", "slide-code"]
 # microspike 7: the result
 net = Network(64, 128, 10)
 for epoch, loss in enumerate(learn(net, x[~test], y[~test]), start=1):

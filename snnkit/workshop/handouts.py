@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable, Sequence
 from html import escape
@@ -120,8 +121,11 @@ def _is_text(part: Any) -> bool:
 
 
 def _will_show(cell: NotebookNode) -> bool:
-    """Whether a cell that has not run yet will show something."""
-    return cell.execution_count is None and any(call in cell.source for call in _SHOWING)
+    """Whether a cell that has not run yet will show something: a figure, a print, or its last expression."""
+    last = ast.parse(cell.source).body[-1:]
+    return cell.execution_count is None and any(
+        [*(call in cell.source for call in _SHOWING), *(isinstance(one, ast.Expr) for one in last)]
+    )
 
 
 def _prose(text: str) -> str:

@@ -58,7 +58,7 @@ def test_slides_begin_and_go_on(tmp_path):
     ("cells", "says"),
     [
         ([new_markdown_cell("x")], "01_x: no cell is tagged 'slide'"),
-        ([tagged(new_code_cell, "1 + 1", "slide")], "01_x, cell 0: is to be on a slide, but has no picture"),
+        ([tagged(new_code_cell, "x = 1", "slide")], "01_x, cell 0: is to be on a slide, but has no picture"),
     ],
 )
 def test_tags_that_make_no_slides(cells, says, tmp_path):
