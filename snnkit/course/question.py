@@ -53,9 +53,7 @@ def parse(text: str, notebook: str) -> dict[str, Any]:
         import yaml
     except ModuleNotFoundError:
         command = checks.pip_install("lab")
-        raise ModuleNotFoundError(
-            f"predictions and quizzes are read with PyYAML, which is missing: {command}"
-        ) from None
+        raise ModuleNotFoundError(f"predictions and quizzes need PyYAML: {command}") from None
 
     class Once(yaml.SafeLoader):
         """A loader that refuses a key that comes twice."""
