@@ -84,6 +84,7 @@ def outline(notebook: NotebookNode, name: str) -> list[list[Any]]:
     texts = "\n\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
     equations = {number: block for block in _EQUATION.findall(texts) for number in _TAG.findall(block)}
     made: list[list[Any]] = []
+    begun: list[tuple[int, list[Any]]] = []  # by code cells: the cell, and the slide, which has its heading so far
     heading = ""
     for number, cell in enumerate(notebook.cells):
         tags = set(cell.metadata.get("tags", ()))
@@ -99,13 +100,16 @@ def outline(notebook: NotebookNode, name: str) -> list[list[Any]]:
                 made[-1].append(_shortened(section, MOST_WORDS - words("\n\n".join(filter(_is_text, made[-1])))))
                 begins = False
         elif chosen:
-            if not _outputs(cell, CODE in tags) and not _will_show(cell):
-                raise WorkshopError(f"{name}, cell {number}: is to be on a slide, but has no picture, text or {CODE!r}")
             if begins or not made:
-                made.append([heading] if heading else [])
-            made[-1].append((cell, CODE in tags))
+                made.append([heading] * bool(heading))
+                begun.append((number, made[-1]))
+            if _outputs(cell, CODE in tags) or _will_show(cell):
+                made[-1].append((cell, CODE in tags))
     if not made:
         raise WorkshopError(f"{name}: no cell is tagged {SLIDE!r}")
+    for number, slide in begun:
+        if len(slide) < 2 and all(map(_is_text, slide)):
+            raise WorkshopError(f"{name}, cell {number}: is to be on a slide, but has no picture, text or {CODE!r}")
     for slide in made:
         text = "\n\n".join(filter(_is_text, slide))
         for cited in dict.fromkeys(_CITED.findall(_prose(text))):
