@@ -15,6 +15,7 @@ from statistics import mean
 ROOT = Path(__file__).parents[1]
 PAGES = ("README.md", "CONTRIBUTING.md", "notebooks/src/[0-9]*.py", "workshop/**/*.md", "docs/*.md")
 LONG = 25
+LEAST = 3  # words of a sentence: shorter ones are labels
 SKIPPED = (
     r"\A---\n.*?^---$",  # settings of a page
     r"^ *(```|~~~).*?^ *\1",
@@ -61,11 +62,11 @@ def report(paths: list[Path]) -> list[str]:
     for path in paths:
         text = path.read_text("utf-8")
         found = sentences(markdown_cells(text) if path.suffix == ".py" else text)
-        lengths = [words for _, words in found] or [0]
+        lengths = [words for _, words in found if words >= LEAST] or [0]
         longest = ", ".join(f"{words} (line {line})" for line, words in sorted(found, key=lambda one: -one[1])[:3])
         share = sum(words > LONG for words in lengths) / len(lengths)
         name = path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
-        rows.append((mean(lengths), f"{share:9.0%}  {sum(lengths):6}  {name}: {longest}"))
+        rows.append((mean(lengths), f"{share:9.0%}  {sum(words for _, words in found):6}  {name}: {longest}"))
     rows.sort(key=lambda row: -row[0])
     return [f"a sentence  over {LONG}   words", *(f"{average:10.1f} {rest}" for average, rest in rows)]
 

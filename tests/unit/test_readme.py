@@ -145,7 +145,7 @@ $$a. B$$
     source = tmp_path / "nb.py"
     source.write_text("# %%\nx = 1  # A. B\n# %% [markdown]\n# Two words.\n#\n# " + "a " * 30 + "\n", "utf-8")
     _, row = readability["report"]([source])
-    assert row.split() == f"16.0 50% 32 {source}: 30 (line 6), 2 (line 4)".split()
+    assert row.split() == f"30.0 100% 32 {source}: 30 (line 6), 2 (line 4)".split()
 
 
 # --- code and commands ------------------------------------------------------------------------------------------------

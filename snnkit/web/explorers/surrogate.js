@@ -185,7 +185,7 @@ export function surrogateExplorer(place, data, saved, report) {
     const lefts = Array.from(bars, (_, i) => -LIMIT + (2 * LIMIT * i) / BINS);
     backward.show([ // shares have no axis of their own: the tallest bar is as tall as the derivative
       {bars: [lefts, Array.from(bars, (share) => (peak * share) / tallest)], width: (2 * LIMIT) / BINS, colour: "muted",
-        opacity: 0.3},
+        opacity: 0.5},
       {line: [u, now.derivative], colour: "blue"},
     ]);
     showFlow(layers, shape, slope, flow, usual(layers, detach));
@@ -211,7 +211,7 @@ export function surrogateExplorer(place, data, saved, report) {
         max: 10 ** Math.ceil(Math.log10(high * 1.2))});
       const values = flow[key].map((one) => (one > 0 ? one : NaN)); // a logarithmic axis has no place for zero
       plot.show([
-        {line: [xs, pale[key]], colour: "muted", width: 7, opacity: 0.35},
+        {line: [xs, pale[key]], colour: "muted", width: 7, opacity: 0.7},
         {line: [xs, values], colour: "vermilion"},
         {dots: [xs, values], colour: "vermilion", size: 7},
       ]);
