@@ -65,16 +65,13 @@ DEVICE: str = "auto"  # "auto", "cpu" or "cuda"
 # %%
 import gc
 import tempfile
-import warnings
-from pathlib import Path
 
-import plotly.graph_objects as go
 import torch
 from torch.nn import functional as F
 
 from snnkit import course, data, device, encode, loss, measure, models, neuron, nn, records, text, train, viz
 from snnkit.bench import demo, heading
-from snnkit.course import attempt, hint, quiz, scorecard, solution
+from snnkit.course import attempt, hint, outcome, predict, quiz, scorecard, solution
 from snnkit.viz import figures
 
 train.seed_everything(SEED)
@@ -101,12 +98,16 @@ print(f"on {where}: {device.get_gpu_memory_usage(where)}")
 # weights. A fused neuron needs it to run forward again (notebook 06). So the network 784-1000-10 stores, per sample and
 # step, 784 pixels, the 1000 currents of its hidden neurons, their 1000 spikes, and 10 currents more: $K = 2794$.
 #
-# > **Predict first.** This network has 0.8 million weights. It learns with Adam, $T = 25$ steps, from a batch of 32, in
-# > float32. Which needs more memory, the model or its activity? And for a batch of 128?
-#
+# **Predict first.** This network has 0.8 million weights. It learns with Adam, $T = 25$ steps, in float32. Which needs
+# more memory, the model or its activity: for a batch of 32? And of 128?
+
+# %%
+predict("08.a")
+
+# %% [markdown]
 # ### Exercise 08.1 · The bill (6 minutes, ●○○)
 #
-# Return both in bytes. `width` is the number of bytes of one number of the activity; weights, gradients and the
+# Return both in bytes. `width` is the number of bytes of one number of the activity. Weights, gradients and the
 # optimizer's numbers always have 4. Stuck? `hint("08.1")`.
 
 
@@ -121,31 +122,33 @@ def training_bytes(weights, stored, steps, batch, copies=1, width=4):
 training_bytes = attempt("08.1", training_bytes)
 
 # %% [markdown]
-# Now compare with a measurement. `device.explain_memory` runs one training step and measures with autograd what each layer
-# stores. (The input changes from step to step here. A static image is stored once, not $T$ times.)
+# Now compare with a measurement. `device.explain_memory` runs one training step and measures with autograd what each
+# layer stores. (The input changes from step to step here. A static image is stored once, not $T$ times.)
 
 # %%
 T, B = 25, 32
 net = models.mlp((784, 1000, 10)).to(where)
 spikes_in = (torch.rand(T, B, 784, device=where) < 0.15).float()
-weights = sum(p.numel() for p in net.parameters())
+weights, larger = sum(p.numel() for p in net.parameters()), []
 for batch in (B, 128):
     model_bytes, activity = training_bytes(weights, 2794, T, batch, copies=2)
+    larger.append("the model" if model_bytes > activity else "the activity")
     print(f"your formula, batch {batch:3}: model {model_bytes / MB:5.1f} MB, activity {activity / MB:5.1f} MB")
+outcome("08.a", "{} at 32, {} at 128".format(*larger))
 table = device.explain_memory(net, spikes_in, optimizer="adam")
 table
 
 # %% [markdown]
-# **Notice**
+# **What to notice**
 #
 # - The measured activity is what you predicted, exactly or nearly: the shapes determine it.
-# - Memory use is not a property of the network alone. The model's part is constant; the activity grows with
-#   $T \cdot B$, and from a batch of 46 on it is the larger part here. In a convolutional network, which has few weights
-#   for many neurons, this happens much earlier.
+# - Memory use is not a property of the network alone. The model's part is constant. The activity grows with $T \cdot B$,
+#   and from a batch of 46 on it is the larger part here. In a convolutional network, which has few weights for many
+#   neurons, this happens much earlier.
 # - The peak is higher than what is stored: backward needs working memory, and the gradients are added.
 #
-# **Explorer: formula and measurement.** The upper bar is your formula for 784-neurons-10 with Adam; the lower one is a
-# training step that runs and is measured at each change of a slider.
+# **Explorer: formula and measurement.** The upper bar is your formula for 784-neurons-10 with Adam. The lower one is a
+# training step, which runs and is measured at each change of a slider.
 #
 # 1. Double `steps`, then double `batch`: which costs more?
 # 2. `bfloat16` at the largest sizes: which parts are halved, which are not? At `batch = 1`, measured: why does it get
@@ -170,8 +173,12 @@ viz.explore(
 # any device. The network is that of notebook 07, with fewer channels: two convolutions with batch norm,
 # integrate-and-fire neurons and pooling, then two linear layers.
 #
-# > **Predict first.** Draw memory over one training step, forward and backward, for $T = 4$ and $T = 16$. Where is the
-# > peak?
+# **Predict first.** Imagine memory over one training step, forward and backward, for $T = 4$ and $T = 16$. (a) Where is
+# the peak? (b) How many times higher is it for $T = 16$?
+
+# %%
+predict("08.b")
+predict("08.c")
 
 # %% tags=["slide"]
 CHANNELS, IMAGES = (32, 16) if QUICK else (64, 32) if where.type == "cpu" else (128, 128)
@@ -195,33 +202,38 @@ def memory_curve(model, steps):
     return torch.stack([*points, curve[-1]])
 
 
+# %% tags=["slide-more"]
 learn(conv, 16)  # compiles what it needs
-memory_curves = {}
-for steps in (4, 8, 16):
-    memory_curves[f"T = {steps}"] = curve = memory_curve(conv, steps)
-    print(f"T = {steps:2}: peak {curve.max():5.1f} MB, at the end {curve[-1]:.1f} MB")
+memory_curves = {f"T = {steps}": memory_curve(conv, steps) for steps in (4, 8, 16)}
+for name, curve in memory_curves.items():
+    print(f"{name:6}: peak {curve.max():5.1f} MB, at the end {curve[-1]:.1f} MB")
 axes = {"x_title": "operations that change it by 1 % and more", "y_title": "alive (MB)"}
 viz.show(figures.lines(memory_curves, title="Memory over one training step", **axes))
+outcome("08.c", memory_curves["T = 16"].max() / memory_curves["T = 4"].max())
 
 # %% [markdown] tags=["slide"]
-# **Notice.** In the forward pass memory grows: each layer adds what it stores. The peak is where backward begins, or a
+# **What to notice.** In the forward pass memory grows: each layer adds what it stores. The peak is where backward begins, or a
 # little later, when the first gradients exist together with all the activity. Then memory falls, layer by layer in
-# reverse, with a small spike wherever a gradient at full resolution is computed; at the end only the gradients of the
-# weights remain. With four times the steps, the peak is more than three times as high (the image is static, so the
-# output of the first convolution is stored once). Only the peak counts: memory that is free at other times does not
+# reverse, with a small peak wherever a gradient at full resolution is computed. At the end only the gradients of the
+# weights remain. With four times the steps, the peak is more than three times as high. (The image is static, so the
+# output of the first convolution is stored once.) Only the peak counts: memory that is free at other times does not
 # help.
 #
 # ## 3 · Recompute
 #
 # Two ideas lower the peak, and neither changes the result:
 #
-# - **Recompute.** Between two convolutions there are neurons and pooling. Neurons need almost no arithmetic, and
+# - **Recompute.** Between two convolutions there are neurons and pooling. Neurons need almost no arithmetic. Yet
 #   training saves their spikes at full resolution and, for each maximum of the pooling, its index in 8 bytes. Save the
-#   input of the neurons and one byte per index (a window of 2 × 2 has four positions), and compute the spikes again in
+#   input of the neurons and one byte per index (a window of 2 × 2 has four positions). Compute the spikes again in
 #   backward, a few samples at a time [1].
 # - **Spikes are bits.** The next convolution stores its input, spikes, as float32. One bit per spike is enough.
 #
-# > **Predict first.** By what factor do *bits* shrink the input of the second convolution? And the whole peak?
+# **Predict first.** Bits shrink the stored input of the second convolution 32 times. By what factor do both ideas
+# together lower the peak?
+
+# %%
+predict("08.d")
 
 # %%
 LONG = 16
@@ -246,18 +258,19 @@ slower = times["recomputed"].median / times["plain"].median
 for name, measured in times.items():
     print(f"{name:14} {measured.median * 1e3:7.1f} ms, peak {both[name].max():5.1f} MB")
 print(f"{plain_curve.max() / economical_curve.max():.2f} times less memory for {slower - 1:+.0%} time")
+outcome("08.d", plain_curve.max() / economical_curve.max())
 
 # %% [markdown]
-# **Notice**
+# **What to notice**
 #
-# - The curve is now low, with small spikes. Each of these is a layer that runs again in backward, a few samples at a
+# - The curve is now low, with small peaks. Each of these is a layer that runs again in backward, a few samples at a
 #   time.
 # - Look at the report. The *held* memory has shrunk far more than the peak. Savings of the peak depend on each other:
 #   once one part is smaller, another part determines the peak. So an item may save nothing by itself, or even cost
 #   memory, until the next one is added.
-# - The recomputed layers are limited by memory, not by arithmetic (notebook 06), so this costs from nothing to a third
-#   of the time, depending on machine and size. It may even be faster: what is not stored need not be written and read
-#   back.
+# - The recomputed layers are limited by memory, not by arithmetic (notebook 06). So this costs from nothing to about a
+#   third of the time, depending on machine and size. It may even be faster: what is not stored need not be written and
+#   read back.
 #
 # Bits work for any PyTorch model: `with device.packed_spikes():` around forward stores every tensor of zeros and ones
 # as bits.
@@ -272,21 +285,24 @@ del out
 # ### Checkpoints in time
 #
 # A classic method [1] divides time. Forward stores only the state at every $k$-th step. Backward takes the last $k$
-# steps, runs them again from their checkpoint, goes back through them, then the $k$ steps before, and so on. With $N$
-# bytes for one state and $M$ for what one step stores,
+# steps, runs them again from their checkpoint, and goes back through them. Then come the $k$ steps before, and so on.
+# With $m_1$ bytes for one state and $m_2$ for what one step stores,
 #
-# $$\text{held} \approx \frac{T}{k}\,N + k\,M, \tag{2}$$
+# $$\text{held} \approx \frac{T}{k}\,m_1 + k\,m_2, \tag{2}$$
 #
-# which is smallest at $k = \sqrt{T N / M}$: memory grows with the square root of $T$, for one more forward pass.
+# which is smallest at $k = \sqrt{T m_1 / m_2}$. Memory grows with the square root of $T$, for one more forward pass.
 # (Chunks within chunks, run again and again, need only the logarithm of $T$ [2].)
 #
-# > **Predict first.** Few steps per chunk, many, or something between: where is the minimum?
+# **Predict first.** Few steps per chunk, many, or something between: which $k$ of 1, 2, 4, 8, … needs the least memory?
+
+# %%
+predict("08.e")
 
 # %% tags=["slide"]
 T = 32 if QUICK else 128
 small = models.mlp((64, 400, 10)).to(where)
 x = (torch.rand(T, B, 64, device=where) < 0.15).float()
-N, M = 4 * B * (400 + 10), 4 * B * (400 + 400 + 10)  # bytes; the pixels are in memory anyway
+state_bytes, step_bytes = 4 * B * (400 + 10), 4 * B * (400 + 400 + 10)  # bytes; the pixels are in memory anyway
 chunks = [k for k in (1, 2, 4, 8, 16, 32, 64) if k < T]
 peaks = []
 for k in chunks:
@@ -296,12 +312,13 @@ device.restore_memory_usage(small)
 at_once = device.training_step(small, x).peak / MB  # all steps are one chunk, and nothing is recomputed
 best = min(peaks)
 print(f"all {T} steps at once: {at_once:.1f} MB; chunks of {chunks[peaks.index(best)]}: {best:.1f} MB")
-formula = [(T / k * N + k * M) / MB for k in [*chunks, T]]
+formula = [(T / k * state_bytes + k * step_bytes) / MB for k in [*chunks, T]]
 curves = {"formula (2)": formula, "measured peak": [*peaks, at_once]}
 higher = [peak / bound for peak, bound in zip(peaks, formula, strict=False)]
 print(f"the measured peaks of the chunks are {min(higher):.2f} to {max(higher):.2f} times the formula")
 look = {"x_title": "k, steps per chunk", "y_title": "MB", "log": "x", "faint": ["formula (2)"]}
 viz.show(figures.lines(curves, x=[*chunks, T], title=f"Checkpoints in time, T = {T}", **look))
+outcome("08.e", chunks[peaks.index(best)])
 
 # %% [markdown] tags=["slide"]
 # The measured line is higher: backward through one chunk needs working memory, and the gradients of the weights are
@@ -310,20 +327,23 @@ viz.show(figures.lines(curves, x=[*chunks, T], title=f"Checkpoints in time, T = 
 #
 # ### Explorer: the memory calculator
 #
-# Now without running anything: the memory use by formula, for networks and batches far beyond this machine, compared
-# with the memory of your device. `recompute and pack` are the first three ideas of this section, `checkpoints in time`
-# the fourth with $k = \sqrt T$.
+# Now without running anything: the memory use by formula, for networks and batches far beyond this machine, beside the
+# memory of your device. `recompute and pack` are the first ideas of this section. `checkpoints in time` is the last,
+# with $k = \sqrt T$.
 #
-# > **Predict first.** How large a batch fits in 8 GB? (a) From $T = 16$ to 64: how does it change with `nothing` saved,
-# > and with `checkpoints in time`? (b) bfloat16, `nothing` saved: twice the batch? (c) A `dense` network of 6 layers,
-# > width 128, batch 8, at $T = 16$: which method helps most? And at $T = 64$?
+# **Predict first.** How large a batch fits in 8 GB? (a) From $T = 16$ to 64: how does it change with `nothing` saved,
+# and with `checkpoints in time`? (b) bfloat16, `nothing` saved: twice the batch? (c) A `dense` network of 6 layers,
+# width 128, batch 8, at $T = 16$: which method helps most? And at $T = 64$? (The card asks for (a).)
+
+# %%
+predict("08.f")
 
 # %%
 viz.labs.memory_calculator()
 
 # %% [markdown] tags=["slide"]
-# **Notice.** (a) With nothing saved four times the steps leave a quarter of the batch, with checkpoints in time half:
-# $\sqrt T$ at work. (b) Only 1.7 times. The indices that max-pooling stores have 8 bytes in any precision; once they
+# **What to notice.** (a) With nothing saved, four times the steps leave a quarter of the batch; with checkpoints in time, half:
+# $\sqrt T$ at work. (b) Only 1.7 times. The indices that max-pooling stores have 8 bytes in any precision. Once they
 # have one byte (`recompute and pack`) it is 1.9. (c) None at $T = 16$: nearly all of the memory is weights, gradients
 # and Adam's numbers, and no method here reduces those. At $T = 64$ a fifth is activity, of which checkpoints in time
 # save most. Look which part is largest before you choose a method.
@@ -331,12 +351,17 @@ viz.labs.memory_calculator()
 # ## 4 · Truncated backpropagation
 #
 # Checkpoints compute the exact gradient. *Truncated* backpropagation does not: it carries the state from chunk to
-# chunk, but cuts the graph between them. Memory then holds $k$ steps however long the sequence is, and no gradient
+# chunk, but cuts the graph between them. Then memory holds $k$ steps, however long the sequence is, and no gradient
 # reaches more than $k$ steps back. `device.truncated` implements this (`nn.detach(state)` is the cut).
 #
-# > **Predict first.** The membrane leaks by the factor $\beta$ per step. For which neurons is truncation harmless: $\beta = 0.5$ or $\beta = 0.99$?
+# **Predict first.** The membrane leaks by the factor $\beta$ per step. We cut after every 8 steps. For which neurons is
+# this harmless: $\beta = 0.5$ or $\beta = 0.99$?
 #
-# Below, the gradient of a small network for each $k$, against the exact one: $\lVert g_k - g \rVert / \lVert g \rVert$. Move the slider.
+# Below is the gradient $g_k$ of a small network for each $k$, against the exact one: $\lVert g_k - g \rVert / \lVert g
+# \rVert$. Move the slider.
+
+# %%
+predict("08.g")
 
 # %% tags=["slide"]
 T = 64 if QUICK else 128
@@ -352,40 +377,51 @@ def gradient(net, k):
     return torch.cat([p.grad.flatten() for p in net.parameters()])
 
 
-def forgetful(beta):
-    """Error of the gradient and share of the memory against the length of a chunk."""
+chunks = [2**i for i in range(T.bit_length())]
+
+
+def errors(beta):
+    """Error of the gradient for each length of a chunk."""
     train.seed_everything(SEED)
     readout = neuron.Leaky(beta, threshold=1e9, reset_mechanism="none")  # it never fires: a leaky sum
     net = nn.Sequential(torch.nn.Linear(20, 48), neuron.Leaky(beta), torch.nn.Linear(48, 3), readout).to(where)
-    lengths = [2**i for i in range(T.bit_length())]
-    grads = [gradient(net, k) for k in lengths]
-    error = [((g - grads[-1]).norm() / grads[-1].norm()).item() for g in grads]
-    curves = {"error of the gradient": error, "memory": [k / T for k in lengths]}
-    note = f"with chunks of {lengths[-3]} steps, the gradient is off by {error[-3]:.0%}"
+    grads = [gradient(net, k) for k in chunks]
+    return [((g - grads[-1]).norm() / grads[-1].norm()).item() for g in grads]
+
+
+# %% tags=["slide-more"]
+off = {beta: errors(beta) for beta in (0.5, 0.8, 0.9, 0.95, 0.99)}
+
+
+def forgetful(beta):
+    """Error of the gradient and share of the memory against the length of a chunk."""
+    curves = {"error of the gradient": off[beta], "memory": [k / T for k in chunks]}
     marks = {"1 / (1 - β)": 1 / (1 - beta)} if beta < 0.98 else {}
     look = {"x_title": "k, steps per chunk", "y_title": "share of the whole", "log": "x", "marks": marks}
-    return figures.lines(curves, x=lengths, title=f"β = {beta}: {note}", **look)
+    title = f"β = {beta}: with chunks of 8 steps, the gradient is off by {off[beta][3]:.0%}"
+    return figures.lines(curves, x=chunks, title=title, **look)
 
 
-viz.show(viz.frames(forgetful, "beta", [0.5, 0.8, 0.9, 0.95, 0.99], start=1))
+viz.show(viz.frames(forgetful, "β", list(off), start=1))
+outcome("08.g", f"for β = {min((0.5, 0.99), key=lambda beta: off[beta][3])}")
 
 # %% [markdown] tags=["slide"]
-# **Notice.** A membrane remembers about $1/(1-\beta)$ steps, and a chunk must be several times as long before the
-# gradient is nearly exact. The error is not noise that averages out. It is a *bias*: in every batch, only late causes
-# contribute to the gradient. For a sequence that is too long for any other method it is still the only way, and for a
-# stream that never ends it is the right one.
+# **What to notice.** A membrane remembers about $1/(1-\beta)$ steps. A chunk must be several times as long before the gradient
+# is nearly exact. The error is not noise that averages out. It is a *bias*: in every batch, only late causes contribute
+# to the gradient. For a sequence that is too long for any other method it is still the only way. For a stream that
+# never ends it is the right one.
 #
 # ## 5 · A large batch in small parts
 #
-# Suppose that a batch of 128 does not fit, but 32 do. Gradients add up by themselves (`backward()` adds to `.grad`), so
-# four times forward and backward give the gradient of 128, before one step of the optimizer, provided that each part
-# has the right weight.
+# Suppose that a batch of 128 does not fit, but 32 do. Gradients add up by themselves (`backward()` adds to `.grad`). So
+# four times forward and backward give the gradient of 128, before one step of the optimizer, if each part has the right
+# weight.
 #
 # ### Exercise 08.2 · Accumulate (7 minutes, ●●○)
 #
 # `loss` is a mean over the samples that it gets. After your function, `.grad` must be what one backward pass of the
-# whole batch would leave there; return the mean loss of the whole batch, a plain number. Only one part may be in memory
-# at a time.
+# whole batch would leave there. Return the mean loss of the whole batch, a plain number. Only one part may be in memory
+# at a time. Stuck? `hint("08.2")`.
 
 
 # %% tags=["exercise"]
@@ -425,32 +461,30 @@ def accumulated(size, norm=False):
 for norm in (False, True):
     whole = accumulated(128, norm)
     for size in (128, 32, 8):
-        gradients = []
-        peak = (
-            max(device.timeline(lambda size=size, norm=norm, out=gradients: out.append(accumulated(size, norm)))) / MB
-        )
-        off = ((gradients[0] - whole).norm() / whole.norm()).item()
+        grads = []
+        alive = device.timeline(lambda size=size, norm=norm, out=grads: out.append(accumulated(size, norm)))
+        error = ((grads[0] - whole).norm() / whole.norm()).item()
         kind = "with" if norm else "no"
-        print(f"{kind:4} batch norm, {size:3} at a time: peak {peak:5.2f} MB, gradient off by {off:.0e}")
+        print(f"{kind:4} batch norm, {size:3} at a time: peak {max(alive) / MB:5.2f} MB, gradient off by {error:.0e}")
 
 # %% [markdown] tags=["slide"]
-# **Notice.** Without batch norm the gradients agree up to rounding, in a fraction of the memory. With batch norm they
-# do not: it standardises with the mean of the samples *in its input*, and the mean of 8 samples is another one. There
-# is no warning; the network just learns something different. (In `train.fit` all of this is `accumulate=4`.)
+# **What to notice.** Without batch norm the gradients agree up to rounding, in a fraction of the memory. With batch norm they
+# do not. It standardises with the mean of the samples *in its input*, and the mean of 8 samples is another one. There
+# is no warning: the network just learns something different. (In `train.fit` all of this is `accumulate=4`.)
 #
 # ## 6 · Numbers with fewer bits
 #
 # Halving the bytes per number is the oldest way to save memory. A floating-point number is a sign, an exponent, and
-# digits:
+# binary digits, of which the first is always 1 and not stored:
 #
-# | | bits | of the exponent | of the digits | largest | distance of neighbours at 1 |
-# |---|---|---|---|---|---|
-# | float32 | 32 | 8 | 23 | $3 \cdot 10^{38}$ | $1.2 \cdot 10^{-7}$ |
-# | bfloat16 | 16 | 8 | 7 | $3 \cdot 10^{38}$ | $7.8 \cdot 10^{-3}$ |
-# | float16 | 16 | 5 | 10 | 65504 | $9.8 \cdot 10^{-4}$ |
+# | | bits: sign + exponent + digits | digits with the first | largest | distance of neighbours at 1 |
+# |---|---|---|---|---|
+# | float32 | 1 + 8 + 23 | 24 | $3 \cdot 10^{38}$ | $1.2 \cdot 10^{-7}$ |
+# | bfloat16 | 1 + 8 + 7 | 8 | $3 \cdot 10^{38}$ | $7.8 \cdot 10^{-3}$ |
+# | float16 | 1 + 5 + 10 | 11 | 65504 | $9.8 \cdot 10^{-4}$ |
 #
-# **Explorer: three number lines.** The dashed line is your number, a tick is a number that the format can represent,
-# the diamond is the value to which yours is rounded. Start near 1, then go with `power` to 10⁻⁸ and to 10⁵.
+# **Explorer: three number lines.** The dashed line is your number. A tick is a number that the format can represent.
+# The diamond is the value to which yours is rounded. Start near 1, then go with `power` to 10⁻⁸ and to 10⁵.
 #
 # 1. Which format has finer ticks near 1, and which still has ticks at 10⁻⁸?
 # 2. Set `digits` to 1.0 and `power` to 0. The ticks on the left are closer than those on the right. Why?
@@ -464,7 +498,11 @@ def near(digits=1.234, power=0, percent=2.0):
 viz.explore(near, digits=(1.0, 9.99, 0.001), power=(-10, 6), percent=(0.1, 10.0, 0.1))
 
 # %% [markdown] tags=["slide"]
-# > **Predict first.** Four small programs in three formats. Where does each fail?
+# **Predict first.** Four small programs in three formats. Where does each fail? The card asks for the last: 0.001, added
+# up a thousand times.
+
+# %%
+predict("08.h")
 
 # %% tags=["slide"]
 FORMATS = (torch.float32, torch.bfloat16, torch.float16)
@@ -487,7 +525,10 @@ programs = {
 print(" " * 25 + "".join(f"{str(dtype).removeprefix('torch.'):>12}" for dtype in FORMATS))
 for name, program in programs.items():
     print(f"{name:25}" + "".join(f"{program(dtype).item():12.5g}" for dtype in FORMATS))
+worst = max(FORMATS, key=lambda dtype: abs(added_up(dtype).item() - 1))
+outcome("08.h", str(worst).removeprefix("torch."))
 
+# %% tags=["slide"]
 magnitude = 2.0 ** torch.arange(-40, 27, dtype=torch.float64).numpy()
 relative = {}
 for dtype in FORMATS:
@@ -500,16 +541,16 @@ look = {"x_title": "size of a number", "y_title": "distance of neighbours, relat
 viz.show(figures.lines(relative, title="Resolution and range of each format", **look))
 
 # %% [markdown]
-# **Notice**
+# **What to notice**
 #
 # - float16 *ends*: to the right above 65504, to the left below 6 · 10⁻⁸, and it gets coarse below 6 · 10⁻⁵. The terms
-#   of a gradient are in this range (notebook 07); summed over a batch, as here, they are larger. So with float16 the
+#   of a gradient are in this range (notebook 07). Summed over a batch, as here, they are larger. So with float16 the
 #   loss is multiplied by a large number before backward, and the gradients are divided by it afterwards (`GradScaler`).
 # - bfloat16 has the range of float32 and is coarse everywhere. It fails when you add something small to something
-#   large: a weight and its update, a membrane and its input. Both must stay in float32.
+#   large: a weight and its update, a membrane and its input (notebook 05, section 8). Both must stay in float32.
 #
-# This is **mixed precision**: matrix products and convolutions in 16 bits; weights, optimizer, membranes and losses in
-# float32. `device.accelerate` chooses what suits the device, and says why:
+# This is **mixed precision** [4]: matrix products and convolutions in 16 bits; weights, optimizer, membranes and losses
+# in float32. `device.accelerate` chooses what suits the device, and says why:
 
 # %%
 print("\n".join(device.accelerate(models.mlp((784, 1000, 10)), device=DEVICE).reasons), end="\n\n")
@@ -526,12 +567,15 @@ for dtype in (torch.float32, torch.bfloat16):
 #
 # $$t(B) = t_0 + \frac{B}{r}, \qquad \text{samples per second} = \frac{B}{t_0 + B/r}, \tag{3}$$
 #
-# with the *overhead* $t_0$ (Python, launching kernels; it does not depend on $B$) and the *rate* $r$ that the device
-# reaches when it is fully used. Below $B = t_0 r$ you mostly wait for overhead. Two devices have two such curves, and
-# the GPU pays from the point where they cross.
+# with the *overhead* $t_0$ in seconds (Python, launching kernels; it does not depend on $B$) and the *rate* $r$ that
+# the device reaches when it is fully used. Below $B = t_0 r$ you mostly wait for overhead. Two devices have two such
+# curves, and the GPU pays from the point where they cross.
 #
-# > **Predict first.** The network 784-1000-10, $T = 25$, one training step. How much longer does a batch of 64 take than one of 4,
-# > on your machine?
+# **Predict first.** The network 784-1000-10, $T = 25$, one training step. How many times longer does a batch of 64 take
+# than one of 4, on your machine?
+
+# %%
+predict("08.i")
 
 # %% tags=["slide"]
 devices = ("cpu", "cuda") if where.type == "cuda" else ("cpu",)
@@ -550,10 +594,15 @@ for name in devices:
     print(
         f"     overhead {overhead * 1e3:.1f} ms, rate {rate:,.0f} samples/s, half of it at batch {overhead * rate:.0f}"
     )
+outcome("08.i", t[64] / t[4])
+
+# %% tags=["slide"]
 others = [records.load(name) for name in records.names("demo")]
 viz.show(figures.device_rates([mine, *others]))
 for record in others:
     print(heading(record), end="\n\n")
+
+# %% tags=["slide"]
 batch = batches[-1]
 rates = {name: {"rate": batch / (t0 + batch / r) / 1e3} for name, (t0, r) in fits.items()}
 bars = {"this CPU": rates["cpu"], "this GPU": rates.get("cuda", {})}
@@ -567,11 +616,12 @@ viz.show(figures.shares(bars, "thousand images/s", title=f"Training, 784-1000-10
 # **What runs where, and why.** Notebook 04 has these bars for one update. Here they are for the largest batch that the
 # cell measures.
 #
-# **Notice.** Sixteen times the samples take only a few times as long: below $B = t_0 r$ you pay for overhead, not for arithmetic.
+# **What to notice.** Sixteen times the samples take less than sixteen times as long: below $B = t_0 r$ you pay for overhead,
+# not for arithmetic.
 #
-# **Explorer: the crossing.** The CPU's curve is yours. The other belongs to a device of your choice (if you have a GPU,
-# it starts with the measured values). What moves the crossing more, less overhead or a higher rate? What would CUDA
-# graphs (notebook 07), which launch a whole training step at once, change?
+# **Explorer: the crossing.** The CPU's curve is yours. The other belongs to a device of your choice. (If you have a GPU,
+# it starts with the measured values.) What moves the crossing more, less overhead or a higher rate? CUDA graphs
+# (notebook 07) launch a whole training step at once. What would they change?
 
 # %%
 other_t0, other_rate = fits.get("cuda", (2 * fits["cpu"][0], 20 * fits["cpu"][1]))
@@ -603,9 +653,9 @@ viz.explore(crossing, overhead_ms=(0.5, 200.0, 0.5), times_the_rate=(1.0, 200.0,
 #
 # ### Exercise 08.3 · When memory runs out (7 minutes, ●●○)
 #
-# Two errors say that memory has run out: PyTorch's `torch.OutOfMemoryError`, and Python's `MemoryError`, which the
-# neurons of the kit raise instead, with advice. Catch them, halve the batch, and continue from where you were. No
-# sample may be lost, done twice or out of order; when even one sample is too much, let the error pass.
+# Two errors say that memory has run out: PyTorch's `torch.OutOfMemoryError`, and Python's `MemoryError`. The neurons of
+# the kit raise the second, with advice. Catch them, halve the batch, and continue from where you were. No sample may be
+# lost, done twice or out of order. When even one sample is too much, let the error pass. Stuck? `hint("08.3")`.
 
 
 # %% tags=["exercise"]
@@ -657,21 +707,18 @@ def spike_counts(model, batch):
     return model(encode.repeat(batch, 16))[0].sum(0)
 
 
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
-    with device.memory_limit(2_000_000):
-        counts = device.batch_process(reader, exam, spike_counts, batch_size=256)
-    print(*(warning.message for warning in caught), sep="\n")
-    print("the same counts:", torch.equal(counts, expected_counts))
-    try:
-        with device.memory_limit(5_000):
-            device.batch_process(reader, exam[:2], spike_counts, batch_size=2, progress=False)
-    except MemoryError as error:
-        print("and in 5 kB, MemoryError:", str(error).partition(". ")[0])
+with device.memory_limit(2_000_000):
+    counts = device.batch_process(reader, exam, spike_counts, batch_size=256)
+print("the same counts:", torch.equal(counts, expected_counts))
+try:
+    with device.memory_limit(5_000):
+        device.batch_process(reader, exam[:2], spike_counts, batch_size=2, progress=False)
+except MemoryError as error:
+    print("and in 5 kB, MemoryError:", str(error).partition(". ")[0])
 
 # %% [markdown]
-# Two more tools for everyday use: `move_tensors_to_device` moves all tensors in any nested structure (notebook 05 built
-# one for states); `get_gpu_memory_usage` says how full the device is or, on a CPU, how much memory this process uses.
+# Two more tools for everyday use. `move_tensors_to_device` moves all tensors in any nested structure (notebook 05 built
+# one for states). `get_gpu_memory_usage` says how full the device is or, on a CPU, how much memory this process uses.
 
 # %%
 nested = {"net": reader, "state": reader(encode.repeat(exam[:2], 16))[1], "batches": [(exam[:2], "two images")]}
@@ -683,9 +730,12 @@ print(device.get_gpu_memory_usage(where))
 # ## 9 · What broke?
 #
 # A colleague's training runs for an hour and uses half of the memory. Then the test set causes *out of memory*,
-# although nothing is trained there, the batches have the same size and each fits. Here is the loop.
+# although nothing is trained there, the batches have the same size and each fits. Below is the loop.
 #
-# > **Find the mistake before you run the cell.** What does `total` hold after ten batches?
+# **Predict first.** Read the loop. What does `total` hold after ten batches?
+
+# %%
+predict("08.j")
 
 
 # %% tags=["slide"]
@@ -712,10 +762,12 @@ for name, forward in {"as he wrote it": as_he_wrote_it, "with torch.no_grad()": 
     print(f"{name:21} loss {mean:.4f}, alive after the last batch: {curves[name][-1]:6.2f} MB")
 look = {"x_title": "batch", "y_title": "alive (MB)"}
 viz.show(figures.lines(curves, title="Memory in the test loop", **look))
+grows = curves["as he wrote it"][-1] > 5 * curves["as he wrote it"][0]
+outcome("08.j", "a number and the graphs of all ten batches" if grows else "only a number")
 
 # %% [markdown] tags=["slide"]
-# `total` is a tensor with a history. Each loss holds the graph of its batch, the graph holds everything that backward
-# would need, and backward, which would free it, never runs. In training the same line does little harm, since backward
+# `total` is a tensor with a history. Each loss holds the graph of its batch, and the graph holds everything that backward
+# would need. Backward, which would free it, never runs. In training the same line does little harm, since backward
 # frees the graph. The fix is `torch.no_grad()` around the loop (`train.evaluate` has it), and `float(loss)` or
 # `loss.item()` wherever you only need the number. The same is true for *state* that is carried from batch to batch:
 # without `nn.detach`, its history grows for ever.
@@ -724,14 +776,16 @@ viz.show(figures.lines(curves, title="Memory in the test loop", **look))
 #
 # Semantic search turns words into vectors, and similar words into near vectors. Usually these vectors are dense: every
 # word uses every component. Spikes can do this sparsely. In `text.SpikingEmbedding`, a word drives a row of leaky
-# neurons for 16 steps, and its vector is the firing rate of each of them. The input currents are learned with surrogate
-# gradients, so that the rates of a word predict which words occur near it [3].
+# neurons for 16 steps, and its vector is the firing rate of each of them. Surrogate gradients teach the input currents,
+# so that the rates of a word predict which words occur near it [3].
 #
-# The text is generated by a small grammar with words of six kinds (animals, food, cities, …); the training never uses
-# the kinds.
+# A small grammar makes the text, with words of six kinds (animals, food, cities, …). The training never uses the kinds.
 #
-# > **Predict first.** *the dog sleeps in the stable*, *the cow rests in the barn*: will the nearest neighbour of `dog`
-# > be `cow` or `sleeps`?
+# **Predict first.** *the dog sleeps in the stable*, *the cow rests in the barn*: will the nearest neighbour of `dog` be
+# a word like `cow`, or a word like `sleeps`?
+
+# %%
+predict("08.k")
 
 # %% tags=["slide"]
 train.seed_everything(SEED)
@@ -746,14 +800,19 @@ print(f"{len(sentences)} sentences, {len(vocabulary)} words; for example: {sente
 print(f"neighbours of the same kind: {before:.0%} before, {after:.0%} after training")
 for word in ("dog", "paris", "violin", "ate"):
     print(f"{word:7}", ", ".join(f"{other} {cosine:.2f}" for other, cosine in embedding.most_similar(word, 5)))
+nearest, _ = embedding.most_similar("dog", 1)[0]
+kind = next((kind for kind, group in text.GROUPS.items() if nearest in group), "other")
+outcome("08.k", "another animal, like cow" if "dog" in text.GROUPS.get(kind, ()) else "a word beside it, like sleeps")
+
+# %% tags=["slide"]
 directions = F.normalize(embedding.vectors(words).cpu().float(), dim=1)
-cosines = go.Figure(go.Heatmap(z=directions @ directions.T, x=words, y=words, colorscale=viz.theme.INK))
-cosines.update_traces(hovertemplate="%{x}, %{y}: %{z:.2f}<extra></extra>")
-viz.show(cosines.update_layout(title_text="Words that were trained as spikes: cosines", height=620))
+cosines = figures.panels(1, 1).add_heatmap(z=directions @ directions.T, x=words, y=words, colorscale=viz.theme.INK)
+cosines.update_layout(title_text="Words that were trained as spikes: cosine of each pair", height=640)
+viz.show(cosines.update_xaxes(title="word").update_yaxes(title="word"))
 
 # %% [markdown]
-# **Notice.** The blocks on the diagonal are the six kinds, which were not given in training. Words of one kind occur in
-# the same *contexts*, and the model learned only that; it does not know what a dog is. A sentence gets the mean of its
+# **What to notice.** The blocks on the diagonal are the six kinds, which were not given in training. Words of one kind occur in
+# the same *contexts*, and the model learned only that. It does not know what a dog is. A sentence gets the mean of its
 # words:
 
 # %%
@@ -769,16 +828,16 @@ for name, count in {"float32": 4 * numbers, "bits": -(-numbers // 8), "events": 
     print(f"{name:8} {count:6} bytes")
 
 # %% [markdown]
-# These are three ways to store the same spikes. An *event* is the number of a neuron that fired, two bytes, and each
-# step of each word costs four more, to say where its events begin. Compared with float32 this saves memory at nearly
-# any rate, compared with bits only if far fewer than one in sixteen neurons fires: here the bits win. But events save
+# These are three ways to store the same spikes. An *event* is the number of a neuron that fired, two bytes. Each step of
+# each word costs four more, to say where its events begin. Compared with float32 this saves memory at nearly any rate.
+# Compared with bits it does so only if far fewer than one in sixteen neurons fires: here the bits win. But events save
 # work, too. A spike times a weight is the weight: `spikes.linear(weight)` adds up columns and needs no multiplication.
 #
 # It can be saved and loaded like any module:
 
 # %%
 with tempfile.TemporaryDirectory() as folder:
-    path = embedding.save(Path(folder) / "words.pt")
+    path = embedding.save(f"{folder}/words.pt")
     print(f"saved: {path.stat().st_size:,} bytes")
     again = text.SpikingEmbedding.load(path, map_location=where)
 print("the same neighbours:", again.most_similar("dog", 5) == embedding.most_similar("dog", 5))
@@ -795,8 +854,8 @@ scorecard("08")
 # %% [markdown]
 # ## Where next
 #
-# You can now use one device well. **09 · Scaling out with Lightning** uses several devices, and a cluster with a job
-# queue.
+# You can now use one device well. **[09 · Scaling out with Lightning](09_scaling_out.ipynb)** uses several devices, and
+# a cluster with a job queue.
 #
 # Meanwhile: `snnkit bench demo --model all` draws the curves of section 7 for every model of the kit, and
 # `device.explain_memory` works on your own network.

@@ -94,8 +94,8 @@ torch.set_num_threads(1)  # on tensors this small, several threads mostly wait f
 # may also use one number that is the same for all synapses (a reward, for example). It learns during the sequence and
 # needs no record of the past.
 #
-# > **Predict first.** A layer of 64 → 100 neurons, $B = 16$ samples at a time. Sequences become twice as long. By how
-# > much does the memory for learning grow with BPTT, and by how much with a rule of two traces?
+# **Predict first.** A layer of 64 → 100 neurons, $B = 16$ samples at a time. Sequences become twice as long. By how
+# much does the memory for learning grow with BPTT, and by how much with a rule of two traces?
 
 # %%
 predict("11.a")
@@ -119,7 +119,7 @@ growth = [round(memory[-1] / memory[-2]) for memory in (bptt, by_traces)]
 outcome("11.a", f"BPTT × {growth[0]}, traces × {growth[1]}")
 
 # %% [markdown] tags=["slide"]
-# **Notice.** One line grows with the length of the sequence, the other stays. A local rule can learn from a stream that
+# **What to notice.** One line grows with the length of the sequence, the other stays. A local rule can learn from a stream that
 # never ends, on a chip with little memory. This is its main advantage. Section 8 shows its cost.
 #
 # ## 2 · One synapse
@@ -136,8 +136,8 @@ outcome("11.a", f"BPTT × {growth[0]}, traces × {growth[1]}")
 # You can read this as a guess about causes. An input that spikes *before* the neuron may have helped to make it fire,
 # so its weight increases. An input that spikes *after* cannot have helped.
 #
-# > **Predict first.** $A_+ = 0.10$, $A_- = 0.105$, and *every* pair of a pre- and a postsynaptic spike counts. Pre fires
-# > at 20 and at 40 ms, post at 30 ms. Does the weight grow or shrink? (Three easier cases run beside it.)
+# **Predict first.** $A_+ = 0.10$, $A_- = 0.105$, and *every* pair of a pre- and a postsynaptic spike counts. Pre fires
+# at 20 and at 40 ms, post at 30 ms. Does the weight grow or shrink? (Three easier cases run beside it.)
 
 # %%
 predict("11.b")
@@ -177,9 +177,9 @@ viz.show(figure)
 # The lab shows two spikes on each side, and all four pairs (green). Drag the spikes. Drag the diamonds to bend the
 # window. The traces are explained below; try the lab first.
 #
-# > **Predict first.** Pre fires at 20 and 60 ms, post at 30 and 55 ms. You drag the second postsynaptic spike from 55 to
-# > 65 ms. How does the sum of the four pairs change? (Then choose `soft` bounds and start at a weight of 0.95. In which
-# > of the two directions does the weight now change more easily?)
+# **Predict first.** Pre fires at 20 and 60 ms, post at 30 and 55 ms. You drag the second postsynaptic spike from 55 to
+# 65 ms. How does the sum of the four pairs change? (Then choose `soft` bounds and start at a weight of 0.95. In which
+# of the two directions does the weight now change more easily?)
 
 # %%
 predict("11.c")
@@ -196,7 +196,7 @@ print("sum of the four pairs: {:+.3f} with post at 55 ms, {:+.3f} with post at 6
 outcome("11.c", "from {} 0 to {} 0".format(*("above" if one > 0 else "below" for one in sums)))
 
 # %% [markdown]
-# **Notice**
+# **What to notice**
 #
 # - Before: below 0, because a lag of −5 ms has more effect than one of +10 ms. After: +5 ms takes its place. Ten
 #   milliseconds decide between stronger and weaker.
@@ -294,8 +294,8 @@ bounded = attempt("11.2", bounded)
 # neuron does not know this. All weights start at 0.5. Seven such neurons receive the same spikes. They differ only in
 # $\mu$.
 #
-# > **Predict first.** (a) For $\mu = 0$, sketch the hundred weights at the end: first inputs 1 to 50, then 51 to 100,
-# > each half sorted from large to small. (b) And for $\mu = 1$: what do the weights look like?
+# **Predict first.** (a) For $\mu = 0$, sketch the hundred weights at the end: first inputs 1 to 50, then 51 to 100,
+# each half sorted from large to small. (b) And for $\mu = 1$: what do the weights look like?
 
 # %%
 predict("11.d")
@@ -346,7 +346,7 @@ ends = ((halves[-1] < 0.1) | (halves[-1] > 0.9)).float().mean()
 outcome("11.e", "two groups, at 0 and at 1" if ends > 0.5 else "all near the middle, the correlated a little higher")
 
 # %% [markdown]
-# **Notice**
+# **What to notice**
 #
 # - $\mu = 0$: two groups, near the two ends. The rule makes a *choice*, and the right one: inputs that fire together win.
 #   It has detected a structure of its input without any label.
@@ -371,9 +371,9 @@ outcome("11.e", "two groups, at 0 and at 1" if ends > 0.5 else "all near the mid
 #
 # Two postsynaptic spikes and a presynaptic one form a triplet. If spikes are rare, $o$ is 0, and only pairs are left.
 #
-# > **Predict first.** Ten numbers were measured. The best pair rule (its $A_+$ and $A_-$ found by least squares) misses
-# > them by a mean squared error of 7.6, in units of the standard error. Now take two other numbers, $A_3^+$ and $A_-$:
-# > increases only by triplets. How large is the error of the best fit?
+# **Predict first.** Ten numbers were measured. The best pair rule (its $A_+$ and $A_-$ found by least squares) misses
+# them by a mean squared error of 7.6, in units of the standard error. Now take two other numbers, $A_3^+$ and $A_-$:
+# increases only by triplets. How large is the error of the best fit?
 
 # %%
 predict("11.f")
@@ -452,7 +452,7 @@ amplitude = (0.0, 0.01, 0.0001)  # from, to, in steps of
 viz.explore(rule_against_data, pair_plus=amplitude, pair_minus=amplitude, triplet_plus=amplitude)
 
 # %% [markdown] tags=["slide"]
-# **Notice.** With as many free numbers as before, the error is twenty times smaller. The published fit has two more
+# **What to notice.** With as many free numbers as before, the error is twenty times smaller. The published fit has two more
 # numbers, and they add almost nothing; its $A_2^+$ is practically zero. In visual cortex, *two* postsynaptic spikes seem
 # to be needed to strengthen a synapse. Rare pairs only weaken it. So the rule also depends on firing rates: partly
 # Hebb's rule for rates, partly a rule for spike times.
@@ -473,8 +473,8 @@ viz.explore(rule_against_data, pair_plus=amplitude, pair_minus=amplitude, triple
 # the output follows input 0 within 20 ms, a reward of 0.5 is given, *one second later*. In that second the other 49
 # inputs fire about 200 times.
 #
-# > **Predict first.** $\tau_e$ = 0.05, 0.2, 1 or 5 s. With which of them does input 0 end with the largest of all 50
-# > weights? What goes wrong at either end?
+# **Predict first.** $\tau_e$ = 0.05, 0.2, 1 or 5 s. With which of them does input 0 end with the largest of all 50
+# weights? What goes wrong at either end?
 
 # %%
 predict("11.g")
@@ -518,7 +518,7 @@ viz.show(viz.frames(weights_with, "τₑ (s)", list(over_time), start=2))
 outcome("11.g", " and ".join(f"{tau:g} s" for tau, rank in ranks.items() if rank == 1))
 
 # %% [markdown]
-# **Notice.** If $\tau_e$ is too short, no eligibility is left when the reward comes: $e^{-1/0.05} = e^{-20}$. If it is
+# **What to notice.** If $\tau_e$ is too short, no eligibility is left when the reward comes: $e^{-1/0.05} = e^{-20}$. If it is
 # too long, the pairs of many seconds are rewarded as well. The right weight still rises, but so do others that were
 # lucky. The result is clearest when $\tau_e$ is about as long as the delay. No synapse knows what the reward was for.
 # Over many rewards, chance favours no other synapse, and that is enough. But it needs many rewards, and more for more
@@ -542,8 +542,8 @@ outcome("11.g", " and ".join(f"{tau:g} s" for tau, rank in ranks.items() if rank
 #
 # with $v$ and $\theta$ in units of one weight of 1; $\theta_k$ decays with a time constant of minutes.
 #
-# > **Predict first.** The network gets no labels. (a) What will the neurons' *receptive fields* (their weights drawn as
-# > an image) look like: strokes, corners, whole digits? (b) Guessing gets 10 % right; how much will this network get?
+# **Predict first.** The network gets no labels. (a) What will the neurons' *receptive fields* (their weights drawn as
+# an image) look like: strokes, corners, whole digits? (b) Guessing gets 10 % right; how much will this network get?
 
 # %%
 predict("11.h")
@@ -616,7 +616,7 @@ print(f"right on {accuracy:.1%} of {len(test_labels):,} test images that were no
 outcome("11.i", 100 * accuracy)
 
 # %% [markdown] tags=["slide"]
-# **Notice**
+# **What to notice**
 #
 # - Every field is a whole digit in one style of handwriting. There is one neuron for about 14 images. So a field is an
 #   *average of similar images*, whether or not they belong to the same class.
@@ -629,9 +629,9 @@ outcome("11.i", 100 * accuracy)
 #
 # Three colleagues built the same network, and each left out one part: competition, homeostasis, or normalisation.
 #
-# > **Predict first.** One network shows a hundred times the same blurred digit, one shows a few pale blots and the rest
-# > still noise, and one shows solid black. (a) Which part is missing where all fields are the same? (b) Which part is
-# > missing where one neuron fires half of all spikes?
+# **Predict first.** One network shows a hundred times the same blurred digit, one shows a few pale blots and the rest
+# still noise, and one shows solid black. (a) Which part is missing where all fields are the same? (b) Which part is
+# missing where one neuron fires half of all spikes?
 
 # %%
 predict("11.j")
@@ -689,7 +689,7 @@ outcome("11.k", min(half, key=half.get))
 # - k-means with 100 centres;
 # - backpropagation, as in notebook 04.
 #
-# > **Predict first.** Which is right more often: the network after learning, or the 100 unchanged training images?
+# **Predict first.** Which is right more often: the network after learning, or the 100 unchanged training images?
 
 # %%
 predict("11.l")
@@ -748,7 +748,7 @@ for name, share in sorted(results.items(), key=lambda pair: pair[1]):
 outcome("11.l", "the images" if results[f"{NEURONS} training images, unchanged"] > accuracy else "the network")
 
 # %% [markdown]
-# **Notice**
+# **What to notice**
 #
 # - Backpropagation and k-means lead, and they are close: with another `SEED` they may change places. One uses the labels
 #   *during* learning. The other needs none, but all images in every round.
@@ -763,7 +763,7 @@ outcome("11.l", "the images" if results[f"{NEURONS} training images, unchanged"]
 # One advantage may remain. Labels are expensive, images are not. STDP needs labels only at the end, to name its
 # neurons. Is it better when there are few labels?
 #
-# > **Predict first.** With 50 labelled images, about five per class: which of the two is right more often?
+# **Predict first.** With 50 labelled images, about five per class: which of the two is right more often?
 
 # %%
 predict("11.m")
@@ -784,7 +784,7 @@ viz.show(figures.lines(lines, title="When labels are few", **axes))
 outcome("11.m", "STDP, named by these labels" if named[0] > taught[0] else "backpropagation from these labels")
 
 # %% [markdown]
-# **Notice.** The answer is no. With 50 labels a third of the neurons or more has no name, because none of the 50 images
+# **What to notice.** The answer is no. With 50 labels a third of the neurons or more has no name, because none of the 50 images
 # made them fire. Backpropagation is better. At 200 labels the two come close. From there STDP hardly improves: its
 # grouping was finished before the first label. Backpropagation uses every further label. People often say that
 # unsupervised learning needs few labels. When you read this claim, look for this curve, with both lines.
@@ -825,7 +825,8 @@ scorecard("11")
 # ## Next
 #
 # All spikes in this notebook were drawn at random from grey values. **[12 · Event data](12_event_data.ipynb)** uses
-# sensors that produce spikes themselves.
+# sensors that produce spikes themselves. **[16 · Blank pages](16_blank_pages.ipynb)** asks you to write STDP from an
+# empty cell.
 #
 # **Ideas to continue:** make the homeostasis slower (`theta_plus` of `plasticity.Competition`). How do the fields and
 # the readout by spikes change? Or give the reward of section 5 to two competing neurons, +1 for an even digit and −1

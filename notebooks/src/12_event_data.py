@@ -100,8 +100,8 @@ torch.set_num_threads(1)  # on tensors this small, several threads mostly wait f
 # lux) and sunlight (100 000 lux). Beside it is a pixel of an ordinary camera: 8 bits, 30 frames a second, exposed for
 # the office.
 #
-# > **Predict first.** How many events does the hand cause in each of the three lights? And what does the ordinary
-# > camera record?
+# **Predict first.** How many events does the hand cause in each of the three lights? And what does the ordinary
+# camera record?
 
 # %%
 predict("12.a")
@@ -149,7 +149,7 @@ alike = "office and sun the same" if office == sun else "office and sun differen
 outcome("12.a", f"{alike}, the moon {'fewer' if moon < office else 'as many' if moon == office else 'more'}")
 
 # %% [markdown] tags=["slide"]
-# **Notice.** In the sun there is two hundred times more light than in the office, and yet the events are the same. A
+# **What to notice.** In the sun there is two hundred times more light than in the office, and yet the events are the same. A
 # hand that takes 60 % of the light changes $L$ by $\ln 0.4 = -0.92$, whatever the light is. That is four thresholds down
 # and four up again, three times: 24 events. Only in moonlight, where $I_d$ begins to matter, there are fewer. The 8-bit
 # pixel records the hand in only one of the three lights. It is black in the first and white in the last. The ratio of
@@ -164,7 +164,8 @@ outcome("12.a", f"{alike}, the moon {'fewer' if moon < office else 'as many' if 
 #
 # ![Left, a dark bar moves across four frames of 36 pixels: 144 numbers. Right, the same movement as events in time: dots where a pixel became darker, and where it became brighter again. Below, one event: its time in microseconds, its column, its row, and whether it became brighter or darker.](drawings/address_events.svg)
 #
-# The list has no frames and no zeros: a pixel that sees no change is not in it.
+# The list has no frames and no zeros: a pixel that sees no change is not in it. (In this notebook $x$ and $y$ are the
+# column and the row of a pixel, $p$ is a polarity, and $L$ is a logarithm of light.)
 #
 # We point 16 × 16 such pixels at a handwritten digit. A digit on paper does not move, so the camera does: three short
 # movements, *saccades*, round a small triangle in 0.3 s. N-MNIST was recorded like this [2], with a camera on a motor.
@@ -186,7 +187,7 @@ cloud = events.to_frames(three, steps=300).clamp(max=1)
 viz.show(figures.event_cloud(cloud, dt=1e-3, title="A three in 0.3 s"))
 
 # %% [markdown]
-# **Notice.** Rotate the figure with the mouse. Along the time axis you see a three. From the side, each stroke is a
+# **What to notice.** Rotate the figure with the mouse. Along the time axis you see a three. From the side, each stroke is a
 # ribbon that bends twice, where the saccades meet. A bright pixel and a dark pixel that do not change look the same,
 # because neither is in the list. Events tell you the *changes* of the image, but never the image.
 #
@@ -218,8 +219,8 @@ print(f"the same events: {same}; 23 bits of microseconds are enough for {2**23 /
 #
 # $$ \text{events are cheaper where}\quad 5\,r < f \qquad (r \text{ in events per second and pixel},\ f \text{ in Hz}). \tag{2} $$
 #
-# > **Predict first.** (a) Which needs more bytes per second for our moving digit: its events, or a film at 30 frames
-# > per second? (b) The camera does not move. How many events does a perfect one send?
+# **Predict first.** (a) Which needs more bytes per second for our moving digit: its events, or a film at 30 frames
+# per second? (b) The camera does not move. How many events does a perfect one send?
 
 # %%
 predict("12.b")
@@ -246,7 +247,7 @@ for name, frames in {"30": 30, "1 000": 1000, "1 000 000": 1_000_000}.items():
 outcome("12.b", "the events" if needed["events of the moving digit"] > 30 * pixels else "the film")
 
 # %% [markdown] tags=["slide"]
-# **Notice.** (a) The film at 30 frames per second needs only a quarter of the bytes. This scene is a close-up with only
+# **What to notice.** (a) The film at 30 frames per second needs only a quarter of the bytes. This scene is a close-up with only
 # edges, and all of them move. A film needs more only for a finer resolution in time: about ten times as many bytes at a
 # frame per millisecond, ten thousand times as many at a frame per microsecond. A claim that events save bytes must say
 # compared with which film. (b) None: a perfect camera cannot detect a static digit. A real one sends noise. Events are
@@ -280,7 +281,7 @@ def count_events(recording, window):
 count_events = attempt("12.1", count_events)
 
 # %% [markdown] tags=["slide"]
-# > **Predict first.** How many times faster than the loop below is your function?
+# **Predict first.** How many times faster than the loop below is your function?
 
 # %%
 predict("12.c")
@@ -317,7 +318,7 @@ for name, rate in rates.items():
 outcome("12.c", rates["yours"] / rates["a loop"])
 
 # %% [markdown]
-# **Notice.** The loop is too slow for one busy camera. Your function is fast enough for several. The kit's function has
+# **What to notice.** The loop is too slow for one busy camera. Your function is fast enough for several. The kit's function has
 # one more idea: the list is sorted, so a window is a *slice* of the list. It counts slice by slice, into few enough
 # cells to stay in the processor's cache, and needs no time index at all.
 #
@@ -361,7 +362,7 @@ backwards = attempt("12.2", backwards)
 # Now take the first saccade of the three, 100 ms, forwards and backwards, in five representations. As films, the two
 # are easy to distinguish.
 #
-# > **Predict first.** Which of the five representations differ, and which one cannot differ?
+# **Predict first.** Which of the five representations differ, and which one cannot differ?
 
 # %%
 predict("12.d")
@@ -392,7 +393,7 @@ title = "One saccade: forwards (above), backwards (below)"
 viz.show(figures.image_grid(torch.stack(panels), names, columns=5, title=title))
 
 # %% [markdown]
-# **Notice.** The sum of all events is *the same image* either way. No network after it, however deep, can distinguish
+# **What to notice.** The sum of all events is *the same image* either way. No network after it, however deep, can distinguish
 # the films. With polarity they differ, since an ON event forwards is an OFF event backwards: polarity contains part of
 # the direction of time. The time surface is dark where the stroke went *last*, so it shows the direction of motion. A
 # representation decides which information the network can never use. Choose it deliberately.
@@ -401,9 +402,9 @@ viz.show(figures.image_grid(torch.stack(panels), names, columns=5, title=title))
 #
 # Left: ON (blue) minus OFF (orange) in the window that ends at `now_ms`. Right: the time surface at the same moment.
 #
-# > **Predict first.** (a) `window_ms` of 1 or of 300: which one shows a three? (b) Both should show the same part of
-# > the past. How large is $\tau$ for a window of 30 ms? (c) At 210 ms, 10 ms after the last turn of the camera, with a
-# > window of 10 ms: which of the two shows a digit?
+# **Predict first.** (a) `window_ms` of 1 or of 300: which one shows a three? (b) Both should show the same part of
+# the past. How large is $\tau$ for a window of 30 ms? (c) At 210 ms, 10 ms after the last turn of the camera, with a
+# window of 10 ms: which of the two shows a digit?
 
 # %%
 predict("12.e")
@@ -430,7 +431,7 @@ def two_views(now_ms=90, window_ms=30, tau_ms=20, digit=3, recordings=tuple(of_d
 viz.explore(two_views, now_ms=(10, 300, 10), window_ms=(1, 300), tau_ms=(1, 100), digit=(0, 9))
 
 # %% [markdown]
-# **Notice.** (a) Neither. 1 ms shows a few dots. In 300 ms the camera returns to its start, so ON and OFF of each pixel
+# **What to notice.** (a) Neither. 1 ms shows a few dots. In 300 ms the camera returns to its start, so ON and OFF of each pixel
 # cancel, except for a remainder of one, rarely two. About 20 or 30 ms show strokes with a bright and a dark side. This
 # is about the time in which an edge crosses a pixel, so it depends on the motion. (b) About 30 ms: an exponential has
 # the same weight as a window of length $\tau$, but without an edge. (c) The time surface. After a turn each pixel must
@@ -472,8 +473,8 @@ supported = attempt("12.3", supported)
 # Now the camera records the three on a wall, 40 × 40 pixels, in very little light. We add the noise ourselves, so that
 # we know for every event whether it is real.
 #
-# > **Predict first.** Let $\delta$ grow from 0.1 ms to 100 ms. Which share of the real events passes the filter, and
-# > which share of the noise? Where are the two curves farthest apart?
+# **Predict first.** Let $\delta$ grow from 0.1 ms to 100 ms. Which share of the real events passes the filter, and
+# which share of the noise? Where are the two curves farthest apart?
 
 # %%
 predict("12.f")
@@ -527,7 +528,7 @@ viz.show(
 )
 
 # %% [markdown] tags=["slide"]
-# **Notice.** Both curves rise, and you choose a compromise between them. The pale line is the probability that noise
+# **What to notice.** Both curves rise, and you choose a compromise between them. The pale line is the probability that noise
 # supports noise. 8 neighbours of two polarities, each at the rate $r_n$ = 3 Hz, fire within $\delta$ (in s) with
 # probability
 #
@@ -563,8 +564,8 @@ print("events per window:\n", batch.flatten(2).sum(2).int().T.numpy())
 # small: two convolutions with stride 2, each followed by leaky neurons ($\beta = 0.9$ per step), and ten leaky outputs
 # that vote with spikes. It has 10 074 weights.
 #
-# > **Predict first.** The dense network of notebook 04 saw the *brightness* of these digits and got some 96 % of the
-# > test right. This one gets no brightness at all. What will it reach?
+# **Predict first.** The dense network of notebook 04 saw the *brightness* of these digits and got some 96 % of the
+# test right. This one gets no brightness at all. What will it reach?
 
 # %%
 predict("12.g")
@@ -598,7 +599,7 @@ print(f"test accuracy after {history.epochs} epochs: {accuracy(frames['test'], l
 outcome("12.g", 100 * accuracy(frames["test"], labels["test"]))
 
 # %% [markdown] tags=["slide"]
-# **Notice.** It is well above nine in ten after a few epochs (`QUICK = False` trains three times as long). The edges
+# **What to notice.** It is well above nine in ten after a few epochs (`QUICK = False` trains three times as long). The edges
 # were enough. An alternative is `models.EventRecurrentNet(512)`, one layer of 128 neurons with recurrent connections:
 # with `lr=3e-3` it reaches about the same accuracy, with eight times the weights.
 #
@@ -607,8 +608,8 @@ outcome("12.g", 100 * accuracy(frames["test"], labels["test"]))
 # There are 1442 recordings to train with, and *augmentation* can make more. A change is allowed if the label stays true.
 # It is useful if the network is not yet invariant to it.
 #
-# > **Predict first.** For each of the seven changes below: is it allowed for digits? And which of the four on the card
-# > costs our network the most accuracy?
+# **Predict first.** For each of the seven changes below: is it allowed for digits? And which of the four on the card
+# costs our network the most accuracy?
 
 # %%
 predict("12.h")
@@ -641,7 +642,7 @@ for digit in (0, 8):
     print(f"{f'mirrored, only the {digit}s':27} {accuracy(mirrored[some], labels['test'][some]):6.1%}")
 
 # %% [markdown]
-# **Notice**
+# **What to notice**
 #
 # - *Lost events and jitter* are allowed. A tenth of the events or 3 ms cost little. A loss of half of the events would
 #   need training.
@@ -681,8 +682,8 @@ print(f"{accuracy(frames['test'], labels['test']):.1%} of those in place")
 # - **which way?** Each recording is played forwards or `backwards`, at random. Did the camera move round clockwise or
 #   counter-clockwise?
 #
-# > **Predict first.** Accuracy of both tasks for $T$ = 1, 2, 4, 16: imagine two lines. At one point you can be
-# > *certain*, by section 4. Which, and what is the accuracy there?
+# **Predict first.** Accuracy of both tasks for $T$ = 1, 2, 4, 16: imagine two lines. At one point you can be
+# *certain*, by section 4. Which, and what is the accuracy there?
 
 # %%
 predict("12.i")
@@ -734,7 +735,7 @@ viz.show(figure.update_xaxes(tickvals=windows))
 outcome("12.i", reached["which way?"][0])
 
 # %% [markdown]
-# **Notice.** The digits do not need time. With everything in one frame the network reads them as well as with sixteen,
+# **What to notice.** The digits do not need time. With everything in one frame the network reads them as well as with sixteen,
 # within a few percent. The direction of the camera is the opposite. At $T = 1$ it *cannot* be known, since forwards and
 # backwards give the same image (section 4): the accuracy is at chance. Two windows are enough to recognise it nearly
 # always.
@@ -750,8 +751,8 @@ outcome("12.i", reached["which way?"][0])
 #
 # But *needs* is not *uses*. The network of section 6 got the frames in the right order. Does it use the order?
 #
-# > **Predict first.** We give it the same test windows in a random order, the last one first, and all replaced by their
-# > mean. Which costs it the most?
+# **Predict first.** We give it the same test windows in a random order, the last one first, and all replaced by their
+# mean. Which costs it the most?
 
 # %%
 predict("12.j")
@@ -770,7 +771,7 @@ for name, share in left.items():
 outcome("12.j", min(left, key=left.get))
 
 # %% [markdown] tags=["slide"]
-# **Notice.** It does. The order contains useful information, the direction of the camera. So the network learned to use
+# **What to notice.** It does. The order contains useful information, the direction of the camera. So the network learned to use
 # it, although it could do without. Look at the table of section 6 again: *backwards* and *ON and OFF exchanged* consist
 # of the same windows, in opposite order. (Why?) Yet one costs little accuracy, and the other most of it.
 #
@@ -782,7 +783,7 @@ outcome("12.j", min(left, key=left.get))
 # Four colleagues made four mistakes. Each made the frames of the test set with a small bug, and tested the network that
 # you trained. Nothing raised an error.
 #
-# > **Predict first.** How much accuracy is left with the mildest of the four bugs?
+# **Predict first.** How much accuracy is left with the mildest of the four bugs?
 
 # %%
 predict("12.k")

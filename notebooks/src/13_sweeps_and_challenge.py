@@ -115,9 +115,9 @@ viz.show(one_of_each(x, "Four samples of 24 steps").update_yaxes(title={"text": 
 #
 # One spike per sample costs as much as one percentage point of accuracy. $S$ is without units and at most 1.
 #
-# > **Predict first.** We train 32 hidden neurons and the two output neurons by backpropagation through time, as in
-# > notebook 04, and ignore the price of spikes. A network that never fires always answers 0. Which of the two has the
-# > higher score?
+# **Predict first.** We train 32 hidden neurons and the two output neurons by backpropagation through time, as in
+# notebook 04, and ignore the price of spikes. A network that never fires always answers 0. Which of the two has the
+# higher score?
 
 # %%
 predict("13.a")
@@ -135,7 +135,7 @@ for name, one in results.items():
 outcome("13.a", "the silent one" if scores["silent"] > scores["trained"] else "the trained one")
 
 # %% [markdown]
-# **Notice.** The trained network is nearly always right and still has the lower score: its loss does not include the
+# **What to notice.** The trained network is nearly always right and still has the lower score: its loss does not include the
 # price of spikes. Silence is also an answer. It is right for half of the samples, and it is free.
 #
 # ### Exercise 13.1 · A score with its error (5 minutes, ●○○)
@@ -166,8 +166,8 @@ for name, one in results.items():
 # %% [markdown] tags=["slide"]
 # ## 2 · A sweep in a file
 #
-# A price on spikes in the *loss* should help: cross-entropy + $p \cdot n$. But which $p$? And is one training enough to
-# decide? Such questions need dozens of runs. A loop in a cell is a bad way to do them. A crash at run 37 loses 36
+# A *penalty* $p$ on spikes in the loss should help: cross-entropy + $p \cdot n$. But which $p$? And is one training
+# enough to decide? Such questions need dozens of runs. A loop in a cell is a bad way to do them. A crash at run 37 loses 36
 # results, a typing error appears only during the night, and next week you no longer know what was run.
 #
 # A **manifest** contains everything: which notebook, which values, which seeds. The worker notebook is an ordinary
@@ -197,7 +197,7 @@ for run in manifest.runs:
 # Each run is a process with its own kernel, identified by the hash of its parameters. On a cluster you would write the
 # manifest to a file and call `snnkit sweep manifest.yaml`.
 #
-# > **Predict first.** A price of 0.01 in the loss: by what factor does it reduce the number of spikes?
+# **Predict first.** A penalty of 0.01 in the loss: by what factor does it reduce the number of spikes?
 
 # %%
 predict("13.b")
@@ -205,23 +205,23 @@ predict("13.b")
 # %%
 table = sweep.run(manifest)
 shown = ["RATE_PENALTY", "SEED", "accuracy", "spikes"]
-spikes = {price: table.filter(RATE_PENALTY=price)["spikes"].mean() for price in (0.0, 0.01)}
+spikes = {penalty: table.filter(RATE_PENALTY=penalty)["spikes"].mean() for penalty in (0.0, 0.01)}
 outcome("13.b", spikes[0.0] / spikes[0.01])
 table.select(shown).with_columns(score=polars.col("accuracy") - challenge.PRICE * polars.col("spikes"))
 
 # %% [markdown] tags=["slide"]
-# **Notice.** Most of the spikes were unnecessary. Without a price, the network had no reason to save any.
+# **What to notice.** Most of the spikes were unnecessary. Without a penalty, the network had no reason to save any.
 #
-# Now we add a run: one price is negative, which is invalid and will fail. The folder is the same.
+# Now we add a run: one penalty is negative, which is invalid and will fail. The folder is the same.
 #
-# > **Predict first.** Which runs are executed? What does the table contain for those that fail?
+# **Predict first.** Which runs are executed? What does the table contain for those that fail?
 
 # %%
 predict("13.c")
 
 # %%
-prices = [*question["parameters"]["RATE_PENALTY"], -0.01]
-more = sweep.load(question | {"parameters": {"RATE_PENALTY": prices}})
+penalties = [*question["parameters"]["RATE_PENALTY"], -0.01]
+more = sweep.load(question | {"parameters": {"RATE_PENALTY": penalties}})
 table = sweep.run(more)
 print()
 for failure in sweep.failures(folder / "sweep"):
@@ -235,7 +235,7 @@ table.group_by("status").len()
 #
 # ## 3 · The Pareto front
 #
-# A handful of runs proves little. The kit contains a recorded sweep of 96: six prices, 8 or 32 hidden neurons, eight
+# A handful of runs proves little. The kit contains a recorded sweep of 96: six penalties, 8 or 32 hidden neurons, eight
 # seeds each.
 
 # %% tags=["slide"]
@@ -280,7 +280,7 @@ some.select("RATE_PENALTY", "HIDDEN", "SEED", "accuracy", "spikes", "score")
 # **Explorer: the price of a spike.** The dashed line joins all points of equal score. (It is curved, because the axis is
 # logarithmic.) The network that it touches, the star, wins.
 #
-# > **Predict first.** At which price is it best not to fire at all? Which network wins when spikes are nearly free?
+# **Predict first.** At which price is it best not to fire at all? Which network wins when spikes are nearly free?
 
 # %%
 predict("13.d")
@@ -351,13 +351,13 @@ def paired(a, b):
 paired = attempt("13.3", paired)
 
 # %%
-print("score with 8 hidden neurons minus that with 32, for the same price and seed:")
-for price in sorted(set(columns["RATE_PENALTY"])):
-    of_price = recorded.filter(polars.col("RATE_PENALTY") == price).sort("SEED")
-    small, large = (torch.tensor(of_price.filter(HIDDEN=size)["score"].to_list()) for size in (8, 32))
+print("score with 8 hidden neurons minus that with 32, for the same penalty and seed:")
+for penalty in sorted(set(columns["RATE_PENALTY"])):
+    same = recorded.filter(polars.col("RATE_PENALTY") == penalty).sort("SEED")
+    small, large = (torch.tensor(same.filter(HIDDEN=size)["score"].to_list()) for size in (8, 32))
     difference, error = paired(small, large)
     verdict = "may be chance" if abs(difference) < 2 * error else "8 is better" if difference > 0 else "32 is better"
-    print(f"  price {price:<6} {difference:+.3f} ± {error:.3f}   {verdict}")
+    print(f"  penalty {penalty:<6} {difference:+.3f} ± {error:.3f}   {verdict}")
 
 # %% [markdown] tags=["slide"]
 # "Less than $2\varepsilon$" is a rule of thumb: with eight seeds, about 9 % of differences exceed it by chance alone.
@@ -371,8 +371,8 @@ for price in sorted(set(columns["RATE_PENALTY"])):
 #
 # $$\Delta \lesssim \sigma \sqrt{2 \ln k}. \tag{3}$$
 #
-# > **Predict first.** 24 networks, 200 samples, $a$ = 97 %: what is the winner's validation accuracy? And its accuracy
-# > on a fresh test?
+# **Predict first.** 24 networks, 200 samples, $a$ = 97 %: what is the winner's validation accuracy? And its accuracy
+# on a fresh test?
 
 # %%
 predict("13.e")
@@ -402,7 +402,7 @@ viz.explore(curse, samples=(50, 2000, 50), networks=(1, 100, 1), accuracy=[0.9, 
 outcome("13.e", 100 * looks_like(samples=200, networks=24, accuracy=0.97)[-1].item())
 
 # %% [markdown]
-# **Notice.** The formula is an upper bound. For 24 networks it says $2.5\,\sigma$, while the best of 24 normal numbers is
+# **What to notice.** The formula is an upper bound. For 24 networks it says $2.5\,\sigma$, while the best of 24 normal numbers is
 # $1.95\,\sigma$ above their mean on average. (And accuracy ends at 1, which a normal distribution does not.) But the
 # conclusion is right: the more networks you try, the better the best one *looks*. More samples reduce this effect, but
 # only with the square root of their number.
@@ -472,7 +472,7 @@ for invalid in (
 # inhibits it there. One spike each for *0, 1* and for *1, 0*, and at least one for the other two: **three spikes for
 # four samples, 0.75**.
 #
-# Backpropagation with a price stays far above this. A network of ten numbers reaches it. An evolution strategy, which
+# Backpropagation with a penalty stays far above this. A network of ten numbers reaches it. An evolution strategy, which
 # needs no gradient [1], chose these ten:
 
 # %% tags=["slide"]
@@ -486,7 +486,7 @@ figure = one_of_each(fired, "All spikes of two neurons, for the four samples")
 viz.show(figure.update_yaxes(title={"text": "output"}).update_layout(height=260))
 
 # %% [markdown]
-# **Notice.** Output 1 would fire for all inputs except *1, 1*. For *0, 0*, output 0 fires slightly earlier, votes for
+# **What to notice.** Output 1 would fire for all inputs except *1, 1*. For *0, 0*, output 0 fires slightly earlier, votes for
 # the other answer, and inhibits output 1. This is the third spike of equation (4). It serves as memory, vote and
 # inhibition at the same time.
 #
@@ -518,7 +518,7 @@ board
 # %% [markdown] tags=["slide"]
 # **Ideas to start with**, from easy to open:
 #
-# - *Fewer neurons, other time constants, a higher price.* How good does training alone become? Is a price that rises
+# - *Fewer neurons, other time constants, a higher penalty.* How good does training alone become? Is a penalty that rises
 #   more slowly better?
 # - *Prune.* Take a trained network; silence its hidden neurons one by one; remove those that cost more than they
 #   contribute.
@@ -540,12 +540,12 @@ board
 #
 # ## 7 · What broke?
 #
-# A colleague also swept prices, with her own training loop. All runs end with status *ok*, without a warning. Every
-# network with a price of 0.01 or more is right in exactly 50 % of cases. "Regularisation destroys the representation",
+# A colleague also swept penalties, with her own training loop. All runs end with status *ok*, without a warning. Every
+# network with a penalty of 0.01 or more is right in exactly 50 % of cases. "Regularisation destroys the representation",
 # says her draft.
 #
-# > **Predict first.** Her loop has the same loss, optimiser and data. Where is the mistake, and which number would you
-# > look at first?
+# **Predict first.** Her loop has the same loss, optimizer and data. Where is the mistake, and which number would you
+# look at first?
 
 # %%
 predict("13.f")
@@ -558,9 +558,9 @@ for name, warm_up in {"her loop": 0.0, "the kit's": 0.5}.items():
     print(f"{name:9} {challenge.evaluate(net, x, y)}")  # 1: hidden layer, 3: output
 
 # %% [markdown]
-# No neuron fires. Her price was active from the first update, when spikes cost something but do not help yet. The
+# No neuron fires. Her penalty was active from the first update, when spikes cost something but do not help yet. The
 # quickest way to a lower loss is silence, and the network can hardly recover from it: without spikes in the hidden
-# layer, the output gets no input, whatever its weights are. In the kit's loop the price *rises* during the first half
+# layer, the output gets no input, whatever its weights are. In the kit's loop the penalty *rises* during the first half
 # of the training: first learn, then save. So look at activity, not only at accuracy. The sweep of section 4 has such
 # runs, too, in its last column. Exactly 50.0 % is not bad luck, it is a constant answer.
 #
@@ -576,7 +576,8 @@ scorecard("13")
 # ## Where next
 #
 # **[14 · Taking a network home](14_taking_a_network_home.ipynb)**: stop a run and continue it, make the network small, and
-# put it on a page that reads what you draw.
+# put it on a page that reads what you draw. **[16 · Blank pages](16_blank_pages.ipynb)**: build a neuron, a surrogate, a
+# training and STDP from an empty cell.
 #
 # Meanwhile: a network, a sweep, an honest number of your own. Begin with `snnkit sweep --help` and `notebooks/workers/`.
 # To look for our mistakes, begin with `tests/course/answers`. If your entry is better than ours, please open an issue.

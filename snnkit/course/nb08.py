@@ -1,4 +1,4 @@
-"""Exercises and quiz of notebook 08, "Memory, precision, batching"."""
+"""Exercises of notebook 08, "Memory, precision, batching"."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from snnkit.neuron import LI
 from snnkit.nn import Sequential
 
 from . import expect
-from .exercise import Exercise, Question, Violation
+from .exercise import Exercise, Violation
 
 
 def training_bytes(weights, stored, steps, batch, copies=1, width=4):
@@ -277,26 +277,5 @@ EXERCISES = [
             "Half of 1 is 0, and no samples at all always fit. If `size == 1`: `raise`.",
             "`except (torch.OutOfMemoryError, MemoryError)`: both, and nothing wider, or real mistakes are hidden.",
         ),
-    ),
-]
-
-QUIZ = [
-    Question(
-        "The conv net of notebook 07, with batches of 128, runs out of memory at T = 16. Which of these frees least?",
-        ("SGD with momentum in place of Adam", "half the batch", "computing neurons and batch norm again in backward"),
-        answer=0,
-        why="This net has few weights; activity is T times the batch times all neurons. A small batch would differ.",
-    ),
-    Question(
-        "In float16 a gradient of 1e-8 becomes",
-        ("1e-8, less exactly", "6e-8, the smallest number there is", "0"),
-        answer=2,
-        why="The smallest number above 0 is 6e-8, and 1e-8 is nearer to 0. In bfloat16 it is 1e-8 to 0.4 %.",
-    ),
-    Question(
-        "You train in 4 parts of 32 samples, not in one of 128. When does the gradient differ by more than rounding?",
-        ("if the net has a Linear layer", "if the net has a batch norm", "if the neurons are not reset in between"),
-        answer=1,
-        why="A batch norm sees 32 samples at a time and standardises by their mean, not by that of the 128.",
     ),
 ]
