@@ -90,13 +90,14 @@ x = torch.tensor(digits.data / 16, dtype=torch.float32)  # [1797, 64]: grey valu
 y = torch.tensor(digits.target)  # [1797]: which digit it is
 test = torch.arange(len(x)) % 5 == 4  # every fifth image is for the test
 
-# %%
+# %% tags=["slide"]
 viz.show(figures.image_grid(x[:10].view(-1, 8, 8), y[:10], columns=10, title="The first ten of 1797 images"))
 
-# %% [markdown] tags=["slide"]
+# %% [markdown]
 # **Line by line.** The pixels come as 0 to 16, so `/ 16` makes them 0 to 1. Without it, the inputs
 # are 16 times too strong, the first updates are far too large, and the network hardly learns anything. `test` is a tensor of booleans: `x[test]` are the test images, `x[~test]` the others.
-#
+
+# %% [markdown] tags=["slide"]
 # ### The spike
 #
 # A neuron fires when its membrane $v$ is above the threshold $\theta = 1$. With $u = v - \theta$ the spike is a step:
@@ -124,21 +125,22 @@ class Spike(torch.autograd.Function):
         return grad * (1 / (1 + (torch.pi * u) ** 2))
 
 
-# %%
+# %% tags=["slide"]
 u = torch.linspace(-2, 2, 201).requires_grad_()
 spikes = Spike.apply(u)
 spikes.sum().backward()
 both = {"forward: the spike s": spikes, "backward: what the gradient is multiplied by": u.grad}
 viz.show(figures.lines(both, x=u, x_title="u = v − θ, in units of the threshold", title="Two faces of a spike"))
 
-# %% [markdown] tags=["slide"]
+# %% [markdown]
 # **Line by line.** `ctx` is a bag that PyTorch carries from `forward` to `backward`. `forward` puts $u$ into it, and
 # returns 0 or 1 in the dtype of $u$. `backward` gets `grad`, the gradient that arrives at the spike, and multiplies it by
 # $\sigma'(u)$. That is the chain rule.
 #
 # **What breaks.** Write `(u > 0).float()` without this class, and `backward()` raises an error: the comparison cuts the
 # graph. That is the friendly case.
-#
+
+# %% [markdown] tags=["slide"]
 # ## 2 · The neuron
 #
 # In each step the membrane leaks, is charged by its input $x[t]$, and pays for its last spike:
@@ -168,14 +170,14 @@ def leaky(current, beta=0.9):
     return torch.stack(spikes)
 
 
-# %%
+# %% tags=["slide"]
 currents = torch.arange(61) / 100  # 61 neurons, each with its own constant input: 0, 0.01, 0.02, …
 spikes = leaky(currents.expand(200, 1, -1))[:, 0]
 figure = figures.raster(spikes[:60], title="61 neurons, each with its own constant input")
 viz.show(figure.update_yaxes(title_text="neuron n: input n / 100"))
 outcome("15.a", currents[spikes.any(0)].min().item())
 
-# %% [markdown] tags=["slide"]
+# %% [markdown]
 # **Line by line.** `current` is `[T, B, N]`, time first, so the loop goes over time. `fired` comes from a comparison, so
 # no gradient flows through the reset; notebook 02 shows why that is safe. Then equation (2), in one line. The list
 # collects the spikes, and `stack` makes one tensor of it.
@@ -184,7 +186,8 @@ outcome("15.a", currents[spikes.any(0)].min().item())
 # the threshold. Above that, its rate grows with the input.
 #
 # **What breaks.** With the batch first, `[B, T, N]`, all runs without an error, and one image leaks into the next.
-#
+
+# %% [markdown] tags=["slide"]
 # ### Whose fault was it?
 #
 # Learning asks for each input: would more of you have helped? A spike at step 40 depends on all inputs before it. The
@@ -196,7 +199,7 @@ outcome("15.a", currents[spikes.any(0)].min().item())
 predict("15.b")
 
 
-# %%
+# %% tags=["slide"]
 def blame(beta=0.9, current=0.05):
     """The gradient of the spike at step 40 by the input of each step."""
     drive = torch.full((60, 1, 1), current).requires_grad_()
@@ -213,11 +216,12 @@ early = torch.zeros(60, 1, 1).requires_grad_()
 leaky(early)[40].sum().backward()
 outcome("15.b", 100 * (early.grad[30] / early.grad[40]).item())
 
-# %% [markdown] tags=["slide"]
+# %% [markdown]
 # **What to notice.** Later inputs have no part in it: time has a direction. Each step further back costs a factor $\beta$.
 # So a neuron can learn only what happened within its memory, some $1/(1-\beta)$ steps. This is why sequences need a slow
 # decay, or feedback (section 5).
-#
+
+# %% [markdown] tags=["slide"]
 # ### Exercise 15.1 · Backward by hand (10 min, ●●○)
 #
 # PyTorch computed this figure for you. Do it yourself once. By equation (2), $v[t]$ acts on the spike $s[t]$ and, through
@@ -284,19 +288,20 @@ class Network:
         return s  # [T, B, 10]
 
 
-# %%
+# %% tags=["slide"]
 untrained = Network(64, 128, 10)
 hidden = leaky(x[:1].expand(20, -1, -1) @ untrained.weights[0].T)[:, 0]
 viz.show(figures.raster(hidden, title=f"128 hidden neurons see their first image, a {int(y[0])}; nothing is trained"))
 
-# %% [markdown] tags=["slide"]
+# %% [markdown]
 # **Line by line.** `zip(sizes, sizes[1:])` gives the pairs (64, 128) and (128, 10). The weights are drawn between
 # $\pm 1/\sqrt{\text{inputs}}$: then the input of a neuron has the same size for few inputs and for many. `expand` shows
 # the image 20 times and copies nothing.
 #
 # **What breaks.** Leave out `/ inputs**0.5`, and the weights are about ten times too large. Every neuron fires in four steps of
 # ten, whatever the image is, and about 20 % of the test images are right in the end.
-#
+
+# %% [markdown] tags=["slide"]
 # ### The loss
 #
 # The answer is the output neuron that fires most. Let $n_k$ be the number of spikes of output neuron $k$ (without units).
@@ -329,14 +334,15 @@ loss = cross_entropy(untrained(x), y).item()
 print(f"loss {loss:.3f} nats, accuracy {accuracy(untrained, x, y):.1%}")
 outcome("15.c", loss)
 
-# %% [markdown] tags=["slide"]
+# %% [markdown]
 # **Line by line.** `spikes.sum(0)` sums over time: `[T, B, 10]` becomes `[B, 10]`. `logsumexp` is the first term of (5),
 # without overflow. The index picks the count of the right neuron for each image. `accuracy` needs no gradient, so
 # `no_grad` saves the memory for it.
 #
 # **What to notice.** Ten equal counts give $\ln 10 = 2.303$. Remember this number. A loss that stays there says: *all
 # neurons of the output do the same*, often nothing.
-#
+
+# %% [markdown] tags=["slide"]
 # ### Learning
 #
 # Gradient descent, with a step size $\eta$ that shrinks from epoch to epoch:
@@ -361,7 +367,7 @@ def learn(net, images, labels, epochs=20, lr=0.005):
         yield total / len(images)
 
 
-# %% [markdown] tags=["slide"]
+# %% [markdown]
 # **Line by line.** `randperm` is a new order of the images for each epoch, and `split` cuts it into batches of 64.
 # `loss.backward()` runs all of the above backwards, through both layers and all 20 steps. The weights change under
 # `no_grad`, because the change itself is no part of the network. `w.grad = None` clears the gradient for the next batch.
@@ -377,14 +383,14 @@ spikes = net(x[test][:1])[:, 0]  # the ten output neurons see one image
 for digit, train_of_spikes in enumerate(spikes.T):
     print(digit, "".join("|" if s else "·" for s in train_of_spikes))
 
-# %% [markdown] tags=["slide"]
-# **What to notice.** A few seconds on a CPU, and about 97 % of the test images are right. The last lines are the output
+# %% [markdown]
+# **What to notice.** A few seconds on a CPU, and 96 or 97 % of the test images are right. The last lines are the output
 # neurons for one image, time to the right. That is the whole program.
 #
 # Now watch it learn. The slider goes through the epochs of a second training.
 
 
-# %%
+# %% tags=["slide"]
 def look(net):
     """Test accuracy, and the spikes of the ten output neurons for one test image [T, 10]."""
     return accuracy(net, x[test], y[test]), net(x[test][:1])[:, 0].detach()
@@ -428,16 +434,16 @@ def learn_last(epochs=20, lr=0.005):
 
 
 learn_last()
-print(
-    f"first layer random: {accuracy(half, x[test], y[test]):.1%}; both trained: {accuracy(net, x[test], y[test]):.1%}"
-)
-outcome("15.d", 100 * accuracy(half, x[test], y[test]))
+right = accuracy(half, x[test], y[test])
+print(f"first layer random: {right:.1%}; both trained: {accuracy(net, x[test], y[test]):.1%}")
+outcome("15.d", 100 * right)
 
-# %% [markdown] tags=["slide"]
+# %% [markdown]
 # **What to notice.** More than nine of ten are right. 128 random features are enough for most digits, and one layer
 # on top of them can use them. So "it learns" says little about the layers below. If you wonder whether a gradient helps,
 # freeze the layer and compare. (Ten neurons on the bare pixels, without a hidden layer, reach 76 to 88 %.)
-#
+
+# %% [markdown] tags=["slide"]
 # ## 4 · Yours to take away
 #
 # Jupyter keeps the text of all cells that you ran in the list `In`. So the notebook can put your microspike together,
@@ -453,10 +459,11 @@ HTML(f'<a download="microspike.py" href="data:text/x-python,{quote(program)}">Sa
 alone = subprocess.run([sys.executable, "-I", "-"], input=program, capture_output=True, text=True)
 print(*alone.stdout.splitlines()[19:], alone.stderr, sep="\n")
 
-# %% [markdown] tags=["slide"]
+# %% [markdown]
 # Change a line above, run the cell, and run these two cells again. A few things to try: `beta=0.5`, `steps=5`,
 # `Network(64, 32, 10)`, `Network(64, 64, 64, 10)`.
-#
+
+# %% [markdown] tags=["slide"]
 # ## 5 · One line more: feedback
 #
 # Microspike looks at all pixels at once. Now it sees the digit **row by row**: 8 inputs, 8 rows, two time steps for each
@@ -505,10 +512,11 @@ for seed in range(1 if QUICK else 4):
         *_, loss = learn(rows, x[~test], y[~test])
         print(f"feedback {feedback!s:5}   loss {loss:.2f}   test accuracy {accuracy(rows, x[test], y[test]):.1%}")
 
-# %% [markdown] tags=["slide"]
+# %% [markdown]
 # **What to notice.** The same loop and the same loss, and one more matrix: the accuracy goes up by more than ten points.
 # Nothing else had to change, because PyTorch runs any loop backwards. (The kit's part for it is `neuron.Recurrent`.)
-#
+
+# %% [markdown] tags=["slide"]
 # ## 6 · The same again, in the kit
 #
 # Every piece has its counterpart:
@@ -542,7 +550,7 @@ print(engine.explain(neuron.Leaky(0.9), kits))
 assert same_spikes and torch.allclose(mine.grad, kits.grad, rtol=0, atol=1e-6)
 outcome("15.e", 0 if same_spikes and same_gradients else 1)
 
-# %% [markdown] tags=["slide"]
+# %% [markdown]
 # **What to notice.** Not one bit differs, although the kit did not run our loop. `engine.explain` says what `auto` took: for
 # a layer of this size, one C++ loop that it generated from the neuron's equation. (In the network below one matrix product
 # is done once and not 20 times, so the last digit of a gradient may differ there.) Now the whole network, with the weights
@@ -596,10 +604,10 @@ took["the kit"] = seconds(kit_update)
 print({name: f"{1000 * one:.2f} ms" for name, one in took.items()})
 outcome("15.f", took["microspike"] / took["the kit"])
 
-# %% [markdown] tags=["slide"]
-# **What to notice.** The learner's loop starts a small PyTorch operation for each line and each step, and most of the time
+# %% [markdown]
+# **What to notice.** Microspike starts a small PyTorch operation for each line and each step, and most of the time
 # goes into starting them. The kit's two loops are one call each, and the first product `s @ w.T` is computed once, because the
-# image does not change. For a network of this size that is all the difference. So write it plainly first; then let a
+# image does not change. For a network of this size that is nearly all of the difference. So write it plainly first; then let a
 # compiler make it fast. Notebook 06 takes these times apart.
 #
 # And this is the whole of microspike in the words of the kit. Its optimizer is Adam, which gives each weight a step size of
@@ -640,11 +648,12 @@ def learn_from_memory(net, images, labels, epochs=5, lr=0.005):
 torch.manual_seed(0)
 learn_from_memory(Network(64, 128, 10), x[~test], y[~test])
 
-# %% [markdown] tags=["slide"]
+# %% [markdown]
 # `w.grad = None` is missing. PyTorch *adds* each new gradient to the old one, so every step follows the sum of all gradients
 # since the start. The weights overshoot, run away, and the hidden neurons fire nearly always or never. Then all output
 # counts are nearly equal, and the loss is near $\ln 10 = 2.303$. That number was the clue.
-#
+
+# %% [markdown]
 # ## Quiz
 
 # %%

@@ -71,8 +71,8 @@ from snnkit import course, data, neuron, viz
 from snnkit.course import attempt, hint, outcome, predict, quiz, scorecard, solution
 from snnkit.viz import figures
 
-course.start("16", solve=SOLVE)
 torch.manual_seed(SEED)
+course.start("16", solve=SOLVE)
 
 # %% [markdown] tags=["slide"]
 # ## Build 1: a population of neurons
@@ -114,7 +114,7 @@ population = attempt("16.1", population)
 predict("16.a")
 
 
-# %%
+# %% tags=["slide"]
 def step(u):
     """1 where the threshold is reached."""
     return (u >= 0).to(u.dtype)
@@ -182,7 +182,14 @@ u = torch.tensor([-0.4, 0.3], requires_grad=True)
 a = torch.sigmoid(u)
 trick = step(u) + (a - a.detach())
 (gradient,) = torch.autograd.grad(trick.sum(), u)
-print("value", trick.tolist(), "  gradient", gradient.tolist(), "  slope of a", (a * (1 - a)).tolist())
+print(
+    "value",
+    trick.tolist(),
+    "  gradient",
+    gradient.numpy().round(3),
+    "  slope of a",
+    (a * (1 - a)).detach().numpy().round(3),
+)
 outcome("16.b", 0 if torch.equal(trick, step(u)) and torch.allclose(gradient, a * (1 - a)) else 1)
 
 # %% tags=["exercise"]
@@ -191,7 +198,7 @@ spike = ...
 
 spike = attempt("16.2", spike)
 
-# %%
+# %% tags=["slide"]
 u = torch.linspace(-3, 3, 241)
 slopes = {}
 for width in (0.5, 1.0, 2.0):
@@ -244,7 +251,7 @@ fit = attempt("16.3", fit)
 # %%
 predict("16.c")
 
-# %%
+# %% tags=["slide"]
 images, labels = data.load("digits")
 test_images, test_labels = data.load("digits", "test")
 x, x_test = data.to_unit(images).flatten(1), data.to_unit(test_images).flatten(1)
@@ -278,10 +285,11 @@ title = "Your network, your loop, two surrogates"
 viz.show(figures.lines(curves, x_title="epoch", y_title="loss (nats)", title=title))
 outcome("16.c", 0 if accuracy[0.25] > accuracy[2.0] else 1)
 
-# %% [markdown] tags=["slide"]
+# %% [markdown]
 # **What to notice.** Everything that ran here is yours. A triangle of half-width 2 reaches down to $u = -2$, so a neuron that is
 # silent still gets a gradient. One of 0.25 reaches almost no membrane: section 5 of notebook 02 calls such neurons dead.
-#
+
+# %% [markdown] tags=["slide"]
 # ## Build 4: STDP with traces
 #
 # ### Exercise 16.4 · STDP with traces (35 min, ●●●)
@@ -327,7 +335,7 @@ stdp = attempt("16.4", stdp)
 # %%
 predict("16.d")
 
-# %%
+# %% tags=["slide"]
 steps = 4000 if QUICK else 8000
 generator = torch.Generator().manual_seed(SEED)
 source = (torch.rand(steps, 1, generator=generator) < 0.03).float()
@@ -351,12 +359,13 @@ together, alone = history[-1, :20].mean().item(), history[-1, 20:].mean().item()
 print(f"at the end: together {together:.2f}, alone {alone:.2f}")
 outcome("16.d", 0 if together > 0.5 > alone else 3)
 
-# %% [markdown] tags=["slide"]
+# %% [markdown]
 # **What to notice.** No label, no error, no gradient: the neuron has found the inputs that share a cause. Several of them at
 # once make it fire, so their spikes come just before its own. The others hit it at random times, and `down` is a little
 # larger than `up`. The loop calls your two functions with one step at a time. That works because both go on from the state
 # that they returned.
-#
+
+# %% [markdown] tags=["slide"]
 # ## What broke?
 #
 # A colleague's `population` is a line shorter than yours. It gives the right spikes. Then she runs two experiments from the
@@ -380,12 +389,13 @@ for run in (1, 2):
     spikes, _ = her_population(drive, 0.9, step, start)
     print(f"run {run}: spikes", [int(s) for s in spikes.flatten()], "  the start is now", f"{start.item():.3f}")
 
-# %% [markdown] tags=["slide"]
+# %% [markdown]
 # `v *= beta` changes the tensor that the caller has handed over: `start` is no longer 0 after the first run. `v = beta * v`
 # makes a new one. In-place operations save memory, and they have two prices: the caller's data change, and autograd
 # complains (or, worse, does not). Write them only where you own the tensor. A test that runs a function *twice* finds this
 # kind of mistake.
-#
+
+# %% [markdown]
 # ## Quiz
 
 # %%

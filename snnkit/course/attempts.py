@@ -192,7 +192,8 @@ def _every_check(exercise: Exercise, answer: Any, outcome: Outcome) -> list[Line
 
 def _card(exercise: Exercise, outcome: Outcome, every: Sequence[Line] = ()) -> Card:
     """The card of an attempt: the first violated property, yours against expected, and where help is."""
-    tally = f"{outcome.passed} of {outcome.total} checks"
+    held = every[0].text.count(TONES["good"][0]) if every else outcome.passed
+    tally = f"{held} of {outcome.total} checks"
     printed = [Line(outcome.printed, label="printed", code=True)] if outcome.printed else []
     if outcome.status == "passed":
         return Card("good", exercise.heading, f"passed ({tally})", [*every, *printed])
