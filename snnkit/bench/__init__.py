@@ -33,8 +33,8 @@ from . import neuron_speed as neurons
 from . import stdp_speed as plasticity
 from . import training_speed as training
 from . import weak_scaling as scaling
-from .layer_speed import layer_times
-from .places import places as places
+from .at_hand import layer_times
+from .at_hand import places as places
 from .suite import heading
 
 __all__ = [

@@ -24,12 +24,12 @@ from .accelerate import setup_gpu_acceleration as setup_gpu_acceleration
 from .batch_processing import batch_process as batch_process
 from .memory_table import MemoryTable as MemoryTable
 from .memory_table import explain_memory as explain_memory
-from .move import move_tensors_to_device as move_tensors_to_device
 from .optimize import MemoryReport as MemoryReport
 from .optimize import optimize_memory_usage as optimize_memory_usage
 from .optimize import restore_memory_usage as restore_memory_usage
 from .optimize import truncated as truncated
 from .placement import Precision as Precision
+from .placement import move_tensors_to_device as move_tensors_to_device
 from .spike_packing import packed_spikes as packed_spikes
 from .usage import MemoryUsage as MemoryUsage
 from .usage import StepMemory as StepMemory

@@ -12,9 +12,8 @@ from torch import Tensor, nn
 
 from .. import checks
 from .batch_processing import batch_process, check_batch_size
-from .move import move_tensors_to_device
 from .optimize import MemoryReport, optimize_memory_usage
-from .placement import Precision, choose_device, device_of
+from .placement import Precision, choose_device, device_of, move_tensors_to_device
 
 PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 

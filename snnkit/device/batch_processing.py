@@ -15,8 +15,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from .. import checks
 from ..measure import peak_of
 from ..neuron import Neuron
-from .move import move_tensors_to_device
-from .placement import device_of
+from .placement import device_of, move_tensors_to_device
 from .usage import available, empty_cache
 
 # With "auto": samples to try first, and the most at once; larger batches gain nothing.

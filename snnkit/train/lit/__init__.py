@@ -20,7 +20,6 @@ try:
 except ImportError as error:
     raise ImportError(f"snnkit.train.lit needs lightning ({error}): {checks.pip_install('scale')}") from error
 
-from snnkit.train.lit.callbacks import HistoryCallback as HistoryCallback
 from snnkit.train.lit.data import Batch as Batch
 from snnkit.train.lit.data import DigitsDataModule as DigitsDataModule
 from snnkit.train.lit.data import FashionMNISTDataModule as FashionMNISTDataModule
@@ -34,6 +33,7 @@ from snnkit.train.lit.preemption import SignalFlags as SignalFlags
 from snnkit.train.lit.preemption import Stopped as Stopped
 from snnkit.train.lit.resume import AtomicCheckpointIO as AtomicCheckpointIO
 from snnkit.train.lit.resume import ResumableCheckpoint as ResumableCheckpoint
+from snnkit.train.lit.run import HistoryCallback as HistoryCallback
 from snnkit.train.lit.run import ResumableDDP as ResumableDDP
 from snnkit.train.lit.run import ScaledRun as ScaledRun
 from snnkit.train.lit.run import run_recipe as run_recipe

@@ -4,6 +4,7 @@ Those of ``explorers`` compute in the page. ``LABS`` are those that need Python:
 ``figure(**settings)``, its ``CONTROLS``, and the ``Lab`` that joins them.
 """
 
+from ..explorer import Lab as Lab
 from .engine_explorer import engine_race as engine_race
 from .explorers import encoder_lab as encoder_lab
 from .explorers import event_player as event_player
@@ -11,7 +12,6 @@ from .explorers import neuron_lab as neuron_lab
 from .explorers import population_lab as population_lab
 from .explorers import stdp_lab as stdp_lab
 from .explorers import surrogate_lab as surrogate_lab
-from .lab import Lab as Lab
 from .memory_explorer import beside_measured as beside_measured
 from .memory_explorer import memory_calculator as memory_calculator
 

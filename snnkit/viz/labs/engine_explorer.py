@@ -15,8 +15,9 @@ from snnkit.bench import neurons as bench
 from snnkit.engine import missing_compiler
 from snnkit.measure.machine import provenance
 
+from ..drawing import NOTE
+from ..explorer import Lab
 from ..figures import Marked, marked
-from .lab import Lab, add_note
 
 CPU, GPU = "this CPU", "this GPU"
 _WIDTH = 58  # characters of a note on a line: half a page, as at 200 %, has room for them
@@ -113,7 +114,8 @@ def _drawn(rows: Sequence[Mapping[str, Any]], title: str, notes: Sequence[str]) 
     numbers.append(Marked("floor", "predicted", floor["floor_s"] * 1e3, source=source))
     page = marked(numbers, "milliseconds", title=title)
     lines = [line for note in notes for line in textwrap.wrap(note, _WIDTH)]
-    add_note(page, "<br>".join(lines))
+    place = {"x": 0, "xref": "paper", "xanchor": "left", "y": 1, "yref": "paper", "yanchor": "bottom", "yshift": 5}
+    page.add_annotation(text="<br>".join(lines), align="left", **place, **NOTE)
     extra = 18 * len(lines)
     layout: Any = page.layout
     return page.update_layout(height=layout.height + extra, margin={"t": layout.margin.t + extra})

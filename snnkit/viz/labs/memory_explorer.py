@@ -14,8 +14,8 @@ from snnkit import checks, device, models
 from snnkit.data import resolve_device
 
 from ..drawing import add_mark
+from ..explorer import Lab
 from ..figures import shares
-from .lab import Lab
 
 INPUTS, CLASSES, _SIDE = 784, 10, 28
 _POOLED = 2  # so many convolutions are followed by 2 × 2 max-pooling
