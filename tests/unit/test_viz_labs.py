@@ -11,11 +11,10 @@ from snnkit import models, nn
 from snnkit.device import optimize_memory_usage, training_step
 from snnkit.engine import cpp_compiler, missing_compiler
 from snnkit.neuron import IF, Neuron
-from snnkit.viz import labs
+from snnkit.viz import explorer, labs
 from snnkit.viz.explorer import parse
 from snnkit.viz.labs import LABS
 from snnkit.viz.labs import engine_explorer as race
-from snnkit.viz.labs import lab as lab_module
 from snnkit.viz.labs.memory_explorer import AGAIN, NOTHING, OVER_TIME, Setting, largest_batch, memory_of
 
 # A race is measured anew each time; its own tests draw it at every setting.
@@ -74,7 +73,7 @@ def test_a_figure_is_a_function_of_its_settings(lab):
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.name)
 def test_calling_one_explores_it(lab, monkeypatch):
     shown = []
-    monkeypatch.setattr(lab_module, "explore", lambda fn, **controls: shown.append((fn, controls)))
+    monkeypatch.setattr(explorer, "explore", lambda fn, **controls: shown.append((fn, controls)))
     getattr(labs, lab.name)()
     several = {k: c for k, c in lab.controls.items() if not isinstance(c, list) or len(c) > 1}
     assert shown == [(lab.figure, several)]
