@@ -19,8 +19,13 @@ export function courseHub() {
       if (colab) {
         colab.invokeFunction("snnkit.course", [message], {})
           .then((reply) => hub.spread(reply.data["application/json"]), () => {});
-      } else if (lines[line]) lines[line](message);
-      else waiting.push([line, message]); // until its carrier is there
+        return;
+      }
+      try {
+        lines[line](message);
+      } catch {
+        waiting.push([line, message]); // its carrier is not there yet, or its kernel was stopped
+      }
     },
     connect(line, send) {
       lines[line] = send;

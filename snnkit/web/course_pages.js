@@ -6,7 +6,7 @@ import {make} from "./controls.js";
 import {numberLine, sketch} from "./sketch.js";
 
 const SURE = [50, 70, 90, 99]; // percent
-const STORE = "snnkit.course"; // guesses of readers without a kernel, in their browser
+const STORE = "snnkit.course"; // guesses that no kernel knows, in the reader's browser
 const LATE = 4000; // ms after which a kernel that does not reply is busy, or gone
 let cardsMade = 0;
 const cardsOf = Math.random().toString(36).slice(2, 8);
@@ -43,7 +43,7 @@ function choicesOf(texts, labelledBy, change) {
   };
 }
 
-/** What a reader without a kernel has locked before: {key: {guess, sure}}. */
+/** What was locked and no kernel knows: {key: {guess, sure}}. */
 function stored() {
   try {
     return JSON.parse(localStorage.getItem(STORE)) ?? {};
@@ -52,6 +52,7 @@ function stored() {
   }
 }
 
+/** Remembers a record in this browser, or with undefined forgets it. */
 function store(key, record) {
   try {
     localStorage.setItem(STORE, JSON.stringify({...stored(), [key]: record}));
@@ -70,8 +71,10 @@ function whenLocked({question: {key}, line, record}, known) {
     known(one);
   };
   hub.listen((news) => once(news.records?.[key]));
-  once(record ?? (line ? null : stored()[key]));
-  if (line && !done) hub.say(line, {known: [key]}); // the page may be older than what the kernel knows
+  const own = stored()[key];
+  once(record ?? (line ? null : own));
+  // The page may be older than what the kernel knows, and the guess older than the kernel.
+  if (line && !done) hub.say(line, own ? {lock: key, ...own} : {known: [key]});
 }
 
 /** The guess and, once it is known (not null), the result, in a picture and in words; `brief`: in words. */
@@ -163,18 +166,20 @@ export function predictPage(place, data) {
       return;
     }
     const record = {guess: value, sure: Number(level.value)};
+    store(question.key, record);
     if (line) {
       hub.say(line, {lock: question.key, ...record});
       late = setTimeout(() => (says.textContent = "Not saved yet: the kernel is busy, or it was stopped."), LATE);
-    } else store(question.key, record);
+    }
     hub.spread({records: {[question.key]: record}});
   });
   hub.listen((news) => {
-    if (news.refused && late) says.textContent = `Not saved: ${news.refused}`;
-    if (news.refused || (news.records?.[question.key] && "when" in news.records[question.key])) {
+    const saved = "when" in (news.records?.[question.key] ?? {});
+    if (saved) store(question.key, undefined);
+    if (late && (saved || news.refused)) {
       clearTimeout(late);
-      if (!news.refused && late) says.textContent = "";
       late = 0;
+      says.textContent = saved ? "" : `Not saved: ${news.refused}`;
     }
   });
   whenLocked(data, (record) => {
