@@ -32,7 +32,10 @@ export function start(neurons) {
 /** Within another page: only the essential, as high as it needs, in the scheme of that page. */
 function becomeCompact() {
   document.body.classList.add("compact");
-  if (location.protocol === "about:") return; // in a notebook, whose outputs have no address
+  if (location.protocol === "about:") { // in a notebook, whose outputs have no address and do not tell their scheme
+    document.body.style.background = "var(--page)";
+    return;
+  }
   const whole = document.createElement("a");
   const href = location.href.replace(/#.*/, "");
   Object.assign(whole, {href, target: "_blank", className: "small", textContent: "Change the network, see its spikes"});

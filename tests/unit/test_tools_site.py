@@ -59,10 +59,12 @@ def test_pages_hold_the_living_plot_and_no_widget_and_load_no_picture(tmp_path):
     widget = {static_pages.WIDGET: {}, "text/plain": "a widget"}
     outputs = [plot, widget, {"text/html": "<b>card</b>", static_pages.WIDGET: {"model_id": ""}}]
     cell = nbformat.v4.new_code_cell("x", outputs=[nbformat.v4.new_output("display_data", data=one) for one in outputs])
+    cell.metadata.jupyter = {"source_hidden": True}
     badge = nbformat.v4.new_markdown_cell("[![Open](https://a.com/b.svg)](https://a.com) ![own](b.svg)")
     nbformat.write(nbformat.v4.new_notebook(cells=[cell, badge], metadata={"widgets": {}}), tmp_path / "x.ipynb")
     read = static_pages.read(tmp_path / "x.ipynb")
     assert "widgets" not in read.metadata and read.cells[1].source == "[Open](https://a.com) ![own](b.svg)"
+    assert read.cells[0].metadata.tags == ["hide-input"]  # which the site and our pages fold
     first, second = read.cells[0].outputs
     assert set(first.data) == {"text/html", "text/plain"} and set(second.data) == {"text/html"}
     assert first.data["text/html"].count("</script>") == 1 and "min-height:380px" in first.data["text/html"]
