@@ -118,7 +118,7 @@ predict("07.c")
 # You can check this without computing anything. On PyTorch's `meta` device tensors have shapes but no numbers. The whole
 # network costs nothing there, and PyTorch's FLOP counter still counts. One FLOP is one multiplication *or* one addition.
 
-# %% tags=["slide"]
+# %%
 with torch.device("meta"):
     published = models.FashionConvNet(channels=128, hidden=2048)
     one_image = torch.zeros(1, 1, 28, 28)

@@ -336,7 +336,7 @@ outcome("14.e", bars["1 pixel down"]["read right"])
 # belongs to one pixel of a map. The network never saw an image that was not centred. So the page scales and centres
 # your drawing before the network sees it, as the data set did.
 
-# %% tags=["slide"]
+# %%
 home = export.page(
     net,
     "my_conv_network.html",

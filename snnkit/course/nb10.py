@@ -1,4 +1,4 @@
-"""Exercises and quiz of notebook 10, "IPU against CUDA"."""
+"""Exercises of notebook 10, "IPU against CUDA"."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from snnkit.hardware import ipu
 from snnkit.surrogate import ATan
 
 from . import expect
-from .exercise import Check, Exercise, Question, Violation
+from .exercise import Check, Exercise, Violation
 
 
 def leaky(mem, x, fire, beta=0.9, threshold=1.0):
@@ -329,26 +329,5 @@ EXERCISES = [
             "A flat line never gets there. Ask before you divide: `if per_sample <= 0: return math.inf`.",
             "A steep line may cross the axis to the left of 0, where no batch is: `max(…, 0.0)`.",
         ),
-    ),
-]
-
-QUIZ = [
-    Question(
-        "A network with an `autograd.Function` as its surrogate is given to PopTorch. What counts?",
-        ("only its forward pass", "its `backward`, as everywhere", "both, one after the other"),
-        answer=0,
-        why="PopTorch records the forward pass and lets PopART differentiate that. `backward` is never called.",
-    ),
-    Question(
-        "“10 times faster than CUDA.” Which question do you ask first?",
-        ("how many tiles has the chip?", "how many neurons fired?", "were the GPU's kernels fused?"),
-        answer=2,
-        why="A small network waits for launches, and they belong to the program that ran, not to the chip.",
-    ),
-    Question(
-        "A model predicts the IPU ahead by a factor of 1.5, with bands that overlap. You may say",
-        ("the IPU is 1.5 times faster", "it is open which is faster", "they are equally fast"),
-        answer=1,
-        why="Within their ranges some assumptions put the other one ahead. Only an order that survives them counts.",
     ),
 ]

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from .. import checks
+from ..tables import text_table
 
 Kind = Literal["gpu", "ipu"]
 # On the machine at hand; read on a page of a third party; computed from other figures; no source is known.
@@ -179,6 +180,26 @@ CHIPS: Mapping[str, Chip] = MappingProxyType({chip.name: chip for chip in _ALL})
 def names(kind: Kind | None = None) -> tuple[str, ...]:
     """The names in the catalogue, of all chips or of those of one kind."""
     return tuple(chip.name for chip in CHIPS.values() if kind in (None, chip.kind))
+
+
+@checks.arguments
+def beside(*chips: str) -> str:
+    """The figures of some chips side by side, as text: value and mark, and below the sources by number."""
+    sources: dict[str, int] = {}
+
+    def cell(figure: Figure | None) -> str:
+        if figure is None or figure.value is None:
+            return "-"
+        number = sources.setdefault(figure.source, len(sources) + 1)
+        prefix = next((p for p in (1e12, 1e9, 1e6, 1e3) if figure.value >= p), 1.0) if figure.unit else 1.0
+        unit = {1e12: "T", 1e9: "G", 1e6: "M", 1e3: "k", 1.0: ""}[prefix] + figure.unit
+        return f"{figure.value / prefix:,.4g} {unit}".strip() + f" ({figure.mark}, {number})"
+
+    chosen = [get(name) for name in chips]
+    keys = [key for key in FIGURES if any(key in chip.figures for chip in chosen)]
+    rows = [(key.replace("_", " "), *(cell(chip.figures.get(key)) for chip in chosen)) for key in keys]
+    lines = text_table(("", *(f"{chip.name} ({chip.kind.upper()})" for chip in chosen)), rows)
+    return "\n".join([*lines, *(f"({number}) {source}" for source, number in sources.items())])
 
 
 @checks.arguments

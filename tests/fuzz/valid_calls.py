@@ -134,7 +134,9 @@ export.playground: path=written("playground.html", "")
 export.reader: path=written("net.html", "")
 export.resting_state: program=export.export(net(), rand(5, 2, 8)), batch=2
 hardware.chips.Chip.*: self=chips.get("A100"), key=next(iter(chips.get("A100").figures))
+hardware.chips.beside: chips="A100"
 hardware.chips.get: name="A100"
+hardware.roofline.Assumptions.best_for: kind="ipu"
 hardware.ipu: net=still(), model=torch.nn.Linear(8, 3), surrogate=surrogate.ATan()
 hardware.ipu.WithLoss.*: self=ipu.WithLoss(torch.nn.Linear(8, 3), F.cross_entropy), x=rand(2, 8), y=tensor([0, 2])
 hardware.ipu.check: example=(rand(2, 8), tensor([0, 2])), loss=F.cross_entropy

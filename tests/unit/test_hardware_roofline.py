@@ -1,5 +1,6 @@
 """Chips with sources; the models of IPU and GPU: operations counted against real runs and by hand, ranges, refusals."""
 
+import re
 from collections import Counter
 from dataclasses import replace
 
@@ -276,6 +277,16 @@ def test_what_can_not_be_predicted(work):
 
 
 CHIPS = ("GC200", "Bow", "T4", "V100", "RTX 2080 Ti", "A100", "L4", "H100", "H200")
+
+
+def test_chips_side_by_side_and_assumptions_at_their_ends():
+    text = chips.beside("GC200", "A100")
+    assert re.search(r"tile bytes +639 kB \(derived, \d+\) +-\n", text) and "1.555 TB/s (secondary" in text
+    assert text.count("glennklockwood.com/garden/processors/A100, after") == 1
+    best = roofline.Assumptions().best_for("ipu")
+    assert (best["ipu_sync_cycles"].range.value, best["gpu_cache_gain"].range.value) == (50, 1.0)
+    worst = roofline.Assumptions().best_for("gpu")
+    assert (worst["ipu_matmul_efficiency"].range.value, worst["launch"].range.value) == (0.1, 4e-6)
 
 
 def test_the_chips_are_there():

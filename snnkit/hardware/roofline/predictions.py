@@ -155,6 +155,16 @@ class Assumptions(dict[str, Assumed]):
             checks.number(name, given.high, at_most=1.0 if default.unit == "share" else None)
             self[name] = default._replace(range=given, source="given")
 
+    def best_for(self, kind: Literal["ipu", "gpu"]) -> Assumptions:
+        """The same, each known exactly: at the end of its range at which this kind of machine is faster."""
+        checks.choice("kind", kind, ("ipu", "gpu"))
+        ends = {}
+        for name, one in self.items():
+            more_is_faster = name.endswith(("efficiency", "bandwidth", "gain"))
+            mine = name.startswith("ipu") == (kind == "ipu")
+            ends[name] = one.range.high if more_is_faster == mine else one.range.low
+        return Assumptions(**ends)
+
     def with_(self, **values: Any) -> Assumptions:
         """A copy with these replaced."""
         changed, result = Assumptions(**values), Assumptions()
