@@ -13,22 +13,20 @@
 # # 06 · Fused multi-step neurons
 #
 # A spiking neuron does about ten additions and multiplications per time step. Your processor does billions per second.
-# And yet a layer of neurons, written in the obvious way, can take more of a training step than the convolutions before
-# it. This notebook shows where the time goes (it is not the arithmetic), and runs all time steps of a layer in one
-# kernel. A compiler generates that kernel from your equation, and you will read its code.
+# And yet a layer of neurons, written in the obvious way, can take longer than the convolutions before it. This notebook
+# shows where the time goes (it is not the arithmetic), and runs all time steps of a layer in one kernel.
 #
 # **Afterwards you can**
 #
-# - count the bytes that a neuron moves, and predict from them how much a fused kernel can gain, before you measure;
-# - explain the difference between step by step and layer by layer, and what *fused*, *recompute* and *memory bound*
-#   mean;
-# - read the code that is generated from your own neuron, as a graph, as C++ and as a Triton kernel for a GPU;
+# - count the bytes that a neuron moves, and predict from them how much a fused kernel can gain;
+# - explain step by step and layer by layer, and what *fused*, *recompute* and *memory bound* mean;
+# - read the code that is generated from your own neuron: as a graph, as C++ and as a Triton kernel for a GPU;
 # - write a step that can be fused, and recognise one that cannot;
-# - draw a roofline with your own machine's numbers and say whether your program is memory bound or compute bound.
+# - draw a roofline with the numbers of your machine, and say what limits your program.
 #
 # | | |
 # |---|---|
-# | Time | 70 minutes |
+# | Time | 65 minutes |
 # | GPU minutes | 0. Everything runs on a CPU; where there is a GPU the same cells use it |
 # | Before this | 02 surrogate gradients, 05 devices. You know what registers and caches are |
 
@@ -63,22 +61,12 @@ SEED: int = 0  # seed of weights and inputs
 DEVICE: str = "auto"  # "auto", "cpu" or "cuda"
 
 # %%
-import math
-import os
-import re
-import textwrap
-import warnings
-from importlib.metadata import version as version_of
-from importlib.util import find_spec
 from typing import NamedTuple
 
 import torch
 
-from snnkit import course, data, engine, measure, neuron, nn, records, surrogate, train, viz
-from snnkit.bench import heading
-from snnkit.bench import neurons as layer_race
-from snnkit.course import attempt, hint, quiz, scorecard, solution
-from snnkit.engine import AUTO, cpp, equation_of, missing_compiler, programs, triton
+from snnkit import bench, course, data, engine, measure, neuron, nn, records, surrogate, train, viz
+from snnkit.course import attempt, hint, outcome, predict, quiz, scorecard, solution
 from snnkit.viz import figures
 
 train.seed_everything(SEED)
@@ -86,8 +74,8 @@ course.start("06", solve=SOLVE)
 device = data.resolve_device(DEVICE)
 clock = measure.clock_for(device)
 torch.set_num_threads(1)  # one core, so that we time the work and not the start of threads
-compiled = [name for name, _ in AUTO[device.type]]  # the engines made for this device
-compiler_missing = missing_compiler(device.type)
+compiled = [name for name, _ in engine.AUTO[device.type]]  # the engines made for this device
+compiler_missing = engine.missing_compiler(device.type)
 N = 2**16 if QUICK else 2**18 if device.type == "cpu" else 2**20
 STEPS = (8, 16, 32) if QUICK else (8, 16, 32, 64, 128)
 print(f"on {device}: engines {', '.join(['eager', *compiled])}; {N:,} neurons, T = {', '.join(map(str, STEPS))}")
@@ -97,17 +85,24 @@ if compiler_missing:
 # %% [markdown] tags=["slide"]
 # ## 1 · A dozen kernels per step
 #
-# The LIF neuron of notebook 05, with $\tau$ in time steps and everything else without units:
+# The LIF neuron of notebook 05 ($\tau$ in time steps, the rest without units):
 #
-# $$V \leftarrow V + \frac{X[t] - V}{\tau}, \qquad S[t] = H(V - \theta), \qquad V \leftarrow (1 - S[t])\,V \tag{1}$$
-#
-# In PyTorch that is four lines of tensors. Each operator in them is a *kernel*: a separate program, which reads its
+# $$v \leftarrow v + \frac{x[t] - v}{\tau}, \qquad s[t] = H(v - \theta), \qquad v \leftarrow (1 - s[t])\,v \tag{1}$$
+
+# %% [markdown]
+# In PyTorch that is a few lines of tensors. Each operator in them is a *kernel*: a separate program. It reads its
 # tensors from memory, does one operation on each number, writes the result to memory, and ends. The next kernel reads
 # that result again. It is like driving to the shop for every single egg.
-#
-# > **Predict first.** How many kernels does one step of (1) take? How many bytes do they read and write for one neuron, if a number
-# > is a float32 (4 bytes)? Write both down.
-#
+
+# %% [markdown] tags=["slide-more"]
+# **Predict first.** How many kernels does one step of (1) take? How many bytes do they read and write for one neuron, if
+# a number is a float32 (4 bytes)?
+
+# %%
+predict("06.a")
+predict("06.b")
+
+# %% [markdown]
 # `Traffic` records every kernel that PyTorch runs. We give it a layer of one neuron, so its bytes are bytes per neuron:
 
 # %%
@@ -118,27 +113,29 @@ with measure.Traffic() as seen:
 ops = seen.kernels[2:]  # the first two make the membrane of the first step
 for name, reads, writes in ops:
     print(f"{name:10} reads {sum(reads):2} bytes   writes {sum(writes)}")
-print(f"{len(ops)} kernels")
+moved = sum(sum(reads) + sum(writes) for _, reads, writes in ops)
+print(f"{len(ops)} kernels, {moved} bytes")
+outcome("06.a", len(ops))
+outcome("06.b", moved)
 
 # %% [markdown]
 # **Notice**
 #
-# - Each kernel writes one result per neuron, and all but two of the ten are discarded within the same step: they exist
-#   only as input of the next kernel. The two are the membrane, which only the next step needs, and the spike, which is
-#   the only result that we want.
+# - Each kernel writes one result per neuron, and all but two of the ten are thrown away within the same step. The two are
+#   the membrane, which only the next step needs, and the spike, the only result that we want.
 # - `ge` writes a boolean, one byte, and `_to_copy` converts it to a number.
-# - There is one more cost that the table does not show: launching a kernel takes a few microseconds, however little it
-#   does.
+# - The table does not show one more cost: launching a kernel takes a few microseconds, however little it does.
 #
-# Now imagine one kernel for the whole sequence. It holds $V$ in a register, reads $X[0]$, computes, writes $S[0]$, reads $X[1]$, …
-# Intermediate values never leave the processor. That is *fusion*, here over operations *and* over time.
+# Now imagine one kernel for the whole sequence. It holds $v$ in a register, reads $x[0]$, computes, writes $s[0]$, reads
+# $x[1]$, … Intermediate values never leave the processor. That is *fusion*, here over operations *and* over time.
 #
 # ### Exercise 06.1 · Count the bytes (7 minutes, ●●○)
 #
 # Compute three numbers, each in bytes per neuron and step:
 #
 # 1. `alone`: every kernel separately, as in the table above (`ops` holds the names, and tuples of bytes);
-# 2. `inference`: everything fused, the state in registers. `x` and `spike` are the bytes of one number of the input and the output;
+# 2. `inference`: everything fused, the state in registers. `x` and `spike` are the bytes of one number of the input and
+#    the output;
 # 3. `training`: everything fused, forward *and* backward. To save memory, the forward pass stores only its input. The
 #    backward pass reads the gradient of the spikes, needs all membranes again, and writes the gradient of the input. (A
 #    gradient has as many bytes as the tensor that it belongs to.)
@@ -157,7 +154,7 @@ def bytes_moved(ops, x=4, spike=4):
 
 bytes_moved = attempt("06.1", bytes_moved)
 
-# %%
+# %% tags=["slide"]
 alone, inference, training = bytes_moved(ops)
 _, narrow, _ = bytes_moved(ops, x=4, spike=1)
 print(f"inference: {alone} bytes unfused, {inference} fused: {alone / inference:.1f} times fewer")
@@ -177,8 +174,6 @@ loop_training = eager_training()
 print(f"training: {loop_training:.0f} bytes in the loop, {training} fused: {loop_training / training:.1f} times fewer")
 
 # %% [markdown] tags=["slide"]
-# If only memory traffic mattered, these ratios would be the speed-ups. We will see.
-#
 # ## 2 · Step by step, or layer by layer
 #
 # A network can process time in two orders [1]:
@@ -187,6 +182,9 @@ print(f"training: {loop_training:.0f} bytes in the loop, {training} fused: {loop
 # |---|---|---|
 # | **step by step** | over time: each step passes through all layers | one layer, one step: `[B, N]` |
 # | **layer by layer** | over layers: each layer handles the whole sequence | one layer, all steps: `[T, B, N]` |
+
+# %% [markdown]
+# If only memory traffic mattered, the ratios above would be the speed-ups. We will see.
 #
 # Step by step resembles biology. Layer by layer computes the same, as long as no connection leads *back* to an earlier
 # layer, and has two advantages. Layers without state (`Linear`, `Conv2d`, …) fold time into the batch: one large matrix
@@ -196,19 +194,24 @@ print(f"training: {loop_training:.0f} bytes in the loop, {training} fused: {loop
 # ![Two layers and their neurons over four time steps. Step by step, sixteen small pieces of work are done in order, one column after the other. Layer by layer, each layer is one piece of work over all steps: the linear layers at once, the neurons along time within one launch.](drawings/layers_and_steps.svg)
 #
 # Notice the arrows on the right: only the neurons have to go along time, and they do so inside one piece of work.
-#
-# > **Predict first.** Take two `Linear` layers, each followed by LIF neurons, and 32 steps. Sort these by time: step by
-# > step, layer by layer, layer by layer with fused neurons. Where is the larger gain?
+
+# %% [markdown] tags=["slide-more"]
+# **Predict first.** Two `Linear` layers, each followed by LIF neurons, and 32 steps: (a) step by step, (b) layer by
+# layer, (c) layer by layer with fused neurons. Which change gains more, from (a) to (b) or from (b) to (c)?
+
+# %%
+predict("06.c")
 
 # %%
 T, B, WIDTH = 32, 32, 256
 layers = [torch.nn.Linear(WIDTH, 2 * WIDTH), torch.nn.Linear(2 * WIDTH, WIDTH)]
-looped = nn.Sequential(layers[0], neuron.LIF(engine="eager"), layers[1], neuron.LIF(engine="eager")).to(device)
-net = nn.Sequential(layers[0], neuron.LIF(engine="auto"), layers[1], neuron.LIF(engine="auto")).to(device)
+looped, fused = (
+    nn.Sequential(layers[0], neuron.LIF(engine=name), layers[1], neuron.LIF(engine=name)).to(device)
+    for name in ("eager", "auto")
+)
 x = 4 * torch.rand(T, B, WIDTH, device=device)
 
 
-@torch.no_grad()
 def step_by_step():
     first, second, outputs = looped[1], looped[3], []
     s1, s2 = first.initial_state(x.new_empty(B, 2 * WIDTH)), second.initial_state(x.new_empty(B, WIDTH))
@@ -219,34 +222,27 @@ def step_by_step():
     return torch.stack(outputs)
 
 
-@torch.no_grad()
-def layer_by_layer():
-    return looped(x)[0]
+# %% tags=["slide"]
+candidates = {"step by step": step_by_step, "layer by layer": lambda: looped(x)[0], "… and fused": lambda: fused(x)[0]}
+with torch.no_grad():
+    results = {name: candidate() for name, candidate in candidates.items()}
+    times = measure.race(candidates, repeats=7 if QUICK else 21, clock=clock)
+for name, measured in times.items():
+    same = (results[name] == results["step by step"]).float().mean()
+    print(f"{name:15} {measured.median * 1e3:7.2f} ms    the same spikes: {same:.2%}")
+a, b, c = (measured.median for measured in times.values())
+outcome("06.c", 0 if a / b > b / c else 1)
+print(engine.explain(fused, x))
 
-
-@torch.no_grad()
-def layer_by_layer_fused():
-    return net(x)[0]
-
-
-candidates = [step_by_step, layer_by_layer, layer_by_layer_fused]
-results = [candidate() for candidate in candidates]
-same = [(out == results[0]).float().mean().item() for out in results]
-times = measure.race({c.__name__: c for c in candidates}, repeats=7 if QUICK else 21, clock=clock)
-for (name, measured), share in zip(times.items(), same, strict=True):
-    print(f"{name:21} {measured.median * 1e3:7.2f} ms    the same spikes: {share:.2%}")
-print(engine.explain(net, x))
-
-# %% [markdown] tags=["slide"]
-# **Notice.** The spikes agree. (If a few do not: a matrix product of another size may add in another order, and then a
+# %% [markdown]
+# **Notice.** The spikes agree. (If a few do not: a matrix product of another size may add in another order. Then a
 # membrane within rounding error of its threshold may fire or not.) `explain` says which engine each layer used, and
 # why.
-#
+
+# %% [markdown] tags=["slide"]
 # ## 3 · The benchmark
 #
-# SpikingJelly's documentation has an experiment that shows the benefit of fused neurons [1]: a layer of $2^{20}$ LIF
-# neurons, $T = 8 \dots 128$ steps, forward alone and forward with backward, PyTorch's loop against a hand-written CUDA
-# kernel. Now repeat it on your machine. All candidates compute the same equation, in different *engines*:
+# A layer of LIF neurons, forward alone, and forward with backward, in different *engines*:
 #
 # | engine | what runs |
 # |---|---|
@@ -254,26 +250,29 @@ print(engine.explain(net, x))
 # | `block` | four to eight steps at a time, compiled by `torch.compile`'s Inductor (C++ on a CPU, Triton on a GPU) |
 # | `cpp` | all steps in one loop of C++, generated from the equation (CPU) |
 # | `triton` | all steps in one Triton kernel, generated from the equation (GPU) |
-#
-# > **Predict first, and write it down.** By what factor is the best engine faster than `eager` in inference: at the
-# > smallest $T$, and at the largest? You know the ratio of the bytes. And if both axes are logarithmic, what is the
-# > slope of time against $T$ for each: 1 (linear) or something else? Enter your numbers here; the cell after the next
-# > explanation prints them below the measured ones.
-
-# %%
-GUESS_SHORT = None  # times faster at the smallest T, for example 5.0
-GUESS_LONG = None  # times faster at the largest T
-GUESS_SLOPE = None  # of the fused engine: 1.0 means that twice the steps take twice as long
 
 # %% [markdown]
-# `benchmark` is what `snnkit bench neurons` runs. The spikes and gradients of each engine are compared with those of
-# `eager` before anything is timed; then the engines take turns, so that a slow moment of the machine affects all of
-# them equally. The dashed *floor* is the time that a plain copy, timed in the same rounds, would need for the bytes of
-# your exercise: no program can be faster unless its data come from a cache. (The first run compiles, which takes a
-# quarter of a minute on a slow machine. Later runs load the kernels from disk.)
+# SpikingJelly's documentation has this experiment to show the benefit of fused neurons [1]: $2^{20}$ neurons, $T = 8
+# \dots 128$ steps, PyTorch's loop against a hand-written CUDA kernel. Now repeat it on your machine. All engines compute
+# the same equation.
+
+# %% [markdown] tags=["slide-more"]
+# **Predict first.** By what factor is the best engine faster than `eager` in inference: at the smallest $T$, and at the
+# largest? (You know the ratio of the bytes.)
+
+# %%
+predict("06.d")
+predict("06.e")
+
+# %% [markdown]
+# `benchmark` is what `snnkit bench neurons` runs. It compares the spikes and gradients of each engine with those of
+# `eager` before it times anything. Then the engines take turns, so that a slow moment of the machine affects all of
+# them. The dashed *floor* is the time that a plain copy needs for the bytes of your exercise. No program can be faster,
+# unless its data come from a cache. (The first run compiles, for up to a quarter of a minute. Later runs load the
+# kernels from disk.)
 
 # %% tags=["slide"]
-arguments = layer_race.Arguments(
+arguments = bench.neurons.Arguments(
     device=device.type,
     neurons=(N,),
     steps=STEPS,
@@ -283,46 +282,34 @@ arguments = layer_race.Arguments(
     peers=False,
     repeats=7 if QUICK else 11,
 )
-mine = layer_race.benchmark(arguments, say=lambda text: None)
+mine = bench.neurons.benchmark(arguments, say=lambda text: None)
 viz.show(figures.races(mine))
 
-
-def curve_of(record, mode, contestant):
-    """T to the seconds: their median and spread, from the 10th to the 90th percentile of the rounds."""
-    rows = [row for row in record["rows"] if (row["mode"], row["contestant"]) == (mode, contestant)]
-    return {
-        row["steps"]: measure.Timing(row["median_s"], (row["p10_s"], row["p90_s"]), row["host_s"], row["calls"])
-        for row in rows
-    }
+# %% tags=["slide"]
+rows = {(row["mode"], row["contestant"], row["steps"]): row for row in mine["rows"]}
+timed = [name for name in ("eager", *compiled) if ("inference", name, STEPS[0]) in rows]
 
 
-def faster(loop, other):
-    """How many times as fast as the loop; undecided where the spreads overlap."""
-    if loop.spread[0] <= other.spread[1] and other.spread[0] <= loop.spread[1]:
-        return "undecided"
-    return f"{loop.median / other.median:.1f}"
+def faster(mode, name, steps):
+    """How many times as fast as the loop; undecided where the spreads (10th to 90th percentile) overlap."""
+    loop, other = rows[mode, "eager", steps], rows[mode, name, steps]
+    apart = loop["p10_s"] > other["p90_s"] or other["p10_s"] > loop["p90_s"]
+    return f"{loop['median_s'] / other['median_s']:.1f}" if apart else "undecided"
 
 
-def slope(curve):
-    """Slope of the line from the first to the last point, both axes logarithmic: as flat and as steep as the spread allows."""
-    (t0, first), *_, (t1, last) = curve.items()
-    ends = [math.log(last.spread[i] / first.spread[1 - i]) / math.log(t1 / t0) for i in (0, 1)]
-    between = f"{ends[0]:.2f} to {ends[1]:.2f}"
-    return between if ends[1] - ends[0] < 0.5 else f"undecided ({between})"
-
-
-timed = [name for name in ("eager", *compiled) if curve_of(mine, "inference", name)]
 for mode, ratio in {"inference": alone / inference, "training": loop_training / training}.items():
-    print(f"{mode}: times faster than eager (the ratio of the bytes is {ratio:.1f}); slope of the time against T")
-    loop = curve_of(mine, mode, "eager")
-    for name in timed:
-        curve = curve_of(mine, mode, name)
-        times = "" if name == "eager" else "".join(f"T = {t}: {faster(loop[t], curve[t]):9}  " for t in curve)
-        print(f"  {name:7} {times} slope {slope(curve)}")
-if GUESS_SHORT is not None:
-    print(
-        f"your guess: {GUESS_SHORT} times at T = {STEPS[0]}, {GUESS_LONG} times at T = {STEPS[-1]}, slope {GUESS_SLOPE}"
+    print(f"{mode}: times faster than eager (the ratio of the bytes is {ratio:.1f})")
+    for name in timed[1:]:
+        print(f"  {name:7}", "".join(f"T = {steps}: {faster(mode, name, steps):11}" for steps in STEPS))
+
+gain = {
+    steps: max(
+        rows["inference", "eager", steps]["median_s"] / rows["inference", name, steps]["median_s"] for name in timed
     )
+    for steps in STEPS
+}
+outcome("06.d", gain[STEPS[0]])
+outcome("06.e", gain[STEPS[-1]])
 
 # %% [markdown]
 # **What to notice**
@@ -330,86 +317,110 @@ if GUESS_SHORT is not None:
 # - Look at the order of the lines and the gap between them, and compare it with the ratio of the bytes. If the gap is
 #   smaller at small $T$, the reason is fixed costs per call: checks, allocation, launching. The fused engines pay them
 #   once per sequence, the loop once per kernel.
-# - A slope below 1 shows the same: where fixed costs dominate, twice the steps do not take twice the time.
+# - Both axes are logarithmic, so a slope of 1 is linear: twice the steps, twice the time. A smaller slope shows fixed
+#   costs again.
 # - Look at the distance to the floor. Small layers fit in the cache, so the copy is unusually fast and the floor
 #   unusually low.
 # - The vertical bars are the spread, from the 10th to the 90th percentile of the rounds. Where those of two engines
-#   overlap, the list says *undecided*, and also where the spread leaves the slope open by 0.5 or more: on a busy machine
-#   a single slope means nothing. Close other programs and run the cell again.
-# - An outlier is rarely caused by an engine. On a CPU, the reason is often that the operating system provides new
-#   memory, whose pages it must clear first. The fused engines keep large blocks for the next call, so this happens at
-#   first only; the loop allocates its steps anew.
+#   overlap, the list says *undecided*. Close other programs and run the cell again.
+# - An outlier is rarely caused by an engine. On a CPU the reason is often that the operating system provides new memory,
+#   whose pages it must clear first. The fused engines keep large blocks for the next call; the loop allocates its steps
+#   every time.
 #
 # ### Your run and others
 #
 # Times of different layer sizes cannot be compared directly, so we divide by $N \cdot T$: nanoseconds per neuron and
 # step. A flat line means linear in $T$. For each record you see the loop, the best fused engine, and other libraries
-# with the same equation; hover over a line for the machine.
+# with the same equation.
 
 # %%
 others = {f"record {name}": records.load(name) for name in records.names("neurons")}
 others |= {f"published {name}": records.load(name) for name in records.names("published")}
 viz.show(figures.per_neuron_step({"your run": mine} | others, title="Your run, published runs and recorded runs"))
 for name, record in others.items():
-    print(f"{name}\n{heading(record)}", end="\n\n")
-if not records.names("neurons"):
-    print("No measured record comes with this version of the kit; `snnkit bench neurons --out FILE.json` writes yours.")
+    print(f"{name}\n{bench.heading(record)}", end="\n\n")
 
 # %% [markdown]
+# **What to notice.** Look at the published loop in *Forward and backward*: it is not flat. With twice the steps, each
+# step was slower as well. That loop took slices `x[t]` from one large tensor. The gradient of *each* slice was a tensor
+# of the full size, almost all of it zeros: $T$ tensors of $T$ steps, $O(T^2)$. The loop of the `eager` engine splits the
+# sequence once (`unbind`), and is linear in $T$ (with a small bend where the sequence becomes larger than a cache). Such
+# a quadratic cost is easy to overlook: at $T = 8$ it is not visible.
+#
 # **What runs where, and why.** A fused neuron waits for memory, not for arithmetic. The memory of a GPU delivers many
 # times as many bytes per second as that of a CPU, so a GPU pays once the layer is large. The same numbers as bars, the
 # fastest of each machine:
 
-# %%
+# %% tags=["slide"]
 bars = {}
 for name, record in ({"this CPU" if device.type == "cpu" else "this GPU": mine} | others).items():
-    rows = [row for row in record["rows"] if (row["mode"], row["equation"], row["steps"]) == ("inference", "LIF", 32)]
-    seconds = (row.get("median_s") or row["seconds"] for row in rows)
-    bars[name] = {"forward": min(1e9 * s / row["neurons"] / 32 for s, row in zip(seconds, rows))}
+    of_32 = [row for row in record["rows"] if (row["mode"], row["equation"], row["steps"]) == ("inference", "LIF", 32)]
+    seconds = (row.get("median_s") or row["seconds"] for row in of_32)
+    bars[name] = {"forward": min(1e9 * s / row["neurons"] / 32 for s, row in zip(seconds, of_32, strict=True))}
 if device.type == "cpu":
     bars["this GPU: there is none"] = {}
 viz.show(figures.shares(bars, "ns", title="LIF forward, T = 32: time per neuron and step"))
 
-# %% [markdown]
-# **What to notice.** Look at the published loop in *Forward and backward*: it is not flat. With twice the steps, each
-# step was slower as well. That loop took slices `x[t]` from one large tensor, and the gradient of *each* slice was a
-# tensor of the full size, almost all of it zeros: $T$ tensors of $T$ steps, $O(T^2)$. The loop of the `eager` engine
-# splits the sequence once (`unbind`), and is linear in $T$ (with a small bend where the sequence becomes larger than a
-# cache). Such a quadratic cost is easy to overlook: at $T = 8$ it is not visible.
-#
+# %% [markdown] tags=["slide"]
 # ### Small layers
 #
-# Most layers are far smaller than those of section 3. Compare them: each change of a control runs LIF neurons forward,
-# in the loop and in one engine, and first compares their spikes. (An engine that runs for the first time compiles
-# first, for some seconds.)
+# Most layers are far smaller than those of section 3.
 #
-# > **Predict first.** (a) 16 times the neurons, from N = 1024 to 16,384: how many times longer does the loop take, and how many times the fused
-# > engine? (b) 16 times the steps, from T = 8 to 128: the same two numbers. (c) Is there a size at which the loop wins?
+# **Predict first.** A layer of 1024 neurons runs for 8 steps in the *loop*. (a) How many times longer does it take with
+# 16 times the neurons? (b) And with 16 times the steps?
+
+# %%
+predict("06.f")
+predict("06.g")
+
+
+# %%
+def layer(name, neurons, steps):
+    """A function that runs LIF neurons forward in an engine."""
+    cell, x = neuron.LIF(engine=name), 2 * torch.rand(steps, 1, neurons, device=device)
+    return torch.no_grad()(lambda: cell(x)[0])
+
+
+sizes = {"small": (1024, 8), "16 times the neurons": (16 * 1024, 8), "16 times the steps": (1024, 16 * 8)}
+for name in timed[:2]:
+    race = measure.race({size: layer(name, *shape) for size, shape in sizes.items()}, repeats=7, clock=clock)
+    small, *longer = (measured.median for measured in race.values())
+    print(f"{name:6} {small * 1e6:5.0f} µs; 16 times the neurons: {longer[0] / small:5.1f} times as long, ", end="")
+    print(f"16 times the steps: {longer[1] / small:5.1f} times as long")
+    if name == "eager":
+        outcome("06.f", longer[0] / small)
+        outcome("06.g", longer[1] / small)
+
+# %% [markdown]
+# **Explorer.** Each change of a control runs LIF neurons forward, in the loop and in one engine, and first compares
+# their spikes. Is there a size at which the loop wins? (An engine that runs for the first time compiles first, for some
+# seconds.)
 
 # %%
 viz.labs.engine_race()
 
-# %% [markdown] tags=["slide"]
+# %% [markdown]
 # **What to notice**
 #
-# - The loop mainly pays for *launching* kernels, again at every step, and at these sizes hardly for the neurons: 16
-#   times as many neurons take far less than 16 times as long, but 16 times the steps do take 16 times as long or more.
-#   The fused engine launches once per sequence, and for a small layer this is most of its time, so its time grows
-#   little with either.
-# - So the *speed-up* is largest for small layers and long sequences, and the loop should not win at any of these sizes.
+# - The loop mainly pays for *launching* kernels, again at every step, and at these sizes less for the neurons. So 16
+#   times as many neurons take far less than 16 times as long, but 16 times the steps take about 16 times as long. The
+#   fused engine launches once per sequence, and for a small layer this is most of its time. So its time grows little
+#   with either.
+# - The *speed-up* is largest for small layers and long sequences, and the loop should not win at any of these sizes.
 #   Compiling takes a second or two, once on a machine. So on a CPU `auto` compiles small layers, too, where the results
 #   stay those of the loop to the last bit.
 # - Circles are medians, lines reach from the 10th to the 90th percentile. Where they overlap, the measurement shows no
 #   difference.
-#
+
+# %% [markdown] tags=["slide"]
 # ## 4 · Your own neuron
 #
-# Hand-written kernels exist only for some neurons. Here the kernel is generated, so your neuron gets one, too. There is
-# one condition: the step must be *elementwise*. Each neuron computes only with its own numbers, not with those of other
-# neurons.
-#
-# Take a neuron with a refractory period: after a spike it rests for two steps, in which it ignores its input and does
-# not fire. For one neuron, with plain numbers, this is easy to write:
+# The kernel is *generated*, so your own neuron gets one, too. One condition: the step must be **elementwise**. Each
+# neuron computes only with its own numbers.
+
+# %% [markdown]
+# (Hand-written kernels exist only for some neurons.) Take a neuron with a refractory period. After a spike it rests for
+# two steps: it ignores its input and does not fire. For one neuron, with plain numbers, this is easy to write:
 
 
 # %%
@@ -435,13 +446,13 @@ for x_t in (5.0, 5.0, 5.0, 5.0):
 # ### Exercise 06.2 · A step that fuses (8 minutes, ●●●)
 #
 # Write the same for tensors of any shape, without `if`. `fire(u)` returns the spikes, 1 where $u \ge 0$, and has the
-# surrogate gradient.
+# surrogate gradient $\sigma'$.
 
 
 # %% tags=["exercise"]
 def resting_step(x, v, rest, fire):
     """One step of neurons [...] that rest for two steps after a spike: (spike, v, rest)."""
-    awake = rest <= 0
+    # Begin with a condition, awake: rest <= 0.
     v = ...
     spike = ...
     return spike, v, ...
@@ -474,7 +485,7 @@ class Resting(neuron.Neuron):
 # Now run your equation in every engine. First compare the results: spikes, last state and gradient must be those of
 # `eager`. Only then measure the time.
 
-# %%
+# %% tags=["slide"]
 x = 0.6 * torch.rand(32, 1, N, device=device)
 gradient = torch.rand_like(x)
 
@@ -488,64 +499,32 @@ def both_ways(cell):
 
 
 cells = {name: Resting(engine=name) for name in timed}
-expected = both_ways(cells["eager"])
-print(f"each neuron fires in {expected[0].mean():.1%} of the steps")
-for name in timed[1:]:
-    out, v, x_grad = both_ways(cells[name])
-    off = ((x_grad - expected[2]).norm() / expected[2].norm()).item()
-    equal = torch.equal(out, expected[0]), torch.equal(v, expected[1])
-    print(f"{name:6} spikes equal: {equal[0]}   membranes equal: {equal[1]}   gradient off by {off:.0e}")
-
+results = {name: both_ways(cell) for name, cell in cells.items()}
 times = measure.race({name: lambda cell=cell: both_ways(cell) for name, cell in cells.items()}, repeats=5, clock=clock)
+spikes, v, x_grad = results["eager"]
+print(f"each neuron fires in {spikes.mean():.1%} of the steps")
 for name, measured in times.items():
-    compared = "" if name == "eager" else f", times as fast as eager: {faster(times['eager'], measured)}"
-    print(f"{name:6} {measured.median * 1e3:7.2f} ms forward and backward{compared}")
+    same = torch.equal(results[name][0], spikes), torch.equal(results[name][1], v)
+    off = ((results[name][2] - x_grad).norm() / x_grad.norm()).item()
+    print(f"{name:6} spikes equal: {same[0]}   membranes equal: {same[1]}   gradient off by {off:.0e}", end="   ")
+    print(f"{measured.median * 1e3:6.2f} ms forward and backward, {times['eager'].median / measured.median:.1f} times")
 
 # %% [markdown] tags=["slide"]
 # ## 5 · The generated code
 #
-# A Python function becomes a kernel in four stages, and you can look at each:
+# A Python function becomes a kernel in four stages:
 #
-# 1. **The graph.** The step runs once on symbolic tensors while every operation is recorded (`make_fx`). Your `if`s,
-#    loops and classes are not part of the record; it is a plain list of operations.
-# 2. **The program.** The same for *one* neuron: a sequence of assignments to scalars, without operations that have no
-#    effect on the result.
+# 1. **The graph.** The step runs once on symbolic tensors; every operation is recorded (`make_fx`).
+# 2. **The program.** The same for *one* neuron: assignments to scalars.
 # 3. **C++**: that program inside three loops: tiles of neurons that fit in the cache, time, neurons of a tile.
-# 4. **Triton**: the same program, with the loop over time inside the kernel. (Shown as text; you need no GPU to read
-#    it.)
+# 4. **Triton**: the same program, with the loop over time inside the kernel.
+
+# %% [markdown]
+# Your `if`s, loops and classes are not part of the record; it is a plain list of operations. Those without an effect on
+# the result are left out of the program. You need no GPU to read the Triton kernel.
 
 # %%
-state = Resting().initial_state(torch.zeros(1))
-equation = equation_of(Resting(), state, torch.float32, torch.device("cpu"))  # an equation is the same on every device
-program, backward_program = programs(equation)
-
-
-def as_text(program):
-    """The assignments of a program, one per line."""
-    lines = [f"{op.name} = {op.kind}({', '.join(map(str, op.arguments))})" for op in program.ops]
-    return "\n".join([*lines, f"return {', '.join(map(str, program.results))}"])
-
-
-def between(text, first, last):
-    """The lines from the one that contains `first` to the next that contains `last`, dedented."""
-    lines = text.splitlines()
-    start = next(i for i, line in enumerate(lines) if first in line)
-    end = next(i for i in range(start, len(lines)) if last in lines[i])
-    return textwrap.dedent("\n".join(lines[start : end + 1]))
-
-
-graph = equation.forward.code.replace("torch.ops.", "").strip()
-cpp_text, _ = cpp.forward_source(equation, torch.float32, torch.float32, ())
-cpp_loop = between(cpp_text, "for (int64_t t = 0", "flush(")
-triton_text = between(triton.source_of(equation), "def ", "# Step 2.")
-viz.listing(
-    {
-        "1 · the graph": graph,
-        "2 · the program of one neuron": as_text(program),
-        "3 · C++": cpp_loop,
-        "4 · Triton": triton_text,
-    }
-)
+viz.generated(Resting())
 
 # %% [markdown]
 # **What to notice**
@@ -554,88 +533,63 @@ viz.listing(
 #   of the program appears once in the C++ and once per step in the Triton kernel, under the same name. If you change
 #   your equation, all four change. (0.8999999761581421 is 0.9 rounded to float32.)
 # - **Where the state is stored.** In the C++ loop `s0[at + i]` is an array, but one tile of it stays in the processor's
-#   second-level cache from the first step to the last. In Triton it is a register. In both cases, only `x` is read from
+#   second-level cache from the first step to the last. In Triton it is a register. In both cases only `x` is read from
 #   main memory and only spikes are written to it: 8 bytes.
 # - **Loads come first** in Triton: eight steps of `x` are requested before the first is used, so that the GPU waits
 #   once instead of eight times.
-# - `tl.fma(a, b, nil)` is $a \cdot b - 0$: an unusual way to write a product, which prevents the compiler from merging
-#   it with the next addition. Merging would be slightly *more* precise, but the spikes would no longer be equal to
-#   those of `eager` to the last bit.
+# - `tl.fma(a, b, nil)` is $a \cdot b - 0$: an unusual way to write a product. It prevents the compiler from merging it
+#   with the next addition. Merging would be slightly *more* precise, but the spikes would no longer be equal to those of
+#   `eager` to the last bit.
+#
+# (A GPU is not needed to *check* such a kernel: with `TRITON_INTERPRET=1` in the environment, Triton runs it in NumPy.
+# That is far too slow for real work, but the kit's tests use it.)
 #
 # And what does `torch.compile` do without an engine? It generates such kernels from any PyTorch program. Here is the
-# code of its Inductor for *one* step: the operations are fused, but at every step the state is read from memory and
+# code of its Inductor for *one* step. The operations are fused, but at every step the state is read from memory and
 # written back (`in_ptr…`, `out_ptr…`). The `block` engine gives it several steps at once, so that the states in between
 # stay in registers.
 
 
 # %%
-@torch.no_grad()
 def one_step(x, v, rest):
     spike, state = cells["eager"].step(x, RestingState(v, rest))
     return spike, *state
 
 
-def inductor_kernel():
-    """The kernel that torch.compile generates for one step, without the wrapper code."""
-    from torch._inductor.utils import run_and_get_code
-
-    _, (code, *_) = run_and_get_code(torch.compile(one_step), *torch.rand(3, N, device=device))
-    return re.search(r"'''\n(.*?)'''", code, re.DOTALL)[1]
-
-
-viz.listing({"torch.compile, one step": compiler_missing or inductor_kernel()})
-
-# %% [markdown]
-# **The Triton kernel on your CPU.** Triton has an interpreter, which runs a kernel in NumPy. It is far too slow for
-# real work, but it can check a kernel's results without a GPU. (Triton is made for Linux; on other systems the cell
-# says so.)
-
-# %%
-if find_spec("triton") is None:
-    print("Triton is not installed here, so there is only the text above.")
-else:
-    os.environ["TRITON_INTERPRET"] = "1"
-    try:
-        little, cell = 0.9 * torch.rand(11, 1, 50), Resting(engine="triton")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what did not work is printed below
-            interpreted, _ = cell(little)
-        (ran,) = engine.explain(cell, little)
-    finally:
-        del os.environ["TRITON_INTERPRET"]
-    same = torch.equal(interpreted, Resting(engine="eager")(little)[0])
-    print(f"the {ran.engine} engine on {little.device}: spikes equal to those of eager: {same}")
-    if ran.engine != "triton":
-        print(textwrap.fill(f"Triton {version_of('triton')} does not interpret it here: {ran.reason}", 90))
+compiler_missing or viz.inductor(one_step, *torch.rand(3, N, device=device))
 
 # %% [markdown] tags=["slide"]
 # ## 6 · Backward: recompute instead of storing
 #
-# For the surrogate gradient, the backward pass needs $V$ at every step. There are two ways to provide it:
+# For the surrogate gradient, the backward pass needs $v$ at every step. There are two ways:
 #
-# - **store**: forward writes $V$ to memory (and whatever else the derivative needs), backward reads it. Autograd does
-#   this for every operation that needs it;
+# - **store**: forward writes $v$ to memory, backward reads it;
 # - **recompute**: forward stores only its input. Backward runs the steps again, in cache or registers, and then goes
 #   back in time.
-#
-# The second way computes more and moves less. This pays as long as memory is the bottleneck, and it leaves room for a
-# larger batch. Here is the backward program of one neuron: the first lines are those of forward, again; `g` is the
-# gradient of the spike, `d0` and `d1` those of the state, and the results are the gradients of `x` and of the previous
-# state.
+
+# %% [markdown]
+# Autograd stores, for every operation that needs it. Recomputing computes more and moves less. This pays as long as
+# memory is the bottleneck, and it leaves room for a larger batch. Here is the backward program of one neuron: the first
+# lines are those of forward, again. `g` is the gradient of the spike, `d0` and `d1` those of the state. The results are
+# the gradients of `x` and of the previous state.
 
 # %%
-print(f"{len(program.ops)} operations forward, {len(backward_program.ops)} backward (including the recomputed ones)")
-cpp_text, *_ = cpp.backward_source(equation, torch.float32, (), (True,))
-cpp_loop = between(cpp_text.partition("// Back in time")[2], "#pragma omp simd", "flush(")
-viz.listing({"backward through one step": as_text(backward_program), "the same in C++": cpp_loop})
+viz.generated(Resting(), backward=True)
 
-# %% [markdown] tags=["slide"]
-# > **Predict first.** How many bytes per neuron and step stay allocated between forward and backward: in the loop, and fused?
-#
+# %% [markdown] tags=["slide-more"]
+# **Predict first.** How many bytes per neuron and step stay allocated between forward and backward: in the loop, and
+# fused?
+
+# %%
+predict("06.h")
+predict("06.i")
+
+# %% [markdown]
 # Autograd's hooks for saved tensors show what is stored (each memory block is counted once):
 
-# %%
+# %% tags=["slide"]
 some = torch.rand(32, 1, 2**12, device=device)
+stored = {}
 for name in timed:
     blocks, leaf = {}, some.detach().requires_grad_()
 
@@ -649,7 +603,11 @@ for name in timed:
         out, _ = cells[name](leaf)
     blocks.pop(out.untyped_storage().data_ptr(), None)  # the next layer has it anyway
     of_x = blocks.get(some.untyped_storage().data_ptr(), 0)
-    print(f"{name:6} {sum(blocks.values()):5.1f} bytes per neuron and step, {of_x:.0f} of them x itself")
+    stored[name] = sum(blocks.values())
+    print(f"{name:6} {stored[name]:5.1f} bytes per neuron and step, {of_x:.0f} of them x itself")
+outcome("06.h", stored["eager"])
+if len(timed) > 1:
+    outcome("06.i", stored[timed[1]])
 
 # %% [markdown]
 # The fused engines store `x`, and a little for the states at some steps. (Nothing else holds `x`: `Linear`, `Conv2d` and
@@ -662,10 +620,8 @@ for name in timed:
 cell = Resting()  # engine="auto"
 with torch.no_grad():
     wide, _ = cell(x)
-    bytes_out, _ = cell(x, out_dtype=torch.uint8)
-print(
-    f"float32: {wide.nbytes / 1e6:.1f} MB   uint8: {bytes_out.nbytes / 1e6:.1f} MB   equal: {(wide == bytes_out).all()}"
-)
+    narrow, _ = cell(x, out_dtype=torch.uint8)
+print(f"float32: {wide.nbytes / 1e6:.1f} MB   uint8: {narrow.nbytes / 1e6:.1f} MB   equal: {(wide == narrow).all()}")
 
 try:
     cell(x.detach().requires_grad_(), out_dtype=torch.uint8)
@@ -675,11 +631,15 @@ except ValueError as error:
 # %% [markdown] tags=["slide"]
 # ## 7 · What broke?
 #
-# A colleague has two ideas. *Fair* neurons compete: each gets its input minus the mean of the layer. *Impatient*
-# neurons save work: if no neuron is above threshold, they skip the reset. Both work, but both are slow.
+# A colleague has two ideas. Both neurons work, but both are slow.
 #
-# > **Find the reason before you run the cell.** What do the two steps have in common that makes fusion over time
-# > impossible?
+# - *Fair* neurons compete: each gets its input minus the mean of the layer.
+# - *Impatient* neurons save work: if no neuron is above threshold, they skip the reset.
+#
+# **Predict first.** What makes fusion over time impossible in both?
+
+# %%
+predict("06.j")
 
 
 # %%
@@ -696,24 +656,20 @@ class Impatient(neuron.IF):
 
 
 fair_input = 3 * torch.rand(8, 1, N, device=device)
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
-    slow_out, _ = Fair()(fair_input)
-    Impatient()(fair_input)
-for warning in caught:  # each warning appears once; no engine falls back silently
-    print(textwrap.fill(f"Warning: {warning.message}", 90))
-print()
+slow_out, _ = Fair()(fair_input)  # warns, once: no engine falls back silently
+Impatient()(fair_input)
 print(engine.explain(nn.Sequential(Fair(), Impatient()), fair_input))
 
 # %% [markdown]
-# The mean mixes neurons: no neuron can compute step 2 before *all* have computed step 1, so a neuron cannot run through
-# all time steps alone. With the `if`, the data decide which operations come next, so there is no fixed program (and on
-# a GPU the host waits for the data at every step). The engine warns once and uses the loop: slower, but never wrong.
+# The mean mixes neurons. No neuron can compute step 2 before *all* have computed step 1, so a neuron cannot run through
+# all time steps alone. With the `if`, the data of all neurons decide which operations come next, so there is no fixed
+# program. (On a GPU the host also waits for the data at every step.) The engine warns once and uses the loop: slower,
+# but never wrong.
 #
 # The fix depends on the purpose. Here the mean is of the *input*, which is known for all steps in advance. So it can be
-# a separate layer, run layer by layer, and the neuron stays elementwise. With the mean of the *membranes* the loop
-# would be necessary: that is recurrence, and it has its cost. The impatient neuron needs no `if` at all: in a fused
-# kernel the reset is free.
+# a separate layer, run layer by layer, and the neuron stays elementwise. With the mean of the *membranes* the loop would
+# be necessary: that is recurrence, and it has its cost. The impatient neuron needs no `if` at all: in a fused kernel the
+# reset is free.
 
 
 # %%
@@ -732,10 +688,14 @@ print(engine.explain(repaired, fair_input))
 # %% [markdown] tags=["slide"]
 # ## 8 · The roofline
 #
-# How fast could it be at best? A program that computes `operations` and moves `bytes` is limited by two properties of
-# the machine: the *rate* of arithmetic (operations per second) and the *bandwidth* of memory (bytes per second). The
-# machine does both at the same time: while it computes with some numbers, it loads the next.
+# How fast could it be at best? A program computes `operations` and moves `bytes`. Two properties of the machine limit it:
 #
+# - the *rate* of arithmetic (operations per second);
+# - the *bandwidth* of memory (bytes per second).
+#
+# The machine does both at the same time: while it computes with some numbers, it loads the next.
+
+# %% [markdown]
 # ### Exercise 06.3 · The roofline (4 minutes, ●○○)
 #
 # Return the least time that such a program takes, in seconds.
@@ -750,17 +710,16 @@ def least_seconds(operations, bytes, rate, bandwidth):
 least_seconds = attempt("06.3", least_seconds)
 
 # %% [markdown] tags=["slide"]
-# Divide the operations by that time and you have the **roofline** [2]: the rate that a program can reach, as a function of its *intensity*,
-# the operations it does for each byte it moves,
+# Divide the operations by that time: the **roofline** [2], the rate that a program can reach,
 #
 # $$\text{rate} \le \min\big(\text{bandwidth} \cdot \text{intensity},\ \text{rate}_{\max}\big), \qquad
-# \text{intensity} = \frac{\text{operations}}{\text{bytes}}. \tag{2}$$
+# \text{intensity} = \frac{\text{operations}}{\text{bytes}} \tag{2}$$
 #
-# On the slope a program is *memory bound*, on the flat part *compute bound*. To see both we need neurons with different
-# amounts of arithmetic. `Busy(k)` multiplies and adds its input $k$ more times before it behaves like any leaky neuron.
-#
-# > **Predict first.** `Busy(0)` does about ten operations a step, `Busy(64)` more than a hundred, and both move 8 bytes. How much longer does
-# > `Busy(64)` take, fused?
+# On the slope a program is *memory bound*, on the flat part *compute bound*.
+
+# %% [markdown]
+# To see both we need neurons with different amounts of arithmetic. `Busy(k)` multiplies and adds its input $k$ more
+# times before it behaves like any leaky neuron.
 
 
 # %%
@@ -780,19 +739,21 @@ class Busy(neuron.Neuron):
         return spike, neuron.MembraneState(v * (1 - spike))
 
 
-# %% tags=["slide"]
+# %% [markdown] tags=["slide"]
+# **Predict first.** `Busy(0)` does about ten operations a step, `Busy(64)` more than a hundred, and both move 8 bytes.
+# How many times longer does `Busy(64)` take, fused?
+
+# %%
+predict("06.k")
+
+# %%
 x = torch.rand(16, 1, 2**18 if device.type == "cpu" else 2**22, device=device)
 copied = torch.empty_like(x)
 ks = (0, 8, 24, 64)
-chosen = engine.explain(Busy(0), x)[0].engine  # what "auto" chooses
 
 
 def pass_of(cell):
-    def run():
-        with torch.no_grad():
-            return cell(x)[0]
-
-    return run
+    return torch.no_grad()(lambda: cell(x)[0])
 
 
 def counted(cell):
@@ -801,31 +762,29 @@ def counted(cell):
     at_rest = cell.initial_state(one)
     with measure.Traffic() as seen:
         cell.step(one, at_rest)
-    equation = equation_of(cell, at_rest, torch.float32, one.device)
-    return len(programs(equation).forward.ops), seen.bytes
+    equation = engine.equation_of(cell, at_rest, torch.float32, one.device)
+    return len(engine.programs(equation).forward.ops), seen.bytes
 
 
 candidates = {"copy": lambda: copied.copy_(x), **{f"k = {k}": pass_of(Busy(k)) for k in ks}}
 times = measure.race(candidates, repeats=7, clock=clock)
 times |= measure.race({"loop": pass_of(Busy(0, "eager"))}, repeats=3, clock=clock)
-bandwidth = 2 * x.nbytes / times["copy"].median
+outcome("06.k", times["k = 64"].median / times["k = 0"].median)
 
-runs = []
+# %% tags=["slide"]
+bandwidth = 2 * x.nbytes / times["copy"].median
+runs, chosen = [], engine.explain(Busy(0), x)[0].engine  # what "auto" chooses
 for k in ks:
-    operations, _ = counted(Busy(k))
-    seconds = times[f"k = {k}"].median
-    runs.append(
-        figures.Run(f"{chosen}, k = {', '.join(map(str, ks))}", operations * x.numel(), inference * x.numel(), seconds)
-    )
+    operations, moved = counted(Busy(k))[0] * x.numel(), inference * x.numel()
+    runs.append(figures.Run(f"{chosen}, k = {', '.join(map(str, ks))}", operations, moved, times[f"k = {k}"].median))
 operations, loop_bytes = counted(Busy(0))
 runs.append(figures.Run("loop, k = 0", operations * x.numel(), loop_bytes * x.numel(), times["loop"].median))
 rate = max(run.rate for run in runs)
 
-for k, run in zip(ks, runs, strict=False):
+for name, run in zip([f"k = {k}" for k in ks] + ["loop"], runs, strict=True):
     least = least_seconds(run.operations, run.bytes, rate, bandwidth)
-    line = f"k = {k:2}: {run.operations / x.numel():4.0f} operations, {run.seconds * 1e3:6.1f} ms"
-    print(f"{line}; the roofline allows {least * 1e3:5.1f} ms")
-print(f"loop  : {operations:4} operations, {runs[-1].seconds * 1e3:6.1f} ms, {loop_bytes} bytes")
+    of_one = f"{run.operations / x.numel():4.0f} operations, {run.bytes / x.numel():4.0f} bytes"
+    print(f"{name:6}: {of_one}, {run.seconds * 1e3:6.1f} ms; the roofline allows {least * 1e3:5.1f} ms")
 print(f"a copy moves {bandwidth / 1e9:.1f} GB/s, the best neuron computes {rate / 1e9:.1f}·10⁹ operations per second")
 viz.show(figures.roofline(runs, bandwidth, rate, title=f"Neurons in the roofline of this machine ({device})"))
 
@@ -833,15 +792,15 @@ viz.show(figures.roofline(runs, bandwidth, rate, title=f"Neurons in the roofline
 # **What to notice**
 #
 # - The fused points move to the right with $k$: more operations for the same 8 bytes. As long as they are on the slope,
-#   *the additional arithmetic is free*: compare the first times. A real neuron (`k = 0`, or an adaptive threshold, or a
-#   second current) is in this region.
+#   *the additional arithmetic is nearly free*: compare the first times. A real neuron (`k = 0`, or an adaptive threshold,
+#   or a second current) is in this region.
 # - The loop is far to the left. It does the same operations but moves a dozen times the bytes, and in addition pays for
 #   launching each kernel. Faster arithmetic would not help it.
-# - Is it *above* the roof? Then you see the effect of the cache: the tensors of one step are small, and the next kernel
+# - Is it *above* the roof? Then you see the effect of the cache. The tensors of one step are small, and the next kernel
 #   reads them from the cache. `Traffic` counts the bytes that are requested, and a cache delivers them faster than
 #   memory. The whole sequence does not fit in it.
-# - The flat part is not the manufacturer's peak but the best rate that any of these neurons reached here, on a CPU with
-#   one thread.
+# - The flat part is not the manufacturer's peak. It is the best rate that any of these neurons reached here, on a CPU
+#   with one thread.
 #
 # **Explorer.** This is a model of the loop and of the fused kernel with *your* roofline, as just measured. In the loop
 # every operation moves about nine bytes and costs one launch.
@@ -851,37 +810,32 @@ viz.show(figures.roofline(runs, bandwidth, rate, title=f"Neurons in the roofline
 # 3. bfloat16 halves the bytes. For which of the two does this halve the time?
 
 # %%
-SIZES = {"float32": (4, 4), "bfloat16": (2, 2), "float32, uint8 spikes": (4, 1)}
+SIZES = {"float32": (4, 4), "bfloat16": (2, 2), "float32, uint8 spikes": (4, 1)}  # bytes of an input, of a spike
 
 
-def under_the_roof(
-    operations=10,
-    log2_neurons=16,
-    steps=32,
-    launch_us=4.0,
-    numbers="float32",
-    least=least_seconds,
-    limits=(rate, bandwidth),
-):
-    """Loop and fused kernel in the roofline; the title gives their times."""
-    count = 2**log2_neurons * steps
-    wide, spike = SIZES[numbers]
-    fused_bytes, loop_bytes = (wide + spike) * count, 2.25 * wide * operations * count
-    fused = least(operations * count, fused_bytes, *limits) + launch_us * 1e-6
-    loop = least(operations * count, loop_bytes, *limits) + operations * steps * launch_us * 1e-6
-    runs = [
-        figures.Run("loop", operations * count, loop_bytes, loop),
-        figures.Run("fused", operations * count, fused_bytes, fused),
-    ]
-    title = f"loop {loop * 1e3:.3g} ms, fused {fused * 1e3:.3g} ms: {loop / fused:.1f} times"
-    return figures.roofline(runs, limits[1], limits[0], span=(0.03, 1000), title=title)
+def model_of(least, limits):
+    """The function behind the sliders; it depends on its arguments, not on the notebook's globals."""
+
+    def under_the_roof(operations=10, log2_neurons=16, steps=32, launch_us=4.0, numbers="float32"):
+        count, (wide, spike) = 2**log2_neurons * steps, SIZES[numbers]
+        moved = {"loop": 2.25 * wide * operations * count, "fused": (wide + spike) * count}
+        launches = {"loop": operations * steps, "fused": 1}
+        seconds = {
+            name: least(operations * count, moved[name], *limits) + launches[name] * launch_us * 1e-6 for name in moved
+        }
+        runs = [figures.Run(name, operations * count, moved[name], seconds[name]) for name in moved]
+        loop, fused = seconds.values()
+        title = f"loop {loop * 1e3:.3g} ms, fused {fused * 1e3:.3g} ms: {loop / fused:.1f} times"
+        return figures.roofline(runs, limits[1], limits[0], span=(0.03, 1000), title=title)
+
+    return under_the_roof
 
 
 sliders = {"operations": (1, 500), "log2_neurons": (8, 24), "steps": (4, 128, 4), "launch_us": (0.0, 20.0, 1.0)}
-viz.explore(under_the_roof, **sliders, numbers=list(SIZES))
+viz.explore(model_of(least_seconds, (rate, bandwidth)), **sliders, numbers=list(SIZES))
 
 # %% [markdown]
-# Two ways to more speed remain: bring the points closer to the roof, or raise what the roof allows. The first is
+# There are two ways to more speed: bring the points closer to the roof, or raise what the roof allows. The first is
 # engineering. The second needs fewer bytes: narrower numbers, spikes of a byte or a bit, or fusion of the neuron with
 # the layer before it, so that `x` is never written at all. (`torch.compile` of a whole model does that for short
 # sequences: it inlines the loop and merges it with the normalisation in front.)

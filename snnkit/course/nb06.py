@@ -1,4 +1,4 @@
-"""Exercises and quiz of notebook 06, "Fused multi-step neurons"."""
+"""Exercises of notebook 06, "Fused multi-step neurons"."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 from snnkit.surrogate import ATan
 
 from . import expect
-from .exercise import Check, Exercise, Question
+from .exercise import Check, Exercise
 
 THRESHOLD, DECAY, REST = 1.0, 0.9, 2.0
 
@@ -232,34 +232,5 @@ EXERCISES = [
             "There are two limits. Here next to nothing is moved, so it is the other one: `operations / rate`.",
             "They overlap: the next numbers are on their way while these are computed. So no sum: `max(…, …)`.",
         ),
-    ),
-]
-
-QUIZ = [
-    Question(
-        "A neuron's step has ten operations, and you add an eleventh. The fused kernel at T = 32 takes",
-        ("10 % longer", "about as long: it waits for memory", "longer by one launch of a kernel for each step"),
-        answer=1,
-        why="Fused, a neuron moves 8 bytes a step however much it computes with them, until the roof bends.",
-    ),
-    Question(
-        "For backward the fused engines keep x, and membranes of a few steps at most. Where do the others come from?",
-        (
-            "backward runs the steps again",
-            "they are approximated from the spikes",
-            "they are stored in one byte each",
-        ),
-        answer=0,
-        why="Recomputing costs operations, of which there are plenty to spare; storing would cost bytes twice.",
-    ),
-    Question(
-        "Which step can not be fused over time into one kernel?",
-        (
-            "one whose threshold adapts to its own spikes",
-            "one with a torch.where for each of five cases",
-            "one that subtracts the mean activity of the layer",
-        ),
-        answer=2,
-        why="The mean needs everybody's step before anybody's next; fusing over time needs each neuron for itself.",
     ),
 ]

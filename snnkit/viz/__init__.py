@@ -30,6 +30,8 @@ from .embedded import landscape as landscape
 from .embedded import listen as listen
 from .explorer import explore as explore
 from .frame_slider import frames as frames
+from .listings import generated as generated
+from .listings import inductor as inductor
 from .listings import listing as listing
 from .listings import sbatch_form as sbatch_form
 from .listings import sbatch_table as sbatch_table

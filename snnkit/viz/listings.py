@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from textwrap import wrap
+from textwrap import dedent, wrap
 from typing import Any
 
+import torch
+
+from snnkit.engine import cpp, equation_of, programs, triton
+from snnkit.neuron import Neuron
 from snnkit.train import slurm
 
 from .. import checks
@@ -43,6 +48,51 @@ def listing(texts: Mapping[str, str]) -> Listing:
     if not texts:
         raise ValueError("texts must hold at least one title with its text, but it is empty")
     return Listing(texts)
+
+
+@checks.arguments
+def generated(cell: Neuron, *, backward: bool = False) -> Listing:
+    """The code that becomes of a neuron's step: graph, program of one neuron, C++ and Triton; or the program and the C++
+    of its backward pass. Raises engine.NotElementwise and engine.Untranslatable."""
+    state = cell.initial_state(torch.zeros(1))
+    equation = equation_of(cell, state, torch.float32, torch.device("cpu"))  # it is the same on every device
+    forward, back = programs(equation)
+    if backward:
+        text = cpp.backward_source(equation, torch.float32, (), (True,))[0].partition("// Back in time")[2]
+        title = f"backward through one step: {len(back.ops)} operations, with those of forward again"
+        return Listing({title: _assignments(back), "the same in C++": _between(text, "#pragma omp simd", "flush(")})
+    text, _ = cpp.forward_source(equation, torch.float32, torch.float32, ())
+    return Listing(
+        {
+            "1 · the graph": equation.forward.code.replace("torch.ops.", "").strip(),
+            f"2 · the program of one neuron: {len(forward.ops)} operations": _assignments(forward),
+            "3 · C++": _between(text, "for (int64_t t = 0", "flush("),
+            "4 · Triton": _between(triton.source_of(equation), "def ", "# Step 2."),
+        }
+    )
+
+
+def inductor(function: Callable[..., Any], *args: torch.Tensor) -> Listing:
+    """The kernel, without its wrapper, that ``torch.compile`` generates from a function of these tensors."""
+    from torch._inductor.utils import run_and_get_code
+
+    with torch.no_grad():
+        _, (code, *_) = run_and_get_code(torch.compile(function), *args)
+    kernel = re.search(r"'''\n(.*?)'''", code, re.DOTALL)
+    return Listing({f"torch.compile, {getattr(function, '__name__', 'a function')}": kernel[1] if kernel else code})
+
+
+def _assignments(program: Any) -> str:
+    lines = [f"{op.name} = {op.kind}({', '.join(map(str, op.arguments))})" for op in program.ops]
+    return "\n".join([*lines, f"return {', '.join(map(str, program.results))}"])
+
+
+def _between(text: str, first: str, last: str) -> str:
+    """The lines from the one that contains ``first`` to the next that contains ``last``, dedented."""
+    lines = text.splitlines()
+    start = next(i for i, line in enumerate(lines) if first in line)
+    end = next(i for i in range(start, len(lines)) if last in lines[i])
+    return dedent("\n".join(lines[start : end + 1]))
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ LEFT_OUT = {
     "bench.scaling.benchmark hardware.roofline.fit hardware.roofline.validate": "measures for longer",
     "tools.notebook_client.WatchedClient tools.runner.Kernels tools.runner.execute_all": "starts kernels",
     "workshop.minutes.update": "writes into the project",
-    "tools.site.build workshop.bundle.build tools.doctor.report": "starts programs",
+    "tools.site.build workshop.bundle.build tools.doctor.report viz.inductor": "starts programs",
     "plasticity.Convolution.check plasticity.Convolution.columns plasticity.Convolution.outputs": "called by a rule",
     "plasticity.Convolution.rows plasticity.Dense.check plasticity.Dense.columns plasticity.Dense.rows": "the same",
     "engine.handle_of engine.plan_for engine.state_dtype": "called by unroll, which checks",
@@ -254,6 +254,7 @@ train.slurm.seconds: text="01:00:00"
 viz: figure=viz.figures.raster(spikes(5, 3)), history=filled(), command="python train.py", script=SCRIPT, total_epochs=2
 viz.LivePanel.follow: update=train.BatchInfo(1, 1, 2, 4, zeros(3), zeros(5, 2, 3))
 viz.listing: texts={"a": "b"}
+viz.generated: cell=neuron.LIF()
 viz.embed: path=written("page.html", "<p>")
 viz.landscape: loss=zeros(3, 3), gradient=zeros(2, 3, 3), low=0.0, high=1.0, target=[0.1, 0.2]
 viz.listen: trains={"a": spikes(5, 3)}

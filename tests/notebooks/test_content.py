@@ -89,7 +89,7 @@ def test_names_of_the_kit_are_public(name):
     assert below + private == []
 
 
-IMPORTS_TO_COME = {"06", "09"}
+IMPORTS_TO_COME = {"09"}
 
 
 @each_notebook
