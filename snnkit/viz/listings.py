@@ -52,8 +52,14 @@ def listing(texts: Mapping[str, str]) -> Listing:
 
 @checks.arguments
 def generated(cell: Neuron, *, backward: bool = False) -> Listing:
-    """The code that becomes of a neuron's step: graph, program of one neuron, C++ and Triton; or the program and the C++
-    of its backward pass. Raises engine.NotElementwise and engine.Untranslatable."""
+    """The code that becomes of a neuron's step: graph, program of one neuron, C++ and Triton.
+
+    Args:
+        backward: show the program and the C++ of the backward pass instead.
+
+    Raises:
+        engine.NotElementwise, engine.Untranslatable: the step cannot be compiled.
+    """
     state = cell.initial_state(torch.zeros(1))
     equation = equation_of(cell, state, torch.float32, torch.device("cpu"))  # it is the same on every device
     forward, back = programs(equation)
