@@ -92,7 +92,8 @@ def outline(notebook: NotebookNode, name: str) -> list[list[Any]]:
         if cell.cell_type == "markdown":
             for section in _SECTION.split(cell.source):
                 own = section.startswith("#")
-                heading = section.partition("\n")[0].strip() if own else heading
+                if own and not re.match("#+ Exercise", section):  # an exercise ends before the next slide
+                    heading = section.partition("\n")[0].strip()
                 if not chosen or not section.strip():
                     continue
                 if begins or own or not made:
