@@ -129,8 +129,9 @@ class Spike(torch.autograd.Function):
 u = torch.linspace(-2, 2, 201).requires_grad_()
 spikes = Spike.apply(u)
 spikes.sum().backward()
-both = {"forward: the spike s": spikes, "backward: what the gradient is multiplied by": u.grad}
-viz.show(figures.lines(both, x=u, x_title="u = v − θ, in units of the threshold", title="Two faces of a spike"))
+both = {"forward: the spike s": spikes, "backward: its slope σ′": u.grad}
+axes = {"x": u, "x_title": "u = v − θ, in units of the threshold"}
+viz.show(figures.lines(both, title="Two faces of a spike", **axes))
 
 # %% [markdown]
 # **Line by line.** `ctx` is a bag that PyTorch carries from `forward` to `backward`. `forward` puts $u$ into it, and
@@ -204,7 +205,8 @@ def blame(beta=0.9, current=0.05):
     """The gradient of the spike at step 40 by the input of each step."""
     drive = torch.full((60, 1, 1), current).requires_grad_()
     leaky(drive, beta)[40].sum().backward()
-    title = f"At β = {beta:g}: ten steps earlier, {(drive.grad[30] / drive.grad[40]).item():.2f} of it is left"
+    left = (drive.grad[30] / drive.grad[40]).item()
+    title = f"At β = {beta:g}: ten steps earlier, {left:.2f} of it is left"
     axes = {"x_title": "time step of the input", "y_title": "gradient of the spike at step 40"}
     return figures.lines({"gradient": drive.grad[:, 0, 0]}, x=range(60), title=title, **axes)
 
@@ -291,7 +293,8 @@ class Network:
 # %% tags=["slide"]
 untrained = Network(64, 128, 10)
 hidden = leaky(x[:1].expand(20, -1, -1) @ untrained.weights[0].T)[:, 0]
-viz.show(figures.raster(hidden, title=f"128 hidden neurons see their first image, a {int(y[0])}; nothing is trained"))
+title = f"128 hidden neurons see their first image, a {int(y[0])}; nothing is trained"
+viz.show(figures.raster(hidden, title=title))
 
 # %% [markdown]
 # **Line by line.** `zip(sizes, sizes[1:])` gives the pairs (64, 128) and (128, 10). The weights are drawn between
@@ -403,7 +406,8 @@ movie = [look(second)] + [look(second) for loss in learn(second, x[~test], y[~te
 def after(epoch):
     """The output neurons after an epoch."""
     right, spikes = movie[epoch]
-    return figures.raster(spikes, title=f"Epoch {epoch}, test accuracy {right:.1%}. The image is a {int(y[test][0])}")
+    title = f"Epoch {epoch}, test accuracy {right:.1%}. The image is a {int(y[test][0])}"
+    return figures.raster(spikes, title=title)
 
 
 viz.show(viz.frames(after, "epoch", range(21)))
@@ -453,10 +457,12 @@ outcome("15.d", 100 * right)
 pieces = {cell.partition("\n")[0]: cell.strip() for cell in In if cell.startswith("# microspike")}
 program = "\n\n\n".join(pieces.values()) + "\n"
 print(len(pieces), "pieces,", program.count("\n"), "lines, blank ones and comments included")
-HTML(f'<a download="microspike.py" href="data:text/x-python,{quote(program)}">Save microspike.py</a>')
+address = "data:text/x-python," + quote(program)
+HTML(f'<a download="microspike.py" href="{address}">Save microspike.py</a>')
 
 # %%
-alone = subprocess.run([sys.executable, "-I", "-"], input=program, capture_output=True, text=True)
+python = [sys.executable, "-I", "-"]  # -I: nothing but the installed packages
+alone = subprocess.run(python, input=program, capture_output=True, text=True)
 print(*alone.stdout.splitlines()[19:], alone.stderr, sep="\n")
 
 # %% [markdown]
@@ -510,7 +516,8 @@ for seed in range(1 if QUICK else 4):
         torch.manual_seed(seed)
         rows = Rows(feedback)
         *_, loss = learn(rows, x[~test], y[~test])
-        print(f"feedback {feedback!s:5}   loss {loss:.2f}   test accuracy {accuracy(rows, x[test], y[test]):.1%}")
+        right = accuracy(rows, x[test], y[test])
+        print(f"feedback {feedback!s:5}   loss {loss:.2f}   test accuracy {right:.1%}")
 
 # %% [markdown]
 # **What to notice.** The same loop and the same loss, and one more matrix: the accuracy goes up by more than ten points.
@@ -642,7 +649,8 @@ def learn_from_memory(net, images, labels, epochs=5, lr=0.005):
             with torch.no_grad():
                 for w in net.weights:
                     w -= lr * (1 - epoch / epochs) * w.grad
-        print(f"loss {cross_entropy(net(images), labels):.3f}   right {accuracy(net, x[test], y[test]):.1%}")
+        loss = cross_entropy(net(images), labels)
+        print(f"loss {loss:.3f}   right {accuracy(net, x[test], y[test]):.1%}")
 
 
 torch.manual_seed(0)
