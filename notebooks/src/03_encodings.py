@@ -15,16 +15,18 @@
 # Cameras, microphones and spreadsheets deliver numbers. A spiking neuron understands only events in time. So you must
 # choose how a number becomes a few spikes. This choice fixes how many time steps you wait, and how many spikes you pay.
 #
-# After this notebook you can
+# **Afterwards you can**
 #
 # - turn images into spikes in four ways (latency, Poisson, constant-current neurons, direct) and decode them again;
 # - predict how the error of each code shrinks with the number of time steps $T$, and what that costs in spikes;
 # - code a signal by its changes, as an event camera does;
 # - recognise three mistakes that ruin a spiking network before its first layer.
 #
-# | in class | GPU minutes | you need | exercises |
-# |---|---|---|---|
-# | 50 min | 0 | notebook 01 | 03.1 latency code (8 min), 03.2 Poisson code (5 min) |
+# | | |
+# |---|---|
+# | Time | 50 minutes |
+# | GPU minutes | 0 |
+# | Before this | 01 neuron |
 
 # %% tags=["bootstrap"] cellView="form"
 # @title Setup: run this cell first
@@ -318,8 +320,8 @@ viz.show(
 # %% [markdown]
 # **What to notice.** The LIF raster is regular where the Poisson raster was random. The faint edges of the digit are
 # missing: they are in the dead zone. Direct coding is exact at any $T$, but it sends numbers, not spikes, so the first
-# layer must multiply. It does so only once: the repeated image is a view with stride 0 in time, and snnkit's layers
-# notice this.
+# layer must multiply. It does so only once: the repeated image is a view. Its stride in time, the step in memory from one
+# time to the next, is 0, and snnkit's layers notice this.
 #
 # **Listen** to two pixels, a medium one and a bright one, as Poisson trains and as LIF neurons, 20 ms a step. Which of
 # the four do you recognise with closed eyes?
@@ -497,7 +499,8 @@ print(f"{'dense':12} {1:4} {'':13} {0:7.3f} {results['direct'][0, 1]:11.1%} {den
 # %% [markdown] tags=["slide"]
 # ## 6 · Signals: send only what changes
 #
-# A spike *up* where the signal $x[t]$ rises by a threshold $\theta$, a spike *down* where it falls. The decoder adds up:
+# A spike *up* where the signal $x[t]$ rises by a threshold $\theta$ of its own, a spike *down* where it falls. The decoder
+# adds up:
 #
 # $$\hat x[t] = \theta \sum_{t' \le t} s[t']$$
 

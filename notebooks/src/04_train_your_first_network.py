@@ -160,8 +160,8 @@ outcome("04.a", 0 if memory == of_batch else 1)
 
 # %% [markdown]
 # The membrane is measured in units of the threshold. $\beta = 0.9$ per step is a time constant of $-1/\ln 0.9 \approx
-# 9.5$ steps. (This is the `Leaky` neuron of snnTorch, which calls the membrane `mem`; the reset comes one step after the
-# spike.) The gradient of $s$ is the arctan surrogate of notebook 02. `torch.nn.Linear` is PyTorch's own;
+# 9.5$ steps (10 by Euler's step, as in 03). This is the `Leaky` neuron of snnTorch, which calls the membrane `mem`. It
+# fires above $\theta$, not at it, and the reset comes one step after the spike. The gradient of $s$ is the arctan surrogate of notebook 02. `torch.nn.Linear` is PyTorch's own;
 # `nn.Sequential` is snnkit's, which carries the state of the neurons through time.
 
 
@@ -524,8 +524,8 @@ outcome("04.e", enough)
 # ### What does it cost?
 #
 # A conventional layer multiplies and accumulates (MAC) at every synapse. A spike is 0 or 1. A synapse that receives a
-# spike *adds* its weight; one that receives none does nothing. In 45 nm silicon, at 32 bits, an addition takes 0.9 pJ
-# and a multiply-accumulate 4.6 pJ (Horowitz 2014).
+# spike *adds* its weight; one that receives none does nothing. At the prices of notebook 03 (45 nm silicon, 32 bits)
+# an addition takes 0.9 pJ and a multiply-accumulate 4.6 pJ.
 #
 # ### Exercise 04.3 · Count the additions (5 minutes, ●○○)
 #
@@ -658,12 +658,12 @@ outcome("04.h", sum(of_b > limit for limit in (0.02, 0.25)))
 # three of the ten fire at every step. A loss of 10 and more is a network that is *certain* and wrong, which is worse
 # than silence.
 #
-# A third mistake does not show in the loss: the state. In some libraries neurons keep their membrane between calls. If
-# you forget the reset, one batch influences the next. Here the state is an argument and a return value, so `net(x)`
-# always starts at rest. Try it: run the same batch twice, the second time as `net(x, state)`, and compare.
+# A third mistake does not show in the loss: a state that stays from one batch to the next ([notebook
+# 05](05_moving_house.ipynb), section 3). Here `net(x)` always starts at rest. Try it: run the same batch twice, the second
+# time as `net(x, state)`, and compare.
 
 # %% [markdown] tags=["slide"]
-# ## 8 · Take your network home
+# ## 8 · Your network on a page
 #
 # What you have trained is a list of numbers and one equation.
 #
@@ -718,6 +718,7 @@ viz.embed(home)
 # - Your drawing is scaled and centred before the network sees it, as the images of the data set were. Shift or tilt a
 #   test image instead, and soon it is misread: the network never saw one like it.
 # - A higher threshold makes the answer late, and in the end there is none: that is patient A of section 7.
+# - [Notebook 14](14_taking_a_network_home.ipynb) takes this further.
 #
 # ## 9 · Check yourself
 
@@ -738,13 +739,14 @@ print(f"test accuracy: {accuracy:.4f}")
 # the threshold, and add a second loss term:
 # `loss.spike_rate_regulariser([recording.layers[HIDDEN]], target=0.02, weight=50)`, with `net.record(x)` instead of
 # `net(x)` in your training step. That alone leaves about 30 % of the spikes that exercise 04.3 counts, at no loss of
-# accuracy. With 10 steps and 64 hidden neurons as well, about 22 spikes are left at 97.7 %: beat that.
+# accuracy. With 10 steps and 64 hidden neurons as well, about 22 spikes are left at 97.7 %: beat that. ([Notebook
+# 13](13_sweeps_and_challenge.ipynb) makes this a contest.)
 #
 # ## Next
 #
 # **[05 · Moving house](05_moving_house.ipynb)** moves this network to a GPU and shows what `.to(device)` moves and what
 # it does not. At full size (`QUICK = False`) this notebook reaches 98 % on MNIST in four epochs: one to three
-# minutes on a CPU.
+# minutes on a CPU. And [15](15_microspike.ipynb) has all of this on one page, without the kit.
 #
 # ## References
 #

@@ -86,8 +86,8 @@ print(f"the network starts on cpu; the other device is {away}")
 # All tensors of an operation must be on the same device.
 
 # %% [markdown]
-# A tensor is on exactly one device. The kernel that adds two tensors runs *on* the GPU or *on* the CPU, and cannot reach
-# the memory of the other.
+# A tensor is on exactly one device. The program that adds two tensors (the *kernel*) runs *on* the GPU or *on* the CPU,
+# and cannot reach the memory of the other.
 #
 # If you have no GPU, your second device is `meta`, which is part of every PyTorch. A tensor on `meta` has shape, dtype
 # and device, but no numbers. That is enough to see what moved, and PyTorch raises the same errors as between CPU and
@@ -340,7 +340,7 @@ for storage in WAYS:
 # The tensors left behind raise an error. The fix is one line: `self.register_buffer("gain", gain)`, or
 # `torch.nn.Parameter` if it is to be learned. (In your own neuron `self.number("gain", gain)` does either, and checks
 # the values as well.) Please do not write `gain.to(x.device)` in `forward`. It hides the mistake, copies at every call,
-# and the checkpoint still lacks the gain.
+# and the checkpoint (the saved file) still lacks the gain.
 #
 # **Lists.** The same happens with whole modules, but here there is no error until you look for the weights.
 

@@ -83,11 +83,11 @@ if compiler_missing:
     print(f"Without a compiler the fused engines cannot run here, and eager is used instead: {compiler_missing}.")
 
 # %% [markdown] tags=["slide"]
-# ## 1 · A dozen kernels per step
+# ## 1 · One step, many kernels
 #
-# The LIF neuron of notebook 05 ($\tau$ in time steps, the rest without units):
+# One step of the LIF neuron of notebook 05 ($\tau$ in time steps, the rest without units):
 #
-# $$v \leftarrow v + \frac{x[t] - v}{\tau}, \qquad s[t] = H(v - \theta), \qquad v \leftarrow (1 - s[t])\,v \tag{1}$$
+# $$v \leftarrow v + \frac{x - v}{\tau}, \quad s = H(v - \theta), \quad v \leftarrow (1 - s)\,v \tag{1}$$
 
 # %% [markdown]
 # In PyTorch that is a few lines of tensors. Each operator in them is a *kernel*: a separate program. It reads its
@@ -712,8 +712,9 @@ least_seconds = attempt("06.3", least_seconds)
 # %% [markdown] tags=["slide"]
 # Divide the operations by that time: the **roofline** [2], the rate that a program can reach,
 #
-# $$\text{rate} \le \min\big(\text{bandwidth} \cdot \text{intensity},\ \text{rate}_{\max}\big), \qquad
-# \text{intensity} = \frac{\text{operations}}{\text{bytes}} \tag{2}$$
+# $$\text{rate} \le \min\big(\text{bandwidth} \cdot \text{intensity},\ \text{rate}_{\max}\big) \tag{2}$$
+#
+# $$\text{intensity} = \frac{\text{operations}}{\text{bytes}}$$
 #
 # On the slope a program is *memory bound*, on the flat part *compute bound*.
 
@@ -771,7 +772,7 @@ times = measure.race(candidates, repeats=7, clock=clock)
 times |= measure.race({"loop": pass_of(Busy(0, "eager"))}, repeats=3, clock=clock)
 outcome("06.k", times["k = 64"].median / times["k = 0"].median)
 
-# %% tags=["slide"]
+# %%
 bandwidth = 2 * x.nbytes / times["copy"].median
 runs, chosen = [], engine.explain(Busy(0), x)[0].engine  # what "auto" chooses
 for k in ks:
@@ -786,6 +787,8 @@ for name, run in zip([f"k = {k}" for k in ks] + ["loop"], runs, strict=True):
     of_one = f"{run.operations / x.numel():4.0f} operations, {run.bytes / x.numel():4.0f} bytes"
     print(f"{name:6}: {of_one}, {run.seconds * 1e3:6.1f} ms; the roofline allows {least * 1e3:5.1f} ms")
 print(f"a copy moves {bandwidth / 1e9:.1f} GB/s, the best neuron computes {rate / 1e9:.1f}·10⁹ operations per second")
+
+# %% tags=["slide"]
 viz.show(figures.roofline(runs, bandwidth, rate, title=f"Neurons in the roofline of this machine ({device})"))
 
 # %% [markdown]
