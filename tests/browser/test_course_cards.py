@@ -7,7 +7,7 @@ import re
 import pytest
 
 from snnkit.course import page as cards
-from snnkit.course import question
+from snnkit.course import predictions, progress, question
 from tests.course.test_predictions import TEXT
 
 from .conftest import shoot
@@ -131,6 +131,37 @@ def test_names_for_screen_readers_and_no_script_words(shown):
     still = context.new_page()
     still.set_content(text)
     expect(still.locator("body")).to_contain_text("Write your guess down.")
+    context.close()
+
+
+COLAB = """window.google = {colab: {kernel: {invokeFunction: async (name, args) =>
+    ({data: {"application/json": await window.python(name, args[0])}})}}}"""
+
+
+def test_on_colab_each_output_is_a_page_of_its_own_and_yet_they_know(browser, tmp_path, monkeypatch):
+    monkeypatch.setenv("SNNKIT_PROGRESS", str(tmp_path / "progress.json"))
+    monkeypatch.setattr(progress, "_session", None)
+    scorecard, known = progress.scorecard("01")._repr_html_(), {"line": cards.CHANNEL, "record": None}
+    first, second = (question.find(key) for key in ("01.a", "01.b"))
+    outputs = {
+        "prediction": cards.html("predictPage", known | {"question": second}, ""),
+        "outcome": cards.html("outcomePage", known | {"question": second, "truth": 1}, "") + scorecard,
+    }
+    progress.current().progress.locked("01.a", 1, 70)
+    outputs["older"] = cards.html("predictPage", known | {"question": first}, "")
+    context = browser.new_context()
+    context.route("**/*", lambda route: route.fulfill(body=outputs[route.request.url.split("/")[-1]]))
+    context.expose_function("python", lambda name, message: {cards.CHANNEL: predictions.receive}[name](message))
+    context.add_init_script(COLAB)
+    shown = {name: context.new_page() for name in outputs}
+    for name, one in shown.items():
+        one.goto(f"http://colab.test/{name}", wait_until="domcontentloaded")
+    expect(shown["older"].locator(".predict")).to_contain_text("Locked, 70 % sure")
+    expect(shown["outcome"].locator(".outcome")).to_contain_text("Make your prediction above first")
+    shown["prediction"].get_by_role("radio", name="the one with the soft reset").check()
+    lock(shown["prediction"], 90)
+    expect(shown["outcome"].locator(".outcome")).to_contain_text("You were 90 % sure")
+    expect(shown["outcome"].locator("body")).to_contain_text("(2 of 9 made, 1 right)")
     context.close()
 
 
