@@ -37,7 +37,7 @@ SIGNED = (
     (0.0, "rgba(213,94,0,1)"), (0.5, "rgba(213,94,0,0)"), (0.5, "rgba(0,114,178,0)"), (1.0, "rgba(0,114,178,1)"),
 )  # fmt: skip
 # On paper of its own, for cells with text: no ink is readable on half-clear cells on every page.
-INK_ON_PAPER = ((0.0, "#f4f6f8"), (1.0, BLUE))
+INK_ON_PAPER = ((0.0, "#f4f6f8"), (1.0, "#005a8c"))
 FONT_SIZE = 13
 TITLE_SIZE = 16
 HEIGHT = 380  # of a figure that sets none

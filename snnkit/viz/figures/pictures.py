@@ -29,7 +29,7 @@ from ..drawing import (
 
 _WIDE = 676  # pixels between the margins of a page of 700
 _LARGEST = 110  # an image is drawn at most this wide
-_SMALLEST, _PIXEL = 60, 2  # and at least so wide, with pixels of this size
+_SMALLEST = 60  # and at least so wide, so that one can see it
 _LABEL = 19  # what a label over an image needs
 
 
@@ -61,7 +61,7 @@ def _sheet(
     """Pictures [N, H, W] in frames, in rows of ``columns``, each under its label, as one heat map."""
     count, height, width = pictures.shape
     gap = max(1, width // 14)
-    room = int(_WIDE // (max(_SMALLEST / width, _PIXEL) * (width + gap)))
+    room = int(_WIDE // (_SMALLEST / width * (width + gap)))
     columns = max(1, min(columns, count, room))
     rows = -(-count // columns)
     scale = min(_WIDE / (columns * (width + gap)), _LARGEST / width)  # screen pixels per image pixel
@@ -170,7 +170,7 @@ def confusion(
     figure = go.Figure(go.Heatmap(z=compact(share * 100), x=names, y=names, **look))
     notes = []
     for row, column in np.argwhere(counts):
-        font = {"color": theme.WHITE if share[row, column] > 0.92 else theme.BLACK, "size": 12}
+        font = {"color": theme.WHITE if share[row, column] > 0.785 else theme.BLACK, "size": 12}
         text = f"{counts[row, column]:g}"
         notes.append({"x": names[column], "y": names[row], "text": text, "showarrow": False, "font": font})
     right = 100 * np.trace(counts) / max(counts.sum(), 1)
