@@ -46,11 +46,11 @@ def slurm(words: tuple[str, ...], out: str | None, explained: bool, checked: str
     """
     if checked is not None:
         if words or out:
-            raise click.UsageError("--check looks at a file that is there; it goes with neither --out nor a command")
+            raise click.UsageError("--check reads an existing script: use it without --out and without a command")
         _check(checked, explained)
         return
     if not words:
-        raise click.UsageError("what is to run is missing: snnkit slurm … snnkit train workshop --checkpoint run.pt")
+        raise click.UsageError("the command to run is missing: snnkit slurm … snnkit train mnist --checkpoint run.pt")
     command = words[0] if len(words) == 1 else words  # a single one may be a whole command in quotes
     try:
         text = script(Request(command, **given))

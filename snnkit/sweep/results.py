@@ -89,7 +89,7 @@ class Folder:
                 "folder by --out, or read it with the snnkit that wrote it"
             )
         if not content.keys() >= {*SAME, "order", "machine", "pareto"}:
-            raise SweepError(f"{file} is damaged; with it gone, the runs stay readable in {self.path / 'runs'}")
+            raise SweepError(f"{file} is damaged; without it, the runs stay readable in {self.path / 'runs'}")
         return content
 
     def results(self) -> dict[str, RunResult]:

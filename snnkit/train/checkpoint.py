@@ -100,7 +100,7 @@ def load_checkpoint(
     try:
         _check_entries(content)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{path} is no whole checkpoint: {error}") from None
+        raise ValueError(f"{path} is not a complete checkpoint: {error}") from None
     # Everything is checked before anything is changed: load_state_dict copies what fits before it complains.
     if model is not None:
         _check_fits_model(path, content["model"], model)

@@ -194,7 +194,7 @@ def _item(cells: Mapping[str, str], known: Mapping[str, int], guides: Guides) ->
     row = Item(start, minutes, cells["what"], cells["GPU"])
     notebook, parts, needed = _parts(cells["file"], known, guides)
     if notebook and needed != minutes:
-        raise WorkshopError(f"has {minutes} minutes for what takes {needed} by the facilitator page")
+        raise WorkshopError(f"has {minutes} minutes, but its parts take {needed} by the facilitator page")
     return Item(start, minutes, row.what, row.gpu, notebook, parts)
 
 

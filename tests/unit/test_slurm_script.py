@@ -196,10 +196,10 @@ def test_check_prints_each_problem_with_its_line(tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ((), "what is to run is missing"),
+        ((), "the command to run is missing"),
         (("--nodes", 0, *COMMAND), "nodes must be at least 1, but it is 0"),
         (("snnkit", "train", "digits"), "The command writes no checkpoint"),
-        (("--check", "job.sh", "--out", "x"), "--check looks at a file that is there"),
+        (("--check", "job.sh", "--out", "x"), "--check reads an existing script"),
     ],
 )
 def test_wrong_usage(words, message):

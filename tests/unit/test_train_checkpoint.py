@@ -331,7 +331,7 @@ def test_foreign_files_are_named(tmp_path):
         with pytest.raises(ValueError, match=r"weights\.pt must be a checkpoint written by save_checkpoint"):
             train.load_checkpoint(path)
     torch.save({"format": module.FORMAT, "epoch": 1}, path)
-    with pytest.raises(ValueError, match="no whole checkpoint: model must be a dict, but it is None"):
+    with pytest.raises(ValueError, match="not a complete checkpoint: model must be a dict, but it is None"):
         train.load_checkpoint(path)
 
 

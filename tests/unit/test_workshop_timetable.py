@@ -115,7 +115,7 @@ def test_each_adds_up_and_has_its_buffer(name):
         ("notebooks/00_preflight.ipynb", "notebooks/77_nothing.ipynb", "15: there is no notebook '77_nothing'; there"),
         ("| 0:00 | 3 | Welcome", "| 0:00 | 4 | Welcome", "starts at 0:03, but the row before ends at 0:04"),
         ("| 0:00 | 3 | Welcome", "| 0:00 | 4 | Welcome", "but it says 90 and has 91"),
-        ("| 0:03 | ", "| 0:03 | 9", " minutes for what takes "),
+        ("| 0:03 | ", "| 0:03 | 9", " minutes, but its parts take "),
         ("| Buffer: ", "| ", "the buffer must be at least 15% of 90 minutes, but it is "),
         ("parts 2–3", "parts 2–33", "numbers of 01_first_spiking_neuron: 0, 1, 2, 3"),
         ("**Minutes:** 90", "**Minutes:** 2 × 90", "but it says 180 and has 90"),
