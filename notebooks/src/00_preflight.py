@@ -70,10 +70,6 @@ viz.embed(page, height=560, compact=True)
 # After this notebook you know that your machine works. You have met predictions, exercises, hints and the scorecard. And you
 # can read a tensor of spikes: `[T, B, N]`, **time first**.
 #
-# | in class | GPU minutes | you need | exercises |
-# |---|---|---|---|
-# | 15 min, and 5 more for the optional part | 0 | a little Python | 00.1 count the spikes (2 min), 00.2 time first (1 min) |
-#
 # Each notebook starts with the same three cells. *Setup* and *Imports* are folded: they only load the kit. Between them are
 # the **settings**. `QUICK` keeps all sizes small. `SOLVE = True` fills in all exercises, for instructors.
 
@@ -196,7 +192,8 @@ def count_spikes(spikes):
 count_spikes = attempt("00.1", count_spikes)
 
 # %%
-print(f"first image: {int(count_spikes(hidden[:, :1]))} hidden spikes; all 20 images: {int(count_spikes(hidden))}")
+one, all_of_them = count_spikes(hidden[:, :1]), count_spikes(hidden)
+print(f"first image: {int(one)} hidden spikes; all 20 images: {int(all_of_them)}")
 
 # %% [markdown]
 # Stuck? Each call of `hint("00.1")` shows one more hint; then there is `solution("00.1")`. Hints cost you nothing. (The
