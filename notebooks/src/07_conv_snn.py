@@ -550,6 +550,8 @@ def scaled_update(loss, weights, optimizer, scaler, clip):
 scaled_update = attempt("07.3", scaled_update)
 
 # %% [markdown]
+# ### The search for the scale
+#
 # Now use it in training, in float16 on your device. The scale starts far too high, at $2^{32}$, and may double after
 # ten good updates (not 2000), so that you can watch the search.
 

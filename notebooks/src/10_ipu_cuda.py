@@ -111,6 +111,8 @@ claims = [
     for claim in compare.CLAIMS
 ]
 viz.show(figures.marked(claims, "times as fast", title="What others have published", one="as fast"))
+
+# %%
 for claim in compare.CLAIMS:
     print(f"{claim.who}: {claim.said} times ({claim.source})\n    {claim.what}")
 
@@ -136,10 +138,11 @@ except (ImportError, AssertionError) as error:  # it asserts its version of PyTo
     print(f"PopTorch can't be imported ({type(error).__name__}: {error}).")
     print(f"It needs exactly PyTorch 2.0.1 (here: {torch.__version__}), an active Poplar SDK, and an IPU.")
 
-# %% [markdown] tags=["slide"]
+# %% [markdown]
 # With SDKs from 3.0 on, the tutorial's script stops at its first forward pass: a neuron branches on a value in a buffer
 # (snnTorch, issue 236). You will see this line in section 3, and correct it.
-#
+
+# %% [markdown] tags=["slide"]
 # ## 2 · The machine
 #
 # A GPU's memory is large but off-chip, so it hides latency with thousands of threads. An *intelligence processing unit*
@@ -220,9 +223,10 @@ for batch in (16, 128, 1024):
     wholes[f"batch {batch}"] = {name: seconds.value * 1e6 / batch for name, seconds in prediction.parts.items()}
 viz.show(figures.shares(wholes, "µs", title="GC200, 784-1000-10 over 25 steps: time per sample (predicted, likely)"))
 
-# %% [markdown] tags=["slide"]
+# %% [markdown]
 # These are the *likely* values of a model in which some constants are assumed. Section 6 shows the ranges.
-#
+
+# %% [markdown] tags=["slide"]
 # ## 3 · Convert the network
 #
 # A network must have a form that the chip can run. Below is the network in the style of snnTorch at the time of the tutorial: the neuron stores its state in a buffer,
@@ -572,9 +576,9 @@ for row in report.rows:
             figures.Marked(lane, mark, value.value * 1e3, value.low * 1e3, value.high * 1e3, f"{row.error:+.0%}")
         )
 viz.show(figures.marked(numbers, "ms per training step", title="First predicted, then measured"))
-print(report)
 
 # %%
+print(report)
 outcome("10.e", 100 * max(abs(row.error) for row in report.rows))
 
 # %% [markdown]
@@ -660,10 +664,11 @@ for name in ("T4", "A100", "H200"):
     line = ", ".join(f"{took:.2f} ms at {batch}" for batch, took in ms.items())
     print(f"{name:5} eager, by batch (predicted, likely): {line}")
 
-# %% [markdown] tags=["slide"]
+# %% [markdown]
 # The time is constant far beyond the tutorial's batch, and there it is nearly the same for three very different chips.
 # The claim was made at this size, and so it says little about any of these chips.
-#
+
+# %% [markdown] tags=["slide"]
 # ## 6 · Two machines that you do not have
 #
 # We use the same counts with the costs that are known for the chips (vendors' figures, mostly second-hand) and with
@@ -714,7 +719,7 @@ viz.explore(both, **sizes, precision=["float32", "float16"], **machines)
 # The next figure includes all uncertainty. Each band reaches from the *worst* case for the IPU over the *best* case for
 # the GPU to the opposite. A band that crosses the dashed line cannot be decided without the hardware.
 #
-# > **Predict first.** The IPU against fused kernels in a CUDA graph, at nine sizes. What do the bands say?
+# > **Predict first.** The IPU against fused kernels in a CUDA graph, at six sizes. What do the bands say?
 
 # %%
 predict("10.f")
@@ -723,7 +728,7 @@ predict("10.f")
 bands = {}
 for mode in ("eager", "graph", "fused graph"):
     for batch in (16, 128, 1024):
-        for hidden in (128, 1000, 4096):
+        for hidden in (1000, 4096):
             found = rates(roofline.tutorial(batch, hidden))
             if "GC200 (IPU)" in found:
                 bands[f"{mode}, {batch} x {hidden}"] = found["GC200 (IPU)"] / found[f"A100, {mode}"]

@@ -149,7 +149,8 @@ print(f"the network reads {accuracy(net):.1%} of the test images")
 # The file is written under another name and then renamed, so a crash while writing leaves the last good file. It
 # contains only tensors and plain values, so opening a file from an unknown source runs no code. On a GPU some kernels
 # add in an order that varies. There "equal" may mean "equal up to rounding".
-#
+
+# %% [markdown]
 # ### Exercise 14.1 · Everything that the next update needs (6 minutes, ●●○)
 #
 # Write what `train.fit` writes, in memory. `net` is a network, `optimizer` its optimizer, and `order` the
@@ -197,6 +198,11 @@ def to_integers(weight, bits=8):
 
 
 to_integers = attempt("14.2", to_integers)
+
+# %% [markdown]
+# ### How many bits?
+#
+# All weights of the network, convolutions included, with 2 to 8 bits; then the share of the test images that it reads.
 
 
 # %% tags=["slide"]
@@ -321,7 +327,7 @@ print(f"the same spikes for 50 images: {(there == here).float().mean():.2%}")
 # %%
 predict("14.e")
 
-# %%
+# %% tags=["slide"]
 shifted = {
     "as it is": test_images,
     "1 pixel to the right": test_images.roll(1, -1),
@@ -354,7 +360,8 @@ viz.embed(home)  # the file itself is in the folder of this notebook
 # - Draw a 7 with and without a bar, a 1 with and without a foot. Who taught the network how *you* write?
 # - Silence neurons, one click each. How many does it take to change the answer?
 # - Raise the threshold: the answer comes late, and in the end there is none.
-#
+
+# %% [markdown] tags=["slide"]
 # ## 5 · What broke?
 #
 # Two colleagues saved a network that read nearly all test images. Both files open without an error.
@@ -370,7 +377,7 @@ viz.embed(home)  # the file itself is in the folder of this notebook
 # %%
 predict("14.f")
 
-# %%
+# %% tags=["slide"]
 train_images, train_labels = data.to_device(*data.load(DATASET, "train"), device)
 
 
