@@ -12,7 +12,7 @@
 # %% [markdown] tags=["slide"]
 # # 07 · A 128-channel conv SNN with AMP
 #
-# SpikingJelly's tutorial has a network that is many people's first step beyond toy problems: two convolutions, two
+# SpikingJelly's tutorial has a network that is many people's first step beyond toy problems. It has two convolutions, two
 # linear layers, 13 million weights and 127 498 spiking neurons. It classifies small images of clothes [1]. In this
 # notebook you count what it costs, find where the time goes, make each part fast, and train it. Most of these techniques
 # do not change the result. You will see exactly which ones do, and how.
@@ -101,9 +101,9 @@ course.start("07", solve=SOLVE)
 # ![An image of 28 by 28 pixels becomes 128 maps of spikes of the same size, which are pooled to 14 by 14; a second convolution gives 128 maps of 14 by 14, pooled to 7 by 7; then a layer of 2048 neurons and one of 10. This is done at each of four time steps, and the mean of the ten outputs is the answer.](drawings/conv_net.svg)
 #
 # The same image is shown at each of $T = 4$ steps. The neurons are the simplest possible, *integrate and fire* without a
-# leak: $v$ adds up the input $x$, the neuron spikes at $\theta = 1$, and $v$ starts again at 0. A *batch norm* [5] brings
-# each channel to mean 0 and variance 1 before the neurons, so that they are neither silent nor fire all the time. No
-# layer has a bias.
+# leak. The membrane $v$ adds up the input $x$. The neuron spikes at $\theta = 1$, and $v$ starts again at 0. A *batch
+# norm* [5] brings each channel to mean 0 and variance 1 before the neurons. So they are neither silent, nor do they fire
+# all the time. No layer has a bias.
 
 # %% [markdown]
 # > **Predict first.** Which layer has most of the 13 million parameters? Which does most of the multiplications? And
@@ -264,15 +264,15 @@ viz.show(figures.shares(bars, "ms", title=f"A static image: once or T times, on 
 # %% [markdown]
 # ## 3 · All steps at once
 #
-# The rest of the network must be computed for each step. There are two orders (notebook 06): *step by step* passes one
-# step after the other through all layers, *layer by layer* passes all steps through one layer after the other. Layers
+# The rest of the network must be computed for each step. There are two orders (notebook 06). *Step by step* passes one
+# step after the other through all layers. *Layer by layer* passes all steps through one layer after the other. Layers
 # without state do not depend on time, so they process $T$ steps of $B$ images as one batch of $T \cdot B$.
 #
 # ### Exercise 07.2 · Fold time into the batch (8 minutes, ●●○)
 #
 # Write what `nn.Sequential` does with a layer without state. `x` is $[T, B, \dots]$; the layer accepts only
 # $[B, \dots]$ and may change the shape after $B$. Call it **once**. If `x` is static (`nn.is_static(x)`), give it one
-# step only, and return a view with stride 0 in time, so that the following layers can save, too. Use `flatten(0, 1)`,
+# step only. Then return a view with stride 0 in time, so that the next layers can save, too. Use `flatten(0, 1)`,
 # `unflatten(0, (T, B))` and `expand`. Stuck? `hint("07.2")`.
 
 
@@ -329,8 +329,8 @@ outcome("07.e", "in training" if agree["training"] < 0.999 < agree["evaluation"]
 # %% [markdown]
 # **What to notice**
 #
-# - In evaluation the order makes no difference. (One spike in thousands may differ: a product of another size may add in
-#   another order, and then a membrane within rounding error of 1 may fire or not.)
+# - In evaluation the order makes no difference. (One spike in thousands may differ, because a product of another size may
+#   add in another order. Then a membrane within rounding error of 1 may fire or not.)
 # - *In training it does*, because of the second batch norm. Step by step, it normalises each step with the statistics of
 #   that step. Layer by layer, it uses those of all steps together, which also fit the running averages that evaluation
 #   uses later. SpikingJelly's layer-by-layer mode does this, too. Remember it when you move weights between frameworks.
@@ -378,7 +378,7 @@ outcome("07.f", dtypes.index(torch.float32))
 # %% [markdown]
 # **Notice.** The tensors between layers have 16 bits. Everything that *accumulates* stays in float32: membranes,
 # weights, the loss, the running statistics. `Precision.choose` takes bfloat16 where the chip supports it natively. On a
-# T4, the GPU of Colab, PyTorch's own check says yes although the T4 only *emulates* bfloat16, slowly; with
+# T4, the GPU of Colab, PyTorch's own check says yes, although the T4 only *emulates* bfloat16, slowly. With
 # `including_emulation=False` it says no, and float16 is chosen.
 #
 # Why does the membrane need float32? Let one integrate-and-fire neuron add up a small input, 0.001 per step. After 1000
@@ -429,14 +429,14 @@ outcome("07.g", max(membranes["all in bfloat16"]))
 # **Notice.** The bfloat16 membrane first rises too *fast* and then stays at 0.5 for ever. Between 0.25 and 0.5 the
 # numbers of bfloat16 are $2^{-9} \approx 0.002$ apart, so 0.001 is rounded up to 0.002. Above 0.5 they are
 # $2^{-8} \approx 0.004$ apart, and 0.001 is rounded to zero. A neuron that should spike never does. So the engines take
-# their input in 16 bits, keep the state in float32 from the first step to the last, and return spikes in 16 bits. The
+# input in 16 bits and return spikes in 16 bits, but hold the state in float32 from the first step to the last. The
 # state costs no memory traffic there (notebook 06).
 #
 # ### Backward: gradients are small
 #
 # float16 has more digits than bfloat16, but a much smaller range. Activations fit into it. But gradients are multiplied
-# by many factors below 1: a mean over the batch, over ten classes, over $T$ steps, then weights and slopes $\sigma'$ of
-# the surrogate, layer after layer. For gradients we need real images: those on which the net will be trained.
+# by many factors below 1. First come the means over the batch, over ten classes and over $T$ steps. Then come weights and
+# slopes $\sigma'$ of the surrogate, layer after layer. For gradients we need real images: those on which the net will be trained.
 
 # %%
 if DATASET == "auto":
@@ -530,8 +530,8 @@ for power in (-10, -6, 0, 5, 16):
 # makes the mistake hard to see. Later, the first layers get gradients of mostly noise, and then no gradients at all.
 #
 # The best scale is not known in advance, and it changes while the network learns. `torch.amp.GradScaler` searches for
-# it: if a gradient is infinite or not a number, *skip this update* and halve the scale; after 2000 good updates in a
-# row, double it.
+# it. If a gradient is infinite or not a number, it *skips this update* and halves the scale. After 2000 good updates in
+# a row, it doubles the scale.
 #
 # ### Exercise 07.3 · A scaled update (8 minutes, ●●●)
 #
@@ -588,9 +588,9 @@ viz.show(figures.lines({"scale": scales}, x_title="update", y_title="scale", log
 # %% [markdown] tags=["slide"]
 # ## 5 · Train it
 #
-# A *recipe* is a network, a data set and every hyperparameter, as plain values: everything that a paper must state so
-# that others get the same weights. The loss is that of the source [1]: the mean squared error between the *firing rates*
-# (spikes per step) of the ten output neurons and their targets, 1 for the right class $y_b$ and 0 for the others,
+# A *recipe* is a network, a data set and every hyperparameter, as plain values. It is what a paper must state so that
+# others get the same weights. The loss is that of the source [1], a mean squared error. It compares the *firing rates*
+# (spikes per step) of the ten output neurons with their targets: 1 for the right class $y_b$ and 0 for the others,
 #
 # $$L = \frac{1}{10\,B} \sum_{b,k} \Big( \frac{1}{T} \sum_t s_{bk}[t] - [k = y_b] \Big)^2 .$$
 
@@ -764,11 +764,11 @@ outcome("07.l", 100 * as_loops["neurons"] / sum(as_loops.values()))
 # **What to notice**
 #
 # - As loops, the neurons can take more than both convolutions together. Fused, they need much less, and *other* parts
-#   become the largest. Optimisation always works like this: improve the largest part, measure again, and stop when most
-#   of the time goes into the work that you really want.
+#   become the largest. Optimisation always works like this: improve the largest part and measure again. Stop when
+#   most of the time goes into the work that you want.
 # - Parts with hardly any FLOPs, batch norm and pooling, take a large share. They wait for memory, as neurons do. With
-#   more channels, the convolutions take a larger share: their work grows with the square of the width, the work of the
-#   other parts in proportion to it.
+#   more channels, the convolutions take a larger share. Their work grows with the square of the width; that of the other
+#   parts grows in proportion to it.
 # - 16 bits help where the device has instructions for them and where bytes count. If the bar did not shrink, your
 #   processor has no such instructions and converts back and forth.
 #
@@ -941,8 +941,8 @@ print(
 #
 # Meanwhile: `snnkit train fashion` trains the published network, `snnkit train mnist` the same with augmented digits, and
 # every setting is an option: `snnkit train mnist --channels 64 --epochs 3`. What would you change first to beat 93.5 %?
-# [14 · Taking a network home](14_taking_a_network_home.ipynb) stops such a run and continues it, makes its weights
-# smaller, and exports the network as a page that reads what you draw.
+# [14 · Taking a network home](14_taking_a_network_home.ipynb) stops such a run and continues it. It also makes
+# the weights smaller, and exports the network as a page that reads what you draw.
 #
 # **Worth reading**
 #

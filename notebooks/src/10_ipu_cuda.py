@@ -87,7 +87,8 @@ print(f"on {where}, batches of {BATCH}")
 # %% [markdown] tags=["slide"]
 # ## 1 · The claim
 #
-# snnTorch's tutorial on IPUs [1] trains a network of 784-1000-10 `Leaky` neurons over 25 steps, from batches of 128, and announces *"up to 10x
+# snnTorch's tutorial on IPUs [1] trains a network of 784-1000-10 `Leaky` neurons over 25 steps, in batches of 128. (snnTorch
+# writes *mem* for the membrane $v$ and *beta* for the decay $\beta$.) It announces *"up to 10x
 # improvements over CUDA accelerated SNNs in mixed-precision training throughput across a variety of neuron models"*.
 #
 # > **Predict first.** Which four things must you know before you believe or repeat such a sentence? Which of them decides
@@ -122,8 +123,8 @@ for claim in compare.CLAIMS:
 # - The first three stars are about a *chip*: an IPU against a GPU. The last two are about a *program*: fused code
 #   against eager snnTorch, on the same GPU. They are larger than the tutorial's 10.
 # - What the claim does not say: which GPU, what ran on it, which batch, and which precision. The tutorial says *mixed
-#   precision*, while its script runs in float32 (section 9). No result file and no script for the GPU was published,
-#   and the tables of the underlying paper [2] could not be retrieved for this notebook. Only the text could: "5 to 10
+#   precision*, while its script runs in float32 (section 9). No result file and no script for the GPU was published.
+#   The tables of the underlying paper [2] could not be retrieved for this notebook. Only its text could: "5 to 10
 #   times", and "on par" where each neuron is connected only to itself.
 #
 # Can you run it yourself? The tutorial used *PopTorch*, Graphcore's backend for PyTorch. Its last release is 3.4 of
@@ -139,7 +140,7 @@ except (ImportError, AssertionError) as error:  # it asserts its version of PyTo
     print(f"It needs exactly PyTorch 2.0.1 (here: {torch.__version__}), an active Poplar SDK, and an IPU.")
 
 # %% [markdown]
-# With SDKs from 3.0 on, the tutorial's script stops at its first forward pass: a neuron branches on a value in a buffer
+# With SDKs from 3.0 on, the tutorial's script stops at its first forward pass. A neuron branches on a value in a buffer
 # (snnTorch, issue 236). You will see this line in section 3, and correct it.
 
 # %% [markdown] tags=["slide"]
@@ -175,9 +176,9 @@ print(chips.beside("GC200", "A100"))
 predict("10.b")
 
 # %% [markdown]
-# The figure shows the middle of the forward pass, with the same terms: the last time step of the hidden layer, the
-# product with the second layer's weights (all 25 steps at once), then the first time step of the output layer. Change
-# the batch.
+# The figure shows the middle of the forward pass, with the same terms. First comes the last time step of the hidden
+# layer. Then comes the product with the second layer's weights, all 25 steps at once. The first time step of the output
+# layer ends it. Change the batch.
 
 
 # %% tags=["slide"]
@@ -229,8 +230,9 @@ viz.show(figures.shares(wholes, "µs", title="GC200, 784-1000-10 over 25 steps: 
 # %% [markdown] tags=["slide"]
 # ## 3 · Convert the network
 #
-# A network must have a form that the chip can run. Below is the network in the style of snnTorch at the time of the tutorial: the neuron stores its state in a buffer,
-# and a switch in another buffer selects the kind of reset. PyTorch runs it.
+# A network must have a form that the chip can run. Below is the network in the style of snnTorch at the time of the
+# tutorial. The neuron stores its state in a buffer. A switch in another buffer selects the kind of reset. PyTorch runs
+# it.
 
 
 # %%
@@ -430,8 +432,8 @@ print(f"the same spikes: {same:.2%} of {int(library[0].sum())} fired; gradients 
 
 # %% [markdown]
 # It is neither faster nor slower: it is *the same* network in another form. How would you run it on an IPU? PopTorch
-# 3.4 needs exactly PyTorch 2.0.1 (and Python 3.8 or newer), which is years older than yours, so this kit cannot be
-# installed together with it. But the code that you have just written can be used there: `leaky`, `spike`, `Net` and `Training`
+# 3.4 needs exactly PyTorch 2.0.1 (and Python 3.8 or newer). That is years older than yours, so this kit cannot be
+# installed beside it. But the code that you have just written can be used there: `leaky`, `spike`, `Net` and `Training`
 # are plain PyTorch. With `poptorch.identity_loss` instead of ours,
 # `poptorch.trainingModel(Training(Net(...), of_counts))` would train it there, according to
 # PopTorch's documentation. This was never tried.
@@ -547,8 +549,8 @@ if not stored:
 # ## 5 · A model that can be tested
 #
 # For machines that you do not have, you need a model. The problem with such models is that their error is unknown. So
-# we first build a model of the machine that you *do* have, in the same way: count the operations of a training step on
-# tensors without values, compute the cost of each from what it computes and moves, and add up.
+# we first build a model of the machine that you *do* have, in the same way. Count the operations of a training step on
+# tensors without values. Compute the cost of each from what it computes and moves. Add up.
 #
 # The costs come from micro-benchmarks: elementwise operations, copies, products, calls. **None of them is a network.**
 # Then the model predicts all networks before any of them runs. Then we run them.
@@ -671,9 +673,8 @@ for name in ("T4", "A100", "H200"):
 # %% [markdown] tags=["slide"]
 # ## 6 · Two machines that you do not have
 #
-# We use the same counts with the costs that are known for the chips (vendors' figures, mostly second-hand) and with
-# those that are not known: launch costs, efficiencies, the cost of a synchronisation. Each unpublished value is a named
-# *assumption* with a range:
+# We use the same counts with the costs that are known for the chips: vendors' figures, mostly second-hand. Launch costs,
+# efficiencies and the cost of a synchronisation are not known. Each of them is a named *assumption* with a range:
 
 # %%
 free = roofline.Assumptions()
@@ -800,7 +801,7 @@ viz.explore(what_if, mode=["eager", "fused graph"], batch=[16, 128, 1024], **gpu
 #
 # - (1) No: even with everything against it, it stays 2.5 times ahead of an A100. The claim that an IPU beats *eager* code
 #   does not depend on what we do not know.
-# - (2) Over an A100 not with one slider. It takes two at once: the compiler must fuse most elementwise operations
+# - (2) Over an A100 not with one slider. It takes two at once. The compiler must fuse most elementwise operations
 #   (`vertices` near 0.25), and a step in the fused kernel must be slow (`step_us` near 0.6). A T4 is no faster than the
 #   IPU at the likely values. An H200 wins even with all sliders against it. "Faster than CUDA" says little without the
 #   name of the GPU.
@@ -810,8 +811,8 @@ viz.explore(what_if, mode=["eager", "fused graph"], batch=[16, 128, 1024], **gpu
 # ## 7 · Energy and sparsity (optional)
 #
 # Spiking networks promise to compute only where something happens. This can be *counted*, with NeuroBench's definitions
-# [5]: effective operations are pairs of an input and a weight that are both not zero; if the input is a spike, an
-# addition is enough (AC), otherwise a multiplication is needed as well (MAC).
+# [5]. Effective operations are pairs of an input and a weight that are both not zero. If the input is a spike, an
+# addition is enough (AC). Otherwise a multiplication is needed as well (MAC).
 #
 # > **Predict first.** A network learns to classify digits. Does it fire more or less after training? And is its energy
 # > less than, equal to or more than that of the same layers *without* spikes and time, run once?
@@ -852,8 +853,8 @@ before = next(iter(counts.values()))
 outcome("10.g", "more" if after.activation_sparsity < before.activation_sparsity else "less")
 
 # %% [markdown]
-# Counts are facts about a network on some data. Joules are not: they need a cost per operation, and this cost depends
-# on the chip, its process and its memory; the arithmetic is the smallest part of it. Here is the kind of number that
+# Counts are facts about a network on some data. Joules are not. They need a cost per operation, and this cost depends
+# on the chip, its process and its memory. The arithmetic is the smallest part of it. Here is the kind of number that
 # papers print, together with the numbers that they usually omit:
 
 # %% tags=["slide"]
@@ -920,10 +921,10 @@ for precision in ("float32", "float16"):
 outcome("10.h", product(pictures.half().float(), enabled=False))
 
 # %% [markdown]
-# All of them run in float32. The inputs are half precision and the weights float32, and PopTorch converts the inputs to
-# float32, as its options specify (the tutorial even sets `HalfUpcastToFloat`; `net.half()` is commented out). Only the
+# All of them run in float32. The inputs are half precision and the weights float32. PopTorch converts the inputs to
+# float32, as its options specify. (The tutorial even sets `HalfUpcastToFloat`; `net.half()` is commented out.) Only the
 # precision of the images and the bytes of the input were halved. With PopTorch, `model.half()`, a loss scale and
-# float32 partials would have been mixed precision; in PyTorch it is `torch.autocast`, here `train.fit(…, amp=True)`.
+# float32 partials would have been mixed precision. In PyTorch it is `torch.autocast`, here `train.fit(…, amp=True)`.
 #
 # The lesson holds for every benchmark: do not trust the name of a setting. *Check* what was executed.
 #

@@ -141,9 +141,9 @@ net = resumed.model.eval()
 print(f"the network reads {accuracy(net):.1%} of the test images")
 
 # %% [markdown] tags=["slide"]
-# **Notice.** The file holds the weights, the momentum of the optimizer, the schedule of the learning rate, the scale of
-# the scaler, and the states of *all* random generators: the order of the images, augmentation, dropout. If one of them
-# is missing, the resumed run is another run. It may be just as good. But if the curve then has a bump, you will never
+# **Notice.** The file holds the weights, the momentum of the optimizer, the schedule of the learning rate and the scale
+# of the scaler. It also holds the states of *all* random generators: order of the images, augmentation, dropout. If one
+# of them is missing, the resumed run is another run. It may be just as good. But if the curve then has a bump, you will never
 # know whether the crash caused it. The loss of the last batch decides nothing: it is a result.
 #
 # The file is written under another name and then renamed, so a crash while writing leaves the last good file. It
@@ -287,9 +287,9 @@ outcome("14.b", ratio)
 # ## 3 · Without snnkit: a program
 #
 # `torch.export` saves the network as a program of plain PyTorch operations [2]. It runs the network once and records
-# what happens: the loop over time is written out step by step, and each neuron becomes additions and comparisons. To
+# what happens. The loop over time is written out step by step, and each neuron becomes additions and comparisons. To
 # run the program you need PyTorch and nothing else. The state is an input and an output, so that a sequence can be
-# continued; the state at rest, zeros, is in `program.example_inputs[0][1]`.
+# continued. The state at rest, zeros, is in `program.example_inputs[0][1]`.
 #
 # > **Predict first.** Which of these is not in the file: the weights, the comparison with the threshold, the loop over
 # > time, the state at rest?
@@ -338,7 +338,7 @@ viz.show(viz.figures.shares(bars, "%", title="Test images read right, shifted by
 outcome("14.e", bars["1 pixel down"]["read right"])
 
 # %% [markdown]
-# **Notice.** The convolutions do not care about the place, but the linear layers after them do: each of their weights
+# **Notice.** The convolutions do not care about the place. The linear layers after them do: each of their weights
 # belongs to one pixel of a map. The network never saw an image that was not centred. So the page scales and centres
 # your drawing before the network sees it, as the data set did.
 
