@@ -190,10 +190,12 @@ curves = {
 }
 u = torch.linspace(-2, 2, 201, dtype=torch.float64)
 forward = {"spike": (u >= 0).double()} | {name: one.primitive(u) for name, one in curves.items()}
-backward = {name: one.derivative(u) for name, one in curves.items()}
 axes = {"x": u, "x_title": "u = potential − threshold"}
 title = "Forward: the spike, and the ramps (primitives)"
 viz.show(figures.lines(forward, y_title="spike", title=title, faint=["spike"], **axes))
+
+# %% tags=["slide"]
+backward = {name: one.derivative(u) for name, one in curves.items()}
 viz.show(figures.lines(backward, y_title="slope", title="Backward: their slopes", **axes))
 
 # %%
@@ -241,8 +243,8 @@ MySpike = attempt("02.1", MySpike)
 
 # %% [markdown] tags=["slide"]
 # Back to the staircase. A neuron of the kit accepts any function of `u` as its surrogate, so you can use yours
-# directly. The lower panel will show the gradient that backpropagation now gives at every weight. A positive gradient
-# means "go left", a negative one "go right". The true slope is zero throughout.
+# directly. Backpropagation then gives a gradient at every weight. A positive one means "go left", a negative one "go
+# right". The true slope is zero throughout.
 #
 # **Predict first.** Will the surrogate gradient be zero on the flat parts, too? Will it have the right sign?
 
@@ -621,21 +623,22 @@ def distances(mean, spread):
 
 TOO_LOW = {"mean": -0.05, "spread": 0.1}
 u = distances(**TOO_LOW)
-print(f"at the start the highest u is {u.max():.2f}: no neuron fires")
-recovered, saved = {}, 0
+recovered, rows = {}, []
 for spike_function in (surrogate.Triangle(1.0), surrogate.ATan(2.0), surrogate.FastSigmoid(25.0)):
     dead = int(dead_neurons(u, spike_function, floor=1e-6).sum())
     _, spikes = learn(spike_function, epochs=60, **TOO_LOW)
     alive = spikes[:, :, 0].amax(1)  # [epochs, TASKS]: did it fire at all?
     silent = int((alive[-20:].amax(0) == 0).sum())
-    saved += int(silent == 0)
-    print(f"{spike_function!s:24s} dead by your function: {dead:2d}   silent at the end: {silent:2d}")
+    rows.append((spike_function, dead, silent))
     recovered[str(spike_function)] = alive.mean(1) * 100
 axes = {"x_title": "epoch", "y_title": "neurons that fire (%)"}
 viz.show(figures.lines(recovered, title="Neurons that fire at all, from a silent start", **axes))
 
 # %%
-outcome("02.k", saved - 1)
+print(f"at the start the highest u is {u.max():.2f}: no neuron fires")
+for spike_function, dead, silent in rows:
+    print(f"{spike_function!s:24s} dead by your function: {dead:2d}   silent at the end: {silent:2d}")
+outcome("02.k", sum(silent == 0 for *_, silent in rows) - 1)
 
 # %% [markdown]
 # **What to notice.** Your function knew before training: half of the neurons are outside the range of `Triangle`, and
