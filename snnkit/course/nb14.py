@@ -176,7 +176,7 @@ EXERCISES = [
             'Return `{"net": …, "optimizer": …, "order": …, "epoch": epoch}`.',
             "`net.state_dict()` holds all weights, and the running means of batch norms.",
             "The momentum is in `optimizer.state_dict()`.",
-            "`order` is a `torch.Generator`. Where it stands is `order.get_state()`; its seed is only where it began.",
+            "`order` is a `torch.Generator`. Its position is `order.get_state()`; its seed is only its start.",
             "`state_dict()` hands out the tensors themselves, and training writes into them: `copy.deepcopy(…)` first.",
         ),
     ),

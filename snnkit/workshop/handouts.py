@@ -54,10 +54,10 @@ def cheatsheet(root: Path) -> str:
 def slides(path: Path) -> str:
     """Slides from an executed notebook: a cell tagged ``slide`` begins one, one tagged ``slide-more`` continues it.
 
-    A slide stands alone. Headings, formulas, tables, pictures and predictions stay; of other text as many sentences as
-    60 words hold. Each heading begins a slide; one without its own repeats the last. An equation that it cites, "(4)",
-    is on it. Figures fill it. Of code cells the outputs are shown; ``slide-code`` beside one of these tags shows the
-    code, too. (Slides of nbconvert would load reveal.js from a network.)
+    A slide is complete by itself. Headings, formulas, tables, pictures and predictions stay; of other text as many
+    sentences as 60 words hold. Each heading begins a slide; one without its own repeats the last. An equation that it
+    cites, "(4)", is on it. Figures fill it. Of code cells the outputs are shown; ``slide-code`` beside one of these
+    tags shows the code, too. (Slides of nbconvert would load reveal.js from a network.)
 
     Raises:
         WorkshopError: no copy, a cell with nothing to show, or an equation without a number; with notebook and cell.
@@ -155,8 +155,8 @@ def _shortened(section: str, most: int) -> str:
                 while counts[k] < min(wanted, len(item)) and (more := words(item[counts[k]])) <= left:
                     left -= more
                     counts[k] += 1
-    kept = [[" ".join(item[:n]) for item, n in zip(*pair, strict=True) if n] for pair in zip(texts, shown, strict=True)]
-    return "\n\n".join("\n".join(items) for items in kept if items)
+    cut = [[" ".join(item[:n]) for item, n in zip(*pair, strict=True) if n] for pair in zip(texts, shown, strict=True)]
+    return "\n\n".join("\n".join(items) for items in cut if items)
 
 
 def _sentences(block: str) -> list[list[str]]:

@@ -73,11 +73,11 @@ def _to_five(minutes: float) -> int:
 
 def count(project: Project, name: str) -> Count:
     """The load of notebook `name`, by its source."""
-    found = Count({}, {})
+    tally = Count({}, {})
     section, apart = "", 0  # the heading, and the level of that with "(optional" (0: none)
 
     def add(load: Load) -> None:
-        where = found.optional if apart else found.sections
+        where = tally.optional if apart else tally.sections
         where[section] = where.get(section, Load()) + load
 
     add(Load(others=_waiting(project).get(name, 0) / 60))
@@ -100,7 +100,7 @@ def count(project: Project, name: str) -> Count:
                 stated = re.search(r"\((\d+) minutes\)$", heading[2])
                 add(Load(others=int(stated[1]) if stated else 0))
             add(Load(words=len(re.findall(r"\w[\w'’.,-]*", line)), predictions=len(asks.findall(line))))
-    return found
+    return tally
 
 
 def _of_code(source: str, notebook: str, *, is_read: bool) -> Load:
@@ -124,9 +124,9 @@ def table(project: Project) -> str:
     head = ("notebook", "words", "code lines", "exercises", "predictions", "minutes", "optional")
     rows = []
     for name in project.names():
-        found = count(project, name)
-        every = found.total + sum(found.optional.values(), Load())
-        rows.append((name, *map(str, (*every[:4], found.minutes, found.more))))
+        tally = count(project, name)
+        every = tally.total + sum(tally.optional.values(), Load())
+        rows.append((name, *map(str, (*every[:4], tally.minutes, tally.more))))
     return "\n".join(text_table(head, rows))
 
 
@@ -148,21 +148,21 @@ def update(project: Project) -> list[str]:
             written[path] = None
 
     for name in project.names():
-        found = count(project, name)
-        text = f"{found.minutes} min"
-        more = f", and {found.more} more for the optional part{'s' * (len(found.optional) > 1)}" if found.more else ""
+        tally = count(project, name)
+        text = f"{tally.minutes} min"
+        more = f", and {tally.more} more for the optional part{'s' * (len(tally.optional) > 1)}" if tally.more else ""
 
         def stated(old: str, text: str = text, more: str = more) -> str:
             return re.sub(STATED, lambda m: text + "utes" * ("minutes" in m[0]) + more, old, count=1)
 
-        def row(old: str, name: str = name, minutes: int = found.minutes) -> str:
+        def row(old: str, name: str = name, minutes: int = tally.minutes) -> str:
             return re.sub(rf"(?m)^(\| \[{name[:2]} [^|]*\| )\d+( \|)", rf"\g<1>{minutes}\2", old)
 
         rewrite(str(project.source(name).relative_to(project.root)), stated)
         rewrite("README.md", row)
         rewrite("workshop/gpu_budget.md", row)
         guide = f"{timetable.FACILITATOR}/{name[:2]}.md"
-        rewrite(guide, lambda old, found=found, stated=stated: _timings(stated(old), found))
+        rewrite(guide, lambda old, tally=tally, stated=stated: _timings(stated(old), tally))
     for name in timetable.pages(project.root, timetable.SCHEDULES):
         rewrite(f"{timetable.SCHEDULES}/{name}.md", lambda old: timetable.rescheduled(old, project))
     rewrite("workshop/gpu_budget.md", lambda old: _hours(old, project))
@@ -180,26 +180,26 @@ def _hours(page: str, project: Project) -> str:
     return re.sub(r"(?m)^\| (\w*[a-z]\w*) \| (\d+) \| [\d.]+ \| [\d.]+ \|", row, page)
 
 
-def _timings(page: str, found: Count) -> str:
+def _timings(page: str, tally: Count) -> str:
     """A facilitator page whose table has the minutes of each section; whole ones that add up to the notebook's."""
     (rows,) = timetable.tables(page, timetable.TIMINGS)
     titles = {line: cells["section"].split("; ") for line, cells in rows if cells["section"]}
     known = {title for row in titles.values() for title in row}
     exact, home = dict.fromkeys(titles, 0.0), next(iter(titles))
-    for section, load in found.sections.items():
+    for section, load in tally.sections.items():
         if section in known:  # what comes before the first section, or after the last, belongs to it
             home = next(line for line, row in titles.items() if section in row)
         exact[home] += load.minutes
-    scale = found.minutes / sum(exact.values())
+    scale = tally.minutes / sum(exact.values())
     whole = {line: int(minutes * scale) for line, minutes in exact.items()}
     rest = sorted(exact, key=lambda line: whole[line] - exact[line] * scale)
-    for line in rest[: found.minutes - sum(whole.values())]:
+    for line in rest[: tally.minutes - sum(whole.values())]:
         whole[line] += 1
     lines = page.splitlines(keepends=True)
     for line, _ in rows:
-        minutes = whole.get(line, found.minutes)
-        if set(titles.get(line, ())) <= found.optional.keys() - found.sections.keys() and line in titles:
-            minutes = f"+{round(sum(found.optional[title].minutes for title in titles[line]))}"
+        minutes = whole.get(line, tally.minutes)
+        if set(titles.get(line, ())) <= tally.optional.keys() - tally.sections.keys() and line in titles:
+            minutes = f"+{round(sum(tally.optional[title].minutes for title in titles[line]))}"
         lines[line - 1] = re.sub(r"(\|[^|]*\|)[^|]*", rf"\g<1> {minutes} ", lines[line - 1], count=1)
     return "".join(lines)
 
