@@ -31,7 +31,7 @@ class Listing:
 
     def _repr_html_(self) -> str:
         inside = "margin:0;padding:.2em 0;overflow:auto;max-height:30em;white-space:pre;background:none"
-        inside += ";font-size:12px;line-height:1.4"
+        inside += ";font-size:12px;line-height:1.4;font-family:var(--jp-code-font-family,monospace)"
         heading = f"opacity:.8;border-bottom:1px solid {theme.AXIS}"
         columns = "".join(
             f'<div style="flex:1 1 22em;min-width:0"><div style="{heading}">{html.escape(title)}</div>'
