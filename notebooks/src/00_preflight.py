@@ -243,8 +243,6 @@ outcome("00.c", 1 if right["batch first"] == right["time first"] else 2)
 #
 # ## For reference (optional)
 #
-# Look these up when you need them.
-#
 # ### Where the data are
 #
 # `data.load(name)` gives images as bytes `[N, 1, H, W]` and labels `[N]`. The **digits** are always available, even
