@@ -94,7 +94,7 @@ def outline(notebook: NotebookNode, name: str) -> list[list[Any]]:
                 own = section.startswith("#")
                 if own and not re.match("#+ Exercise", section):  # an exercise ends before the next slide
                     heading = section.partition("\n")[0].strip()
-                if not chosen or not (section.partition("\n")[2] if own else section).strip():  # a heading alone
+                if not chosen or not (section.partition("\n")[2] if section[:2] == "##" else section).strip():
                     continue
                 if begins or own or not made:
                     made.append([] if own or not heading else [heading])
