@@ -335,9 +335,9 @@ viz.landscape(terraces.view(61, 61), downhill.view(2, 61, 61), **where)
 #
 # The next figure is about a net of eight layers of LIF neurons, which all fire at a healthy rate (24 to 33 %). The spikes
 # are the same in every setting, since the forward pass does not use the surrogate. We compare four surrogates **of the
-# same width**: `w` is the distance from threshold at which the slope has fallen to half its peak.
+# same width**: `h` is the distance from threshold at which the slope has fallen to half its peak.
 #
-# **Predict first.** Make them very narrow, `w` = 0.03. For how many of the four does the gradient *explode* on its way
+# **Predict first.** Make them very narrow, `h` = 0.03. For how many of the four does the gradient *explode* on its way
 # from layer 8 to layer 1? (`ATan`, `Sigmoid` and `Triangle` keep their *area* of 1 and grow taller. `FastSigmoid` keeps
 # its *peak* of 1.)
 
@@ -382,7 +382,7 @@ def flow_figure(w):
         by_layer, by_step = gradient_flow(spike_function)
         figure.add_scatter(x=list(range(1, 9)), y=by_layer, row=1, col=1, **style)
         figure.add_scatter(x=list(range(-9, 1)), y=by_step, row=1, col=2, showlegend=False, **style)
-    figure.update_layout(title={"text": f"Gradient norm, half-width w = {w:g}"}, height=380)
+    figure.update_layout(title={"text": f"Gradient norm, half-width h = {w:g}"}, height=380)
     figure.update_xaxes(title={"text": "layer (the loss is at 8)"}, row=1, col=1)
     figure.update_xaxes(title={"text": "time step (the loss is at 0)"}, row=1, col=2)
     return figure.update_yaxes(type="log", exponentformat="power")
@@ -391,7 +391,7 @@ def flow_figure(w):
 widths = [2.0, 1.0, 0.5, 0.3, 0.1, 0.03]
 if not QUICK:
     widths = [3.0, 2.0, 1.5, 1.0, 0.7, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05, 0.03]
-viz.show(viz.frames(flow_figure, "half-width w", widths, start=widths.index(0.3)))
+viz.show(viz.frames(flow_figure, "half-width h", widths, start=widths.index(0.3)))
 
 # %%
 explode = 0
@@ -405,7 +405,7 @@ outcome("02.f", explode)
 # **What to notice.**
 #
 # - Look at the right end of the left panel (layer 8): the curves are close together. Now look at the left end while you
-#   move `w`: at 0.03 the curves spread over nearly nine powers of ten.
+#   move `h`: at 0.03 the curves spread over nearly nine powers of ten.
 # - Narrow at constant *area* means a tall peak: the gradient **explodes** (`ATan`, `Sigmoid`, `Triangle`). Narrow at
 #   constant *peak* means that hardly any membrane is near enough to count: it **vanishes** (`FastSigmoid`). The width
 #   is the same; the failures are opposite.
@@ -413,7 +413,7 @@ outcome("02.f", explode)
 #   `FastSigmoid`, now close to 1 everywhere, passes everything, and the gradient explodes.
 # - In between there is a width at which depth costs little: for `ATan` about 0.5, for `Sigmoid` and `Triangle` about 1,
 #   for `FastSigmoid` between 0.2 and 0.3. It depends on the weights, for only the product of slope and weights matters.
-#   The defaults `ATan(2)` (w = 0.32), `Sigmoid(4)` (0.44) and `Triangle(1)` (0.5) are near it. `FastSigmoid(25)` (0.017)
+#   The defaults `ATan(2)` (h = 0.32), `Sigmoid(4)` (0.44) and `Triangle(1)` (0.5) are near it. `FastSigmoid(25)` (0.017)
 #   and `SuperSpike(100)` (0.004) are not: they come from work on networks with few layers, trained with optimisers that
 #   rescale each weight's gradient, as Adam does.
 # - Back in time (right panel, at the input) the curves vary less. The last input has the smallest gradient, since it

@@ -381,8 +381,8 @@ outcome("07.f", dtypes.index(torch.float32))
 # T4, the GPU of Colab, PyTorch's own check says yes, although the T4 only *emulates* bfloat16, slowly. With
 # `including_emulation=False` it says no, and float16 is chosen.
 #
-# Why does the membrane need float32? Let one integrate-and-fire neuron add up a small input, 0.001 per step. After 1000
-# steps it should spike.
+# Why does the membrane need float32? Here is the neuron of [notebook 05](05_moving_house.ipynb) again, 0.001 per step. After
+# 1000 steps it should spike. New is the third line: the kit's neuron with an input in bfloat16.
 #
 # > **Predict first.** bfloat16 has 8 binary digits. At which potential does a membrane in bfloat16 stop moving when
 # > 0.001 is added?

@@ -596,7 +596,7 @@ outcome("10.e", 100 * max(abs(row.error) for row in report.rows))
 # ### Exercise 10.4 · Where launches stop to matter (5 minutes, ●●○)
 #
 # At batch 1 nearly all of eager's time is fixed: launching operations, updating weights. The cost of the samples grows
-# with the batch: $t(B) = a + b\,B$. The crossover is the batch $B^* = a / b$ at which both parts are equal. Below it a
+# with the batch: $t(B) = t_0 + B/r$, as in notebook 08. The crossover $B^* = t_0\,r$ is the batch at which both parts are equal. Below it a
 # faster chip helps little, but a better program helps a lot.
 #
 # `small` and `large` are (batch, seconds) of two batches. If the time does not grow at all, the answer is `math.inf`;
