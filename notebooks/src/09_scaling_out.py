@@ -12,12 +12,12 @@
 # %% [markdown] tags=["slide"]
 # # 09 · Scaling out with Lightning
 #
-# At some point one GPU, or one night, is not enough. In this notebook a spiking network leaves your kernel: first it
-# becomes a *LightningModule*, then two processes train it, then you kill them, and at the end you have a batch script
-# for a cluster and know how many of its GPUs are worth requesting. The network follows Norse's workshop for
-# supercomputers [1]: an encoder of 32 steps, two convolutions, and an answer given by the largest membrane potential.
-# (Not to the last detail: where Norse multiplies an input by 10 to make the neurons fire, here the initial weights do it.)
-# The network stays the same in all sections.
+# At some point one GPU, or one night, is not enough. In this notebook a spiking network leaves your kernel. First it
+# becomes a *LightningModule*. Then two processes train it, and you kill them. At the end you have a batch script for a
+# cluster, and know how many of its GPUs are worth requesting. The network follows Norse's workshop for supercomputers
+# [1]: an encoder of 32 steps, two convolutions, and an answer given by the largest membrane potential. (One detail
+# differs: Norse multiplies an input by 10 to make the neurons fire; here the initial weights do it.) The network stays
+# the same in all sections.
 #
 # **Afterwards you can**
 #
@@ -30,7 +30,7 @@
 #
 # | | |
 # |---|---|
-# | Time | 85 minutes |
+# | Time | 80 minutes |
 # | GPU minutes | 0. Everything runs on a CPU with two processes; GPUs are used where there are any |
 # | Before this | 04 training, 08 memory (accumulating gradients). You have seen a convolution |
 # | Needs | `lightning` and `torchmetrics`; where they are missing: `pip install "snnkit[scale] @ git+https://github.com/snnkit/snnkit"` |
@@ -70,44 +70,22 @@ DEVICE: str = "auto"  # "auto", "cpu" or "cuda"
 RANKS: int = 2  # processes that train together
 
 # %%
-import importlib.util
-import inspect
-import itertools
-import json
-import logging
-import math
-import os
-import shutil
-import signal
-import statistics
 import sys
 import tempfile
-import warnings
-from functools import partial
 from pathlib import Path
 
-import plotly.graph_objects as go
 import torch
-from lightning.pytorch import LightningModule, Trainer
-from lightning.pytorch.callbacks import ModelCheckpoint
-from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
+from lightning.pytorch import LightningModule, Trainer, callbacks, loggers
 
-from snnkit import course, data, encode, loss, measure, models, neuron, nn, records, train, viz
-from snnkit.bench import heading
-from snnkit.bench import scaling as scaling_benchmark
-from snnkit.course import attempt, hint, quiz, scorecard, solution
-from snnkit.course import TinyRun
-from snnkit.hardware import scaling
+from snnkit import bench, course, data, device, encode, hardware, loss, measure, models, neuron, nn, records, train, viz
+from snnkit.course import attempt, hint, outcome, predict, quiz, scorecard, solution
 from snnkit.train import lit, slurm
-from snnkit.device import Precision
-from snnkit.viz import figures
 
 train.seed_everything(SEED)
 course.start("09", solve=SOLVE)
-logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)  # silence the hardware summary
-warnings.filterwarnings("ignore", module="lightning")
+figures, scaling = viz.figures, hardware.scaling
 where = data.resolve_device(DEVICE)
-cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+cores = measure.cores()
 many_gpus = where.type == "cuda" and torch.cuda.device_count() >= RANKS
 rank_device = "gpu" if many_gpus else "cpu"  # NCCL needs a GPU for each rank
 torch.set_num_threads(1)  # the same as in the ranks
@@ -121,8 +99,7 @@ BATCH = 128 if DATASET == "mnist" and where.type == "cuda" else 32  # of all ran
 EPOCHS = 1 if DATASET == "mnist" and where.type == "cpu" else 4
 LR = 2e-3 if DATASET == "mnist" else 5e-3
 DATA = lit.MNISTDataModule if DATASET == "mnist" else lit.DigitsDataModule
-if DATASET == "mnist" and where.type == "cpu":
-    DATA = partial(DATA, samples=4000)  # of 60 000, or it takes an hour
+SOME = {"samples": 4000} if DATASET == "mnist" and where.type == "cpu" else {}  # of 60 000, or it takes an hour
 print(f"this kernel trains on {where}; {RANKS} ranks will train on {rank_device} ({cores} cores); data: {DATASET}")
 
 # %% [markdown]
@@ -134,13 +111,13 @@ print(f"this kernel trains on {where}; {RANKS} ranks will train on {rank_device}
 #           a batch of 32 samples
 #          ┌─────────┴─────────┐
 #       rank 0              rank 1
-#    weights W           weights W           the same, always
+#    weights w           weights w           the same, always
 #    samples 0, 2, 4 …   samples 1, 3, 5 …
 #    membranes, spikes   membranes, spikes   discarded after the batch
 #    gradient g₀         gradient g₁
 #          └──── all-reduce ───┘             the only communication
 #    g = (g₀ + g₁) / 2   g = (g₀ + g₁) / 2
-#    W ← W − η·g         W ← W − η·g         the same step
+#    w ← w − η·g         w ← w − η·g         the same step
 # ```
 #
 # Weights are never sent. They begin equal and take equal steps, so they stay equal. The state of a *spiking* network
@@ -150,13 +127,18 @@ print(f"this kernel trains on {where}; {RANKS} ranks will train on {rank_device}
 # But the mean must be the mean over all samples. DDP (*DistributedDataParallel*, PyTorch's engine for this [2]) adds
 # the gradients of all ranks and divides by their number:
 #
-# $$g = \frac{1}{R} \sum_{r=1}^{R} g_r, \qquad \text{but we need} \quad g = \frac{1}{N} \sum_{i=1}^{N} \nabla L_i. \tag{1}$$
+# $$g = \frac{1}{R} \sum_{r=1}^{R} g_r, \qquad \text{but we need} \quad g = \frac{1}{M} \sum_{i=1}^{M} \nabla L_i. \tag{1}$$
 #
-# If all ranks have the same number of samples, both are equal. For the last batch of an epoch this is rarely true.
+# for $R$ ranks and $M$ samples. If all ranks have the same number of samples, both are equal. For the last batch of an
+# epoch this is rarely true.
 #
-# > **Predict first.** There are 5 samples and 4 ranks. Which rank gets which samples? One rank has two samples, and the
-# > others one each: by which factor must its gradient count more?
-#
+# **Predict first.** There are 5 samples and 4 ranks. Which rank gets which samples? One rank has two samples, and the
+# others one each: which weight does its mean loss need?
+
+# %%
+predict("09.a")
+
+# %% [markdown]
 # ### Exercise 09.1 · Share a batch (6 minutes, ●○○)
 #
 # `batch` is a list of samples. Return this rank's part of it, and the `weight` for the *mean* loss of this part, so
@@ -175,7 +157,7 @@ def share(batch, rank, ranks):
 share = attempt("09.1", share)
 
 # %% [markdown]
-# Does this work for a real network? There are no processes yet: this kernel acts as four ranks, one after the other,
+# Does this work for a real network? There are no processes yet. This kernel acts as four ranks, one after the other,
 # with 30 digits.
 
 # %%
@@ -204,11 +186,12 @@ unweighted = sum(gradient_of(mine, net) for mine, _ in parts) / 4
 print("samples of each rank:", [len(mine) for mine, _ in parts], "  weights:", [round(w, 3) for _, w in parts])
 for name, gradient in {"with your weights": weighted, "all weights 1": unweighted}.items():
     print(f"{name:18} gradient off by {((gradient - whole).norm() / whole.norm()).item():.0e} of its length")
+outcome("09.a", max(weight for _, weight in (share(list(range(5)), rank, 4) for rank in range(4))))
 
 # %% [markdown] tags=["slide"]
-# **Notice.** With weights it is the gradient of the whole batch, up to rounding. Without them it is off by a few per
-# cent in this batch, without any warning. PyTorch's `DistributedSampler` uses another method: it *repeats* samples
-# until their number is divisible by the number of ranks, which is worse in evaluation, where some images then count
+# **What to notice.** With weights it is the gradient of the whole batch, up to rounding. Without them it is off by a few
+# per cent in this batch, without any warning. PyTorch's `DistributedSampler` uses another method: it *repeats* samples
+# until their number is divisible by the number of ranks. That is worse in evaluation, where some images then count
 # twice. snnkit's loader distributes batches as you did, and passes your `weight` on with them.
 #
 # ## 2 · A LightningModule, piece by piece
@@ -226,10 +209,13 @@ for name, gradient in {"with your weights": weighted, "all weights 1": unweighte
 # | decoder | the output neurons never spike; take the **maximum over time** of each membrane | |
 # | loss | cross-entropy of these ten maxima | 04 |
 #
-# $$z_k = \max_{t \le T} V_k[t], \qquad L = -\ln \frac{e^{z_y}}{\sum_j e^{z_j}} \tag{2}$$
+# $$z_k = \max_{t \le T} v_k[t], \qquad L = -\ln \frac{e^{z_y}}{\sum_j e^{z_j}} \tag{2}$$
 #
-# > **Predict first.** The gradient of a maximum goes to one element. How many of the 32 steps of an output neuron get a
-# > gradient directly from the loss? And how can earlier steps influence learning at all?
+# **Predict first.** The gradient of a maximum goes to one element. How many of the 32 steps of an output neuron get a
+# gradient directly from the loss? And how can earlier steps influence learning at all?
+
+# %%
+predict("09.b")
 
 
 # %%
@@ -256,16 +242,19 @@ train.seed_everything(SEED)
 mini = Workshop()
 silent = {"logger": False, "enable_checkpointing": False, "enable_model_summary": False, "enable_progress_bar": False}
 accelerator = "gpu" if where.type == "cuda" else "cpu"
-trainer = Trainer(accelerator=accelerator, devices=1, max_steps=20, **silent)
-trainer.fit(mini, DATA(global_batch_size=BATCH))
+with lit.quiet():
+    trainer = Trainer(accelerator=accelerator, devices=1, max_steps=20, **silent)
+    trainer.fit(mini, DATA(global_batch_size=BATCH, **SOME))
 print(f"{trainer.global_step} updates on {mini.device}; this loss: {trainer.callback_metrics or 'not logged'}")
 
 # %% [markdown]
-# **Notice** what is *not* there: no `.to(device)`, no loop, no `zero_grad`, `backward` and `step`, and no word about
-# ranks. This class would run unchanged on 64 GPUs. It logs nothing yet: neither accuracy nor dead neurons.
-# `lit.SpikingModule` is this class with the usual additions: any network, encoder, loss, optimizer by name or as an
-# object; accuracy and the output's firing rate over all ranks; a stop when the loss is not a number; randomness that
-# can be resumed.
+# Notice what is *not* there: no `.to(device)`, no loop, no `zero_grad`, `backward` and `step`, and no word about ranks.
+# This class would run unchanged on 64 GPUs. It logs nothing yet: neither accuracy nor dead neurons. `lit.SpikingModule`
+# is this class with the usual additions:
+#
+# - any network, encoder and loss, and an optimizer by name or as an object;
+# - accuracy and the output's firing rate over all ranks;
+# - a stop when the loss is not a number, and randomness that can be resumed.
 #
 # Everything else is an **argument of the Trainer**:
 #
@@ -282,43 +271,37 @@ print(f"{trainer.global_step} updates on {mini.device}; this loss: {trainer.call
 
 # %%
 train.seed_everything(SEED)
-module = lit.SpikingModule(
-    models.ConvNet(size=SIZE, widths=WIDTHS),
-    encoder=code,
-    loss="membrane_max_cross_entropy",
-    lr=LR,
-)
-TensorBoard = TensorBoardLogger if importlib.util.find_spec("tensorboard") else CSVLogger
-narrow = Precision.choose(where, where.type == "cuda").dtype  # bfloat16 where the GPU has it
+net = models.ConvNet(size=SIZE, widths=WIDTHS)
+module = lit.SpikingModule(net, encoder=code, loss="membrane_max_cross_entropy", lr=LR)
+narrow = device.Precision.choose(where, where.type == "cuda").dtype  # bfloat16 where the GPU has it
 precision = {None: "32-true", torch.bfloat16: "bf16-mixed", torch.float16: "16-mixed"}[narrow]
-best, notes = ModelCheckpoint(folder / "best", monitor="val/acc", mode="max"), lit.HistoryCallback()
-trainer = Trainer(
-    accelerator=accelerator,
-    devices=1,
-    max_epochs=EPOCHS,
-    precision=precision,
-    accumulate_grad_batches=1,
-    logger=TensorBoard(folder, name="curves"),
-    callbacks=[viz.NotebookPanel(), best, notes],
-    enable_model_summary=False,
-    enable_progress_bar=False,
-    num_sanity_val_steps=0,
-)
-trainer.fit(module, DATA(global_batch_size=BATCH))
+best, notes = callbacks.ModelCheckpoint(folder / "best", monitor="val/acc", mode="max"), lit.HistoryCallback()
+with lit.quiet():
+    trainer = Trainer(
+        accelerator=accelerator,
+        devices=1,
+        max_epochs=EPOCHS,
+        precision=precision,
+        logger=loggers.CSVLogger(folder, name="curves"),  # or TensorBoardLogger
+        callbacks=[viz.NotebookPanel(), best, notes],
+        enable_model_summary=False,
+        enable_progress_bar=False,
+        num_sanity_val_steps=0,
+    )
+    trainer.fit(module, DATA(global_batch_size=BATCH, **SOME))
 accuracy = float(trainer.callback_metrics["val/acc"])
 print(f"test accuracy {accuracy:.1%}; {notes.history.samples_per_second[-1]:,.0f} samples/s")
 print(
-    "best checkpoint:",
-    Path(best.best_model_path).name,
-    "  curves:",
-    *(p.name[:20] for p in folder.glob("curves/*/events*")),
+    "best checkpoint:", Path(best.best_model_path).name, "  curves:", *(p.name for p in folder.glob("curves/*/*.csv"))
 )
 
 # %% tags=["slide"]
 module.to("cpu").eval()
 seen, answers = (part[:1] for part in data.load(DATASET, "test"))
+out = module(seen)  # [T, 1, 10]
+(from_loss,) = torch.autograd.grad(loss.membrane_max_cross_entropy(out, answers), out)
+membranes = out.detach()[:, 0]  # [T, 10]
 with torch.no_grad():
-    membranes = module(seen)[:, 0]  # [T, 10]
     layers = module.model.record(module.encoder(seen / 255)).layers
 fired = [out.mean() for layer, out in zip(module.model, layers) if isinstance(layer, neuron.CubaLIF)]
 print("spikes per neuron and step, layer by layer:", *(f"{rate:.3f}" for rate in fired))
@@ -328,11 +311,14 @@ curves = {f"{k}" + (" (right)" if k == right else ""): membranes[:, k] for k in 
 peak = {f"maximum of {right}": int(membranes[:, right].argmax()) + 1}
 axes = {"x_title": "time step", "y_title": "membrane potential"}
 viz.show(figures.lines(curves, title="Four output neurons for one digit", marks=peak, **axes))
+reached = int((from_loss[:, 0, right] != 0).sum())
+outcome("09.b", "one" if reached == 1 else f"all {STEPS}" if reached == STEPS else "about half")
 
 # %% [markdown]
-# **Notice.** Only the step of the maximum gets a gradient from the loss, and here it is one of the last. But the
+# **What to notice.** Only the step of the maximum gets a gradient from the loss, and here it is one of the last. But the
 # membrane at this step is a leaky sum of all earlier inputs. Through it, and through the membranes of the hidden
 # layers, the gradient flows back in time. The rates above show whether it can: a silent layer passes no spikes on.
+# (The output neurons never spike. So the panel's third curve, *Spikes per step*, is the mean of their membranes.)
 #
 # ## 3 · Two processes
 #
@@ -348,158 +334,107 @@ viz.show(figures.lines(curves, title="Four output neurons for one digit", marks=
 #
 # The clean way is to write a script to disk and to launch new processes. Each process reads its role from environment
 # variables: `RANK` (its number), `WORLD_SIZE` (the number of processes), `MASTER_ADDR` and `MASTER_PORT` (the address
-# at which they meet). `torchrun` sets them, SLURM uses other names for them, and `train.launch` sets them here and
+# at which they meet). `torchrun` sets them, SLURM uses other names for them, and `train.launch` sets them here. It
 # leaves no orphaned process when you press *stop*.
 #
-# The script repeats section 2, plus a callback that records what each rank does and when. The important line is marked.
+# The script repeats section 2. `lit.RankRecorder` notes what each rank does, and when. The important line is marked.
 
 # %%
 SCRIPT = '''"""One rank of a run. The launcher starts this file once for each."""
 
-import json
-import logging
-import math
 import os
 import sys
-import time
-from functools import partial
-from pathlib import Path
 
 import torch
 import torch.distributed as dist
-from lightning.pytorch import Callback, Trainer
+from lightning.pytorch import Trainer
 
 from snnkit import encode, models, train
 from snnkit.train import lit
 
 DATA = {"digits": lit.DigitsDataModule, "mnist": lit.MNISTDataModule}
-for name in ("lightning.pytorch", "lightning.fabric"):
-    logging.getLogger(name).setLevel(logging.ERROR)
 
 
-def code(images, steps, gain=4.0):
-    return encode.constant_current_lif(gain * images, steps)
+def run(config, batch, ranks=1):
+    def code(images):
+        return encode.constant_current_lif(4 * images, config["steps"])
 
-
-def run(config, batch, ranks=1, verbose=False):
     train.seed_everything(config["seed"])  # the same weights on every rank
     net = models.ConvNet(size=config["size"], widths=config["widths"])
-    module = lit.SpikingModule(
-        net,
-        encoder=partial(code, steps=config["steps"]),
-        loss="membrane_max_cross_entropy",
-        lr=config["lr"],
-    )
-    watch = Watch(verbose)
-    trainer = Trainer(
-        accelerator=config["accelerator"],
-        devices=ranks,
-        num_nodes=1,
-        strategy="ddp" if ranks > 1 else "auto",  # <- the only change
-        max_steps=config["updates"],
-        callbacks=[watch],
-        limit_val_batches=0,
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-    )
-    trainer.fit(module, DATA[config["dataset"]](global_batch_size=batch, seed=config["seed"]))
-    return {"spans": watch.spans, "gradient": watch.gradient, "weights": torch.stack(watch.weights)}
-
-
-class Watch(Callback):
-    """Records the activity of this rank over time, its first gradient, and its weights after each update."""
-
-    def __init__(self, verbose):
-        self.verbose, self.spans, self.last, self.gradient, self.weights = verbose, [], 0.0, None, []
-
-    def on_train_start(self, trainer, module):
-        if trainer.world_size > 1:
-            trainer.strategy.model.register_comm_hook(self, add_up)
-
-    def on_train_batch_start(self, trainer, module, batch, index):
-        self.last = time.time()
-
-    def on_before_backward(self, trainer, module, loss):
-        self.note("forward")
-
-    def on_after_backward(self, trainer, module):
-        self.note("backward")
-        if self.gradient is None:
-            self.gradient = torch.cat([p.grad.flatten() for p in module.model.parameters()]).cpu()
-
-    def on_train_batch_end(self, trainer, module, outputs, batch, index):
-        self.note("optimizer")
-        self.weights.append(torch.cat([p.detach().flatten() for p in module.model.parameters()]).cpu())
-        if self.verbose and index < 4:
-            labels = " ".join(map(str, batch.labels[:6].tolist()))
-            print(f"{len(batch.labels)} samples: {labels} ... loss {module.step_loss:.3f}", flush=True)
-
-    def note(self, what, start=None):
-        now = time.time()
-        self.spans.append((what, self.last if start is None else start, now))
-        if start is None:
-            self.last = now
-
-
-def add_up(watch, bucket):
-    """The all-reduce that DDP does by default, with its start and end recorded."""
-    start = time.time()
-    work = dist.all_reduce(bucket.buffer().div_(dist.get_world_size()), async_op=True)
-
-    def done(future):
-        watch.note("all-reduce", start)
-        return future.value()[0]
-
-    return work.get_future().then(done)
+    module = lit.SpikingModule(net, encoder=code, loss="membrane_max_cross_entropy", lr=config["lr"])
+    recorder = lit.RankRecorder()
+    off = dict.fromkeys(("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False)
+    with lit.quiet():
+        trainer = Trainer(
+            accelerator=config["accelerator"],
+            devices=ranks,
+            num_nodes=1,
+            strategy="ddp" if ranks > 1 else "auto",  # <- the only change
+            max_steps=config["updates"],
+            callbacks=[recorder],
+            limit_val_batches=0,
+            **off,
+        )
+        trainer.fit(module, DATA[config["dataset"]](global_batch_size=batch, seed=config["seed"]))
+    return recorder.seen()
 
 
 if __name__ == "__main__":
-    folder, rank, ranks = Path(sys.argv[1]), int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    config = json.loads((folder / "config.json").read_text())
-    torch.save(run(config, config["batch"], ranks, verbose=True), folder / f"rank{rank}.pt")
+    folder, rank, ranks = sys.argv[1], os.environ["RANK"], int(os.environ["WORLD_SIZE"])
+    config = torch.load(f"{folder}/config.pt")
+    torch.save(run(config, config["batch"], ranks), f"{folder}/rank{rank}.pt")
     if ranks > 1:
         dist.destroy_process_group()  # end the communication threads before Python exits
 '''
 (folder / "one_rank.py").write_text(SCRIPT)
+
+# %%
 config = {"dataset": DATASET, "size": SIZE, "steps": STEPS, "widths": WIDTHS, "batch": BATCH, "seed": SEED}
 config |= {"lr": LR, "accelerator": rank_device, "updates": 24 if QUICK or rank_device == "cpu" else 60}
-(folder / "config.json").write_text(json.dumps(config))
-
+torch.save(config, folder / "config.pt")
 together = train.launch([sys.executable, "-W", "ignore", folder / "one_rank.py", folder], RANKS, timeout=600)
-print(f"{RANKS} ranks, {together.seconds:.1f} s, including {RANKS} starts of Python and PyTorch\n")
-print("".join(f"{'rank ' + str(rank):52}" for rank in range(RANKS)))
-for lines in zip(*together.outputs, strict=False):
-    print("".join(f"{line:52}" for line in lines))
+ranks = [torch.load(folder / f"rank{rank}.pt", weights_only=True) for rank in range(RANKS)]
+print(f"{RANKS} ranks, {together.seconds:.1f} s, including {RANKS} starts of Python and PyTorch")
+for update in range(3):
+    for rank, one in enumerate(ranks):
+        labels = one["labels"][update].tolist()
+        print(f"update {update}, rank {rank}: {len(labels)} digits, {labels[:8]} …, loss {one['losses'][update]:.3f}")
 
 # %% [markdown] tags=["slide"]
-# These are two programs, side by side, with different samples and different losses. Do they train the same network?
+# These are two programs with different samples and different losses. Do they train the same network?
 #
-# > **Predict first.** One process trains with the same 32 samples per update. (a) Will its first gradient be that of
-# > the two ranks? (b) Will the two ranks have the same weights after all updates? (c) Will the single process have the
-# > same weights as the ranks?
+# **Predict first.** One process trains with the same 32 samples per update. (a) Its first gradient will be that of the
+# two ranks, up to rounding. (b) Will the two ranks have the same weights after all updates? (c) Will the single process
+# have the same weights as the ranks?
+
+# %%
+predict("09.c")
+predict("09.d")
 
 # %% tags=["slide"]
 sys.path.insert(0, str(folder))
 import one_rank
 
 alone = one_rank.run(config, BATCH)  # the same file, by this kernel, as one rank
-ranks = [torch.load(folder / f"rank{rank}.pt", weights_only=True) for rank in range(RANKS)]
 g, g0 = alone["gradient"], ranks[0]["gradient"]
 print(f"(a) first gradient, one process against {RANKS} ranks: off by {((g - g0).norm() / g.norm()).item():.0e}")
+weights = [torch.stack(one["weights"]) for one in (alone, *ranks)]  # [updates, weights] of each process
+equal = all(torch.equal(rank, weights[1]) for rank in weights[1:])
+print(f"(b) weights of the ranks equal, to the last bit:  {equal}")
+apart = (weights[0] - weights[1]).norm(dim=1) / weights[0].norm(dim=1)
 print(
-    f"(b) weights of the ranks equal, to the last bit:  {all(torch.equal(r['weights'], ranks[0]['weights']) for r in ranks)}"
+    f"(c) one process against {RANKS} ranks: weights off by {apart[0]:.0e} after 1 update, {apart[-1]:.0e} at the end"
 )
-apart = (alone["weights"] - ranks[0]["weights"]).norm(dim=1) / alone["weights"].norm(dim=1)
-print(
-    f"(c) one process against {RANKS} ranks: weights off by {apart[0]:.0e} after 1 update, {apart[-1]:.0e} after {len(apart)}"
-)
-look = {"x_title": "update", "y_title": "distance, relative", "log": "y"}
+look = {"x_title": "update", "y_title": "distance, relative to the weights", "log": "y"}
 viz.show(figures.lines({"weights": apart.clamp(min=1e-12)}, title=f"One process against {RANKS} ranks", **look))
+outcome("09.c", "yes, to the last bit" if equal else "no, each learns from other samples")
+far = apart[-1].item()
+outcome(
+    "09.d", "to the last bit" if far == 0 else "up to rounding, about 1e-7" if far < 1e-5 else "no, they drift apart"
+)
 
 # %% [markdown]
-# **Notice**
+# **What to notice**
 #
 # - (a) Yes: 10⁻⁷ is rounding. This shows that data parallel training computes the right gradient.
 # - (b) Yes, to the bit. This is necessary: if one rank rounded differently, the weights would drift apart, and nothing
@@ -512,49 +447,42 @@ viz.show(figures.lines({"weights": apart.clamp(min=1e-12)}, title=f"One process 
 # How did the two ranks spend their time? Here is the fastest of their updates, by the clock of each rank. (On GPUs
 # these are the times at which work was sent to the GPU.)
 
+
 # %%
-updates = config["updates"]
-
-
-def one_update(rank, number):
-    """What a rank did in one update, in ms: computation and all-reduce."""
-    every = ranks[rank]["spans"]
-    ends = [end for what, _, end in every if what == "optimizer"]
-    return [span for span in every if span[1] >= ends[number - 1] and span[2] <= ends[number]]
-
-
-def update_seconds(result):
+def update_seconds(one):
     """Median over updates, without the first ones."""
-    ends = [end for what, _, end in result["spans"] if what == "optimizer"][4:]
-    return statistics.median(b - a for a, b in itertools.pairwise(ends))
+    ends = [spans[-1][2] for spans in one["spans"]][4:]
+    return torch.tensor(ends, dtype=torch.float64).diff().median().item()
 
 
-number = min(range(5, updates), key=lambda k: max(end for _, _, end in one_update(0, k)) - one_update(0, k)[0][1])
-zero = min(start for rank in range(RANKS) for _, start, _ in one_update(rank, number))
+spans = ranks[0]["spans"]
+number = min(range(5, len(spans)), key=lambda k: spans[k][-1][2] - spans[k][0][1])
+zero = min(one["spans"][number][0][1] for one in ranks)
 lanes = {}
-for rank in range(RANKS):
-    for kind, selects in (
-        (f"rank {rank}", lambda what: what != "all-reduce"),
-        (f"network {rank}", lambda what: what == "all-reduce"),
-    ):
-        lanes[kind] = [(w, (a - zero) * 1e3, (b - zero) * 1e3) for w, a, b in one_update(rank, number) if selects(w)]
-viz.show(figures.spans(lanes, title=f"Update {number + 1}"))
+for rank, one in enumerate(ranks):
+    for lane, on_network in ((f"rank {rank}", False), (f"network {rank}", True)):
+        lanes[lane] = [
+            (what, (start - zero) * 1e3, (end - zero) * 1e3)
+            for what, start, end in one["spans"][number]
+            if (what == "all-reduce") == on_network
+        ]
+viz.show(figures.spans(lanes, title=f"Update {number + 1}, in ms"))
 
 # %% [markdown] tags=["slide"]
-# **Notice**
+# **What to notice**
 #
 # - An all-reduce begins when backward has the gradients, and backward does not end before the all-reduce is finished:
-#   the last part of backward is waiting. DDP packs gradients into *buckets*, the first of $2^{20}$ bytes (1 MB) and the others
-#   of 25 times as much, and sends each as soon as it is full, while backward still computes the rest. This small network
-#   is one bucket; with MNIST it is two.
+#   the last part of backward is waiting. DDP packs gradients into *buckets*, the first of $2^{20}$ bytes (1 MB), the
+#   others 25 times as large. It sends each as soon as it is full, while backward still computes the rest. This small
+#   network is one bucket; with MNIST it is two.
 # - Both ranks leave an all-reduce together, but they do not enter it together. The first one waits, and its bar is
-#   longer. An update takes as long as its slowest rank needs. Of a thousand ranks, one is always slow at any moment.
+#   longer. An update takes as long as its slowest rank needs. Of a thousand ranks, one is always slow.
 #
 # ## 4 · Kill and resume
 #
 # Runs die: a node fails, an administrator needs the machine, the time limit is reached, a colleague's process uses all
-# the memory. A run that takes a week on a cluster must be able to die at *any* moment and lose only minutes. This needs
-# three things:
+# the memory. A run that takes a week must be able to die at *any* moment and lose only minutes. This needs three
+# things:
 #
 # 1. **All** of the state is saved; otherwise a resumed run is a different run.
 # 2. A checkpoint exists **completely or not at all**. It is written to a temporary file, forced to disk, and renamed,
@@ -564,15 +492,17 @@ viz.show(figures.spans(lanes, title=f"Update {number + 1}"))
 # What does *all* include? Here is a run that is small enough to read.
 
 # %%
-print(inspect.getsource(TinyRun.__init__))
-print(inspect.getsource(TinyRun.update))
+import inspect
+
+print(inspect.getsource(course.TinyRun.__init__))
+print(inspect.getsource(course.TinyRun.update))
 
 # %% [markdown]
 # ### Exercise 09.2 · What has to be saved (8 minutes, ●●○)
 #
 # Return a dict from the *name of an attribute* to a plain value, from which `TinyRun().restore(…)` makes a run that
 # continues as if nothing had happened, also from the middle of an epoch. Optimizers and schedulers have `state_dict()`,
-# generators `get_state()`.
+# generators `get_state()`. Stuck? `hint("09.2")`.
 
 
 # %% tags=["exercise"]
@@ -597,7 +527,7 @@ snapshot = attempt("09.2", snapshot)
 # %% tags=["slide"]
 def interrupted(select):
     """Losses of a run that is stopped after 5 updates, saved, and resumed from the selected part of the snapshot."""
-    first, second = TinyRun(), TinyRun()
+    first, second = course.TinyRun(), course.TinyRun()
     for _ in range(5):
         first.update()
     second.restore({name: value for name, value in snapshot(first).items() if select(name)})
@@ -606,7 +536,7 @@ def interrupted(select):
     return first.losses + second.losses
 
 
-unbroken = TinyRun()
+unbroken = course.TinyRun()
 for _ in range(9):
     unbroken.update()
 curves = {
@@ -618,9 +548,9 @@ look = {"x_title": "update", "y_title": "loss (nats)", "marks": {"killed": 5.5},
 viz.show(figures.lines(curves, title="A kill, and two ways to resume", **look))
 
 # %% [markdown]
-# There is no error and no warning, but it is a different run. It may even look better for a while, since it sees
-# samples again that it has just learned, with the high learning rate of the beginning. If you compare two methods in
-# this way, you compare their interruptions. And there is a second way to fail:
+# There is no error and no warning, but it is a different run. It may even look better for a while: it sees samples again
+# that it has just learned, with the high learning rate of the beginning. If you compare two methods in this way, you
+# compare their interruptions. And there is a second way to fail:
 
 # %%
 file = folder / "plain.pt"
@@ -644,45 +574,49 @@ except ValueError as error:
 #
 # Now with real processes. The script below runs the workshop's recipe through `run_recipe`: the module of section 2,
 # the Trainer of section 3, and checkpoints every 10 updates that contain everything you named above. (In a shell it is
-# `snnkit train workshop --devices 2 --checkpoint run.pt --every 10 --resume`.) First comes an uninterrupted run. Then a
-# run in which rank 1 gets `kill -9` in the middle, a signal that no process can catch.
+# `snnkit train workshop --devices 2 --checkpoint run.pt --every 10 --resume`.) First comes an uninterrupted run. Then
+# rank 1 kills itself in the middle of a run with signal 9 (`kill -9`), which no process can catch.
 
 # %%
 DRILL = '''"""A run that may be killed at any moment."""
 
-import json
 import os
+import signal
 import sys
 
+import torch
 import torch.distributed as dist
 from lightning.pytorch import Callback
 
 from snnkit.train import lit
 
+checkpoint, settings, last = sys.argv[1], torch.load(sys.argv[2]), int(sys.argv[3])
 
-class PrintUpdates(Callback):
+
+class Kill(Callback):
     def on_train_batch_end(self, trainer, *_):
-        print("update", trainer.global_step, "of process", os.getpid(), flush=True)
+        print("update", trainer.global_step, flush=True)
+        if trainer.global_step == last and trainer.global_rank == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
 
 
-settings = json.loads(sys.argv[2])
-lit.run_recipe("workshop", checkpoint=sys.argv[1], every=10, resume=True, callbacks=[PrintUpdates()], progress=False, **settings)
+lit.run_recipe("workshop", checkpoint=checkpoint, every=10, resume=True, callbacks=[Kill()], progress=False, **settings)
 if dist.is_initialized():
     dist.destroy_process_group()
 '''
 (folder / "drill.py").write_text(DRILL)
 settings = {"dataset": DATASET, "channels": WIDTHS[0], "hidden": WIDTHS[2], "gain": 4.0, "steps": STEPS, "lr": LR}
 settings |= {"batch_size": BATCH, "epochs": 1, "seed": SEED, "samples": 1442 if DATASET == "digits" else 40 * BATCH}
-settings |= {"device": "cuda" if many_gpus else "cpu"}
+torch.save(settings | {"device": "cuda" if many_gpus else "cpu"}, folder / "settings.pt")
 
 
-def drill(name, **options):
-    """Launch the script with a checkpoint of this name."""
-    command = [sys.executable, "-W", "ignore", folder / "drill.py", folder / f"{name}.pt", json.dumps(settings)]
-    return train.launch(command, RANKS, timeout=600, **options)
+def drill(name, last=0):
+    """Launch the script with a checkpoint of this name; rank 1 dies after the update `last`."""
+    words = [folder / "drill.py", folder / f"{name}.pt", folder / "settings.pt", str(last)]
+    return train.launch([sys.executable, "-W", "ignore", *words], RANKS, timeout=600)
 
 
-def reported(outputs):
+def updates_of(outputs):
     """The numbers of the updates that rank 0 has printed."""
     return [int(line.split()[1]) for line in outputs[0] if line.startswith("update")]
 
@@ -691,51 +625,46 @@ for old in folder.glob("*.pt.json"):  # in case this cell runs a second time
     old.unlink()
     old.with_suffix("").unlink(missing_ok=True)
 whole_run = drill("unbroken")
-print(
-    f"unbroken: updates {reported(whole_run.outputs)[0]} to {reported(whole_run.outputs)[-1]}, {whole_run.seconds:.1f} s"
-)
-
-
-def killer(rank, line):
-    """Called with each line that a rank prints."""
-    if rank == 1 and line.startswith("update 27 "):
-        os.kill(int(line.split()[-1]), signal.SIGKILL)
-
-
+done = updates_of(whole_run.outputs)
+print(f"unbroken: updates {done[0]} to {done[-1]}, {whole_run.seconds:.1f} s")
 try:
-    drill("killed", on_line=killer)
+    drill("killed", last=27)
 except train.LaunchError as error:
-    print(
-        f"killed:   rank {error.rank} was ended by signal {-(error.code or 0)}; rank 0 had come to {reported(error.outputs)[-1]}"
-    )
+    print(f"killed:   rank {error.rank} was ended by signal {-(error.code or 0)}; ", end="")
+    print(f"rank 0 had come to {updates_of(error.outputs)[-1]}")
 
 # %% [markdown] tags=["slide"]
-# Rank 0 had no error. It waited in an all-reduce for gradients that would never come, and the launcher ended it.
-# Without the launcher it would have noticed the failure here, because gloo uses sockets, and the connection was closed.
-# NCCL on GPUs notices nothing until a time-out, ten minutes by default, during which all GPUs of the job wait.
+# Rank 0 had no error. It waited in an all-reduce for gradients that would never come, and the launcher ended it. Without
+# the launcher it would have noticed here, too. On CPUs the ranks talk through *gloo*, which uses sockets, and the
+# connection was closed. On GPUs they talk through *NCCL*, NVIDIA's library. It notices nothing until a time-out, ten
+# minutes by default, during which all GPUs of the job wait.
 #
-# > **Predict first.** A checkpoint was due every 10 updates, and the kill came at 27. At which update will the run
-# > continue? How much work is lost, and how does that depend on `every`?
+# **Predict first.** A checkpoint was due every 10 updates, and the kill came at 27. At which update will the run
+# continue? How much work is lost, and how does that depend on `every`?
+
+# %%
+predict("09.e")
 
 # %%
 saved = torch.load(folder / "killed.pt", weights_only=True)
-print(
-    f"the checkpoint: update {saved['global_step']} of epoch {saved['epoch']}, {(folder / 'killed.pt').stat().st_size / 1e6:.2f} MB"
-)
+megabytes = (folder / "killed.pt").stat().st_size / 1e6
+print(f"the checkpoint: update {saved['global_step']} of epoch {saved['epoch']}, {megabytes:.2f} MB")
 print("it contains:", ", ".join(sorted(name for name in saved if not name.startswith("pytorch"))))
 print("unfinished files:", [p.name for p in folder.glob("*.part")] or "nothing")
 
 resumed = drill("killed")
-print(f"\nresumed:  updates {reported(resumed.outputs)[0]} to {reported(resumed.outputs)[-1]}, {resumed.seconds:.1f} s")
+done = updates_of(resumed.outputs)
+print(f"\nresumed:  updates {done[0]} to {done[-1]}, {resumed.seconds:.1f} s")
 ends = [torch.load(folder / f"{name}.pt", weights_only=True)["state_dict"] for name in ("unbroken", "killed")]
 same = [torch.equal(ends[0][name], ends[1][name]) for name in ends[0]]
 print(f"equal to the unbroken run, to the last bit: {sum(same)} of {len(same)} tensors of weights")
+outcome("09.e", done[0])
 
 # %% [markdown] tags=["slide"]
-# **Notice** what makes it exact, and cheap. The order of the loader follows from (seed, epoch), so the *position* in it
-# is two integers. Random encoders and dropout are seeded from (seed, epoch, batch, rank) before each batch, so there
-# are no generators to save. State that need not be saved cannot be forgotten. (To the last bit on a CPU, and on the
-# same number of ranks. Some GPU kernels add in an order that changes from run to run.)
+# **What to notice.** Two things make it exact, and cheap. The order of the loader follows from (seed, epoch), so the
+# *position* in it is two integers. Random encoders and dropout are seeded from (seed, epoch, batch, rank) before each
+# batch, so there are no generators to save. State that need not be saved cannot be forgotten. (To the last bit on a
+# CPU, and on the same number of ranks. Some GPU kernels add in an order that changes from run to run.)
 #
 # ## 5 · A job queue
 #
@@ -759,11 +688,11 @@ viz.sbatch_form(
 # 2. Set the time limit to 2 minutes. What does the form say, and why would such a job never make progress?
 # 3. Switch `requeue` off. What else disappears?
 #
-# What happens to a job that needs more than its time limit: 120 s before the end SLURM sends `SIGUSR1`. Each rank
-# records it, **finishes the current update**, and informs the others; all stop after the same update and save once,
+# What happens to a job that needs more than its time limit? 120 s before the end SLURM sends `SIGUSR1`. Each rank
+# records it, **finishes the current update**, and informs the others. All stop after the same update and save once,
 # rank 0 runs `scontrol requeue`, and all end. When it is the job's turn again, the same command loads the checkpoint
-# and continues: the same as your drill, but automatically. (Saving *inside* the signal handler, as Lightning does by
-# default, would interrupt each rank at a different line of an update.)
+# and continues: the same as your drill, but automatically. (Lightning saves *inside* the signal handler by default.
+# That would interrupt each rank at a different line of an update.)
 #
 # ### Exercise 09.3 · Three mistakes (6 minutes, ●●○)
 #
@@ -798,19 +727,19 @@ script = attempt("09.3", script)
 
 # %%
 print(f"mistakes in the script that is used from here on: {len(slurm.check(script))}")
-print("sbatch on this machine:", shutil.which("sbatch") or "none; copy the script to a login node of the cluster")
+print("To submit it, copy the script to a login node of the cluster: sbatch script.sh")
 
 # %% [markdown] tags=["slide"]
 # ## 6 · How far does it scale?
 #
 # Ranks add up gradients in a **ring**. The gradient is divided into $R$ pieces. In each step every rank sends one piece
 # to its right neighbour and receives one from its left neighbour. After $R - 1$ steps each rank has the complete sum of
-# one piece; after $R - 1$ more, all ranks have all sums [5].
+# one piece. After $R - 1$ more, all ranks have all sums [5].
 #
 # ![Four GPUs in a ring, each with four pieces of a gradient. At first each has its own; all send a piece to the next one at the same time. After three steps each GPU has the complete sum of one piece; after six, every GPU has every sum.](drawings/ring_all_reduce.svg)
 #
-# Notice the full columns in the middle: a different one at each GPU. The second half only copies. Move the slider to see
-# every step:
+# Look at the full columns in the middle: a different one at each GPU. The second half only copies. Move the slider to
+# see every step:
 
 # %% tags=["slide"]
 RING = 4
@@ -828,25 +757,27 @@ def ring(step):
             counts[rank][piece] = before[rank][piece] + got if k < RING else got
     phase = "before" if step == 0 else "reduce-scatter" if step < RING else "all-gather"
     whole = sum(count == RING for row in counts for count in row)
-    names = [f"rank {r}" for r in range(RING)], [f"piece {p}" for p in range(RING)]
-    tile = go.Heatmap(z=counts, x=names[1], y=names[0], zmin=0, zmax=RING, xgap=3, ygap=3, colorscale=viz.theme.INK)
-    tile.colorbar.title.text = "ranks added"
-    figure = go.Figure(tile)
+    pieces, names = ([f"{what} {i}" for i in range(RING)] for what in ("piece", "rank"))
+    look = {"zmin": 0, "zmax": RING, "xgap": 3, "ygap": 3, "colorscale": viz.theme.INK}
+    figure = figures.panels(1, 1).add_heatmap(z=counts, x=pieces, y=names, colorbar_title_text="ranks added", **look)
     figure.update_layout(title={"text": f"Step {step}, {phase}: {whole} of {RING * RING} are complete"}, height=300)
-    figure.update_yaxes(autorange="reversed")
-    return figure
+    return figure.update_yaxes(autorange="reversed")
 
 
 viz.show(viz.frames(ring, "step", range(2 * RING - 1), start=2))
 
 # %% [markdown]
-# > **Predict first.** With ten times as many ranks, does it take ten times as long? Which part of the time grows, and
-# > which part does not?
-#
+# **Predict first.** A large gradient, so that latency does not count. From 10 to 100 ranks: how many times longer does
+# the ring take? Which part of the time grows if the gradient is small?
+
+# %%
+predict("09.f")
+
+# %% [markdown]
 # ### Exercise 09.4 · The price of adding up (5 minutes, ●○○)
 #
-# A message of $s$ bytes takes $\alpha + s / \beta$: a latency in seconds, and a bandwidth in bytes per second. `size` is that of the whole
-# gradient. How long does the ring take?
+# A message takes a latency (in seconds), plus its size (in bytes) divided by the bandwidth (in bytes per second).
+# `size` is that of the whole gradient. How long does the ring take? Stuck? `hint("09.4")`.
 
 
 # %% tags=["exercise"]
@@ -866,19 +797,15 @@ curves = {}
 for name, key in links.items():
     link = scaling.LINKS[key]
     curves[name] = [1e3 * ring_seconds(n, 4 * FULL, link.latency, link.bandwidth) for n in counts]
-look = {
-    "x_title": "ranks",
-    "y_title": "ms",
-    "log": "xy",
-    "title": f"A ring adds up the {FULL:,} gradients of the network at full size",
-}
-viz.show(figures.lines(curves, x=counts, **look))
+title = f"A ring adds up the {FULL:,} gradients of the network at full size"
+viz.show(figures.lines(curves, x=counts, x_title="ranks", y_title="time (ms)", log="xy", title=title))
+outcome("09.f", ring_seconds(100, 1e9, 0.0, 1e9) / ring_seconds(10, 1e9, 0.0, 1e9))
 
 # %% [markdown]
-# **Notice** the two regimes. With few ranks the bandwidth dominates, and more ranks cost almost nothing: each rank
-# sends $2 (R - 1) / R$ times the gradient, which is less than twice, whatever $R$ is. With many ranks, the latency of
-# $2 (R - 1)$ steps dominates, and the network's size no longer matters. (That is why NCCL, NVIDIA's library, changes
-# from rings to trees there.) The source of the numbers of these links: `scaling.LINKS["nvlink3"].source`.
+# **What to notice.** There are two regimes. With few ranks the bandwidth dominates, and more ranks cost almost nothing:
+# each rank sends $2 (R - 1) / R$ times the gradient, which is less than twice, whatever $R$ is. With many ranks, the
+# latency of $2 (R - 1)$ steps dominates, and the network's size no longer matters. (That is why NCCL changes from rings
+# to trees there.) The source of the numbers of these links: `scaling.LINKS["nvlink3"].source`.
 #
 # ### Predict, then measure
 #
@@ -889,7 +816,7 @@ viz.show(figures.lines(curves, x=counts, **look))
 # $$E(R) = \frac{t(1)}{t(R)}, \qquad t(R) = \text{computation} + \text{waiting for gradients}. \tag{3}$$
 #
 # From section 3 we know the time of an update of two ranks with 16 samples each. The time of one rank alone with 16
-# samples is missing. The prediction comes first: it uses the time of one rank alone, the bytes of the gradient, the
+# samples is missing. The prediction comes first. It uses the time of one rank alone, the bytes of the gradient, the
 # cores of this machine, and the cost of an all-reduce as measured on another machine.
 
 # %%
@@ -898,18 +825,14 @@ t_alone, t_twice, t_ranks = update_seconds(half), update_seconds(alone), max(upd
 fixed = min(max(2 * t_alone - t_twice, 0.0), t_alone) if RANKS == 2 else 0.0
 work = scaling.Workload(f"ConvNet on {DATASET}", BATCH // RANKS, t_alone, gradient_bytes, fixed_s=fixed)
 here = scaling.this_machine(cores)
-if many_gpus:
-    here = here.with_settings(
-        cores=None, overlap=1.0
-    )  # ranks share no cores, and communication overlaps with computation
+if many_gpus:  # ranks share no cores, and communication overlaps with computation
+    here = here.with_settings(cores=None, overlap=1.0)
 before = scaling.predict(work, here, RANKS)
-print(
-    f"one rank alone, {BATCH // RANKS} samples: {t_alone * 1e3:.1f} ms per update ({fixed * 1e3:.1f} ms of it independent of the batch)"
-)
-print(
-    f"{RANKS} ranks, {BATCH // RANKS} samples each: predicted {before.step_s * 1e3:.1f} ms, measured {t_ranks * 1e3:.1f} ms"
-)
+print(f"one rank alone, {BATCH // RANKS} samples: {t_alone * 1e3:.1f} ms, {fixed * 1e3:.1f} of it for any batch")
+print(f"{RANKS} ranks, {BATCH // RANKS} each: predicted {before.step_s * 1e3:.1f} ms, measured {t_ranks * 1e3:.1f} ms")
 print(f"efficiency: predicted {before.efficiency:.0%}, measured {t_alone / t_ranks:.0%}")
+
+# %%
 counts = range(1, 2 * max(cores, RANKS) + 1)
 lines = {"predicted": scaling.curve(work, here, counts)}
 lines["if each neighbour costs 10 %"] = scaling.curve(work, here.with_settings(sharing=0.1), counts)
@@ -918,10 +841,10 @@ title = f"Weak scaling on this machine, {BATCH // RANKS} samples on each rank"
 viz.show(figures.scaling_efficiency(both, lines, cores=here.cores, title=title))
 
 # %% [markdown]
-# **Notice** where the lines bend: with more ranks than cores, the ranks take turns on the cores. Left of that, the
+# **What to notice.** The lines bend where there are more ranks than cores: then the ranks take turns. Left of that, the
 # prediction knows only the network. It does not know that the ranks share caches, memory and clock speed, nor that an
 # interrupted rank delays all others. The second line shows what it would be if each busy rank took a tenth of their
-# speed from the others. Two short runs on a machine with other load are also weak evidence: run section 3 again, and
+# speed from the others. Two short runs on a machine with other load are weak evidence: run section 3 again, and
 # compare.
 #
 # The kit's benchmark measures properly: in rounds, for 1, 2 and 4 ranks, and it records its prediction *before* it
@@ -930,25 +853,25 @@ viz.show(figures.scaling_efficiency(both, lines, cores=here.cores, title=title))
 # %%
 if not QUICK:
     kind = rank_device.replace("gpu", "cuda")
-    few = scaling_benchmark.Arguments(kind, (1, RANKS), hidden=1000, steps=25, batch=256, updates=30, repeats=3)
-    measured_here = [scaling_benchmark.benchmark(few, say=lambda line: None)]
+    few = bench.scaling.Arguments(kind, (1, RANKS), hidden=1000, steps=25, batch=256, updates=30, repeats=3)
+    measured_here = [bench.scaling.benchmark(few, say=lambda line: None)]
 else:
     measured_here = []
 for record in [*measured_here, *(records.load(name) for name in records.names("scaling"))]:
-    print(heading(record), scaling_benchmark.results(record), sep="\n")
-    rounds, lines, limit = scaling_benchmark.curves(record)
+    print(bench.heading(record), bench.scaling.results(record), sep="\n")
+    rounds, lines, limit = bench.scaling.curves(record)
     viz.show(figures.scaling_efficiency(rounds, lines, cores=limit))
 
 # %% [markdown]
 # *off* in such a table is the error of the prediction, in the seconds of an update. For more ranks of the same machine,
-# expect an error of at least this size; for another machine, do not trust the model at all.
+# expect an error of at least this size. For another machine, do not trust the model at all.
 #
 # ### Explorer: choose a machine
 #
 # The cluster is JUWELS Booster: nodes of 4 GPUs joined by NVLink, each with 4 adapters of 200 Gbit/s [8]. The network
-# is ours at full size, 431 080 weights and images of 28 × 28 (Norse's has ten fewer). One number cannot be looked up: the time of an
-# update on *one* rank. So we measure it on this device, for two batches. With `faster` you choose how many times as
-# fast the GPU of the cluster is.
+# is ours at full size, 431 080 weights and images of 28 × 28 (Norse's has ten fewer). One number cannot be looked up:
+# the time of an update on *one* rank. So we measure it on this device, for two batches. With `faster` you choose how
+# many times as fast the GPU of the cluster is.
 
 # %%
 pair = (4, 8) if where.type == "cpu" else (64, 128)
@@ -962,9 +885,8 @@ def learn(count):
     return torch.autograd.grad(loss.membrane_max_cross_entropy(out, classes[:count]), workshop.parameters())
 
 
-times = measure.race(
-    {count: partial(learn, count) for count in pair}, repeats=3, warmup=1, clock=measure.clock_for(where)
-)
+candidates = {count: (lambda count=count: learn(count)) for count in pair}
+times = measure.race(candidates, repeats=3, warmup=1, clock=measure.clock_for(where))
 a, b = (times[count].median for count in pair)
 per_sample = max(b - a, 0.2 * b) / (pair[1] - pair[0])
 fixed = max(b - per_sample * pair[1], 0.0)
@@ -1017,22 +939,23 @@ faster, samples = (100 if where.type == "cpu" else 1), 128
 seconds = (fixed + per_sample * samples) / faster
 job = scaling.Workload("the network at full size", samples, seconds, 4 * FULL)
 run = scaling.predict(job, scaling.JUWELS_BOOSTER, 8)
-updates = 20 * math.ceil(60_000 / run.samples)
+updates = 20 * -(-60_000 // run.samples)  # rounded up
 minutes = updates * run.step_s / 60
 print(f"batch       {run.samples:,} ({samples} on each of 8 ranks), efficiency {run.efficiency:.1%}")
 print(f"update      {run.step_s * 1e3:.3g} ms, {run.exposed_s * 1e3:.3g} of them waiting for the network")
 print(f"time        {minutes:.3g} minutes for {updates:,} updates: 20 epochs of 60 000 images")
 print(f"GPU hours   {8 * minutes / 60:.3g}")
-print(f"on one GPU  {20 * math.ceil(60_000 / samples) * seconds / 60:.3g} minutes")
+print(f"on one GPU  {20 * -(-60_000 // samples) * seconds / 60:.3g} minutes")
 
 # %% [markdown]
-# **Notice** two rows. *time*: the queue will take longer than the job. This network does not need a supercomputer, and
-# it is good to know that before you apply for computing time. A hundred seeds, a sweep (notebook 13) or events at full
-# resolution would need one. And *batch*: 8 ranks with 128 samples are a batch of 1024. An epoch has an eighth of the
-# updates, and each is a mean over eight times the samples. The rule of thumb is to raise the learning rate in
-# proportion to the batch, after a warm-up [9]; it works up to a batch size that is not known in advance. *Fast* means
-# samples per second. *Done* means accuracy. Strong scaling keeps the batch, and so the recipe, but with a lower
-# efficiency.
+# **What to notice.** *time*: the queue will take longer than the job. This network does not need a supercomputer, and it
+# is good to know that before you apply for computing time. A hundred seeds, a sweep (notebook 13) or events at full
+# resolution would need one.
+#
+# *batch*: 8 ranks with 128 samples are a batch of 1024. An epoch has an eighth of the updates, and each is a mean over
+# eight times the samples. The rule of thumb is to raise the learning rate in proportion to the batch, after a warm-up
+# [9]. It works up to a batch size that is not known in advance. *Fast* means samples per second. *Done* means accuracy.
+# Strong scaling keeps the batch, and so the recipe, but with a lower efficiency.
 #
 # ## 7 · In the group
 #
@@ -1040,16 +963,17 @@ print(f"on one GPU  {20 * math.ceil(60_000 / samples) * seconds / 60:.3g} minute
 #
 # 1. Your network has 400 MB of weights, and an update takes 50 ms on one GPU. Is 10 Gbit Ethernet fast enough for a
 #    cluster? (Use `ring_seconds`.)
-# 2. The membranes of a recurrent network carry state from one batch to the next (truncated BPTT, notebook 08). Which rank must get which samples?
-#    What does that mean for shuffling, and for a resume on another number of ranks?
+# 2. The membranes of a recurrent network carry state from one batch to the next (truncated BPTT, notebook 08). Which
+#    rank must get which samples? What does that mean for shuffling, and for a resume on another number of ranks?
 # 3. A batch norm sees only the samples of its rank. Below which batch per rank would you worry, and what could you do?
 # 4. Checkpoints take 20 s, a node fails once a week, and you have 100 nodes. How often do you save?
 #
 # ### A toy problem to continue with
 #
 # The same two classes also work with your own data, for example XOR in time: two cues with a silence between them, and
-# the answer is whether they differ. Only a network with memory can solve this. Start here, then make `delay` longer
-# until training fails, and repair it (slower membranes? `neuron.Recurrent`?).
+# the answer is whether they differ. Only a network with memory can solve this. (Notebook 13 makes a contest of it, with
+# other data.) Start here, then make `delay` longer until training fails, and repair it (slower membranes?
+# `neuron.Recurrent`?).
 
 # %%
 cues, answers = data.xor_in_time(800, steps=24, delay=8, seed=SEED)  # [T, N, 10]
@@ -1057,8 +981,9 @@ train.seed_everything(SEED)
 memory = nn.Sequential(torch.nn.Linear(10, 64), neuron.Leaky(0.95), torch.nn.Linear(64, 2), neuron.Leaky(0.95))
 problem = lit.TensorDataModule((cues.transpose(0, 1), answers), validation=200, global_batch_size=25, seed=SEED)
 toy = lit.SpikingModule(memory, encoder="sequence", loss="count_cross_entropy", lr=2e-2)
-trainer = Trainer(accelerator="cpu", max_epochs=6 if QUICK else 20, num_sanity_val_steps=0, **silent)
-trainer.fit(toy, problem)
+with lit.quiet():
+    trainer = Trainer(accelerator="cpu", max_epochs=6 if QUICK else 20, num_sanity_val_steps=0, **silent)
+    trainer.fit(toy, problem)
 print(f"after {trainer.current_epoch} epochs: {float(trainer.callback_metrics['val/acc']):.0%} right; chance is 50 %")
 
 # %% [markdown]
@@ -1073,8 +998,8 @@ scorecard("09")
 # %% [markdown]
 # ## Where next
 #
-# Using more chips of the same kind is one way to more speed. Using another chip is the other: **10 · IPU against CUDA**
-# asks which numbers in papers about hardware can be compared at all.
+# Using more chips of the same kind is one way to more speed. Using another chip is the other.
+# **[10 · IPU against CUDA](10_ipu_cuda.ipynb)** asks which numbers in papers about hardware can be compared at all.
 #
 # Meanwhile, in a shell: `snnkit train workshop --devices 2`, `snnkit slurm --help`, `snnkit bench scaling`.
 #

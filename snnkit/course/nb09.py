@@ -1,4 +1,4 @@
-"""Exercises and quiz of notebook 09, "Scaling out with Lightning"."""
+"""Exercises of notebook 09, "Scaling out with Lightning"."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from snnkit.train import slurm
 from snnkit.train.slurm import parse, seconds
 
 from . import expect
-from .exercise import Check, Exercise, NotWritten, Question, Violation
+from .exercise import Check, Exercise, NotWritten, Violation
 
 
 def share(batch, rank, ranks):
@@ -385,34 +385,5 @@ EXERCISES = [
             "In each step a rank sends a piece, not everything: `size / ranks` bytes.",
             "Bytes over bytes per second are seconds: divide by the bandwidth.",
         ),
-    ),
-]
-
-QUIZ = [
-    Question(
-        "One GPU trained with batch 64. Now 8 GPUs train with DDP and 64 samples each. What has changed for learning?",
-        (
-            "nothing: the same run, faster",
-            "each update is the mean over 512 samples",
-            "eight networks learn and are averaged",
-        ),
-        answer=1,
-        why="The gradient is the mean over all ranks' samples, an epoch has an eighth of the updates.",
-    ),
-    Question(
-        "A run is killed within an epoch. Its checkpoint holds the weights only. What happens after a resume?",
-        ("it goes on as if nothing had happened", "it can't start", "it learns on, as another run"),
-        answer=2,
-        why="Adam has no memory, the schedule is at its top, samples come again. No error says so.",
-    ),
-    Question(
-        "The batch of all ranks together stays the same, and the ranks double. Why does efficiency fall?",
-        (
-            "gradients have more bytes with more ranks",
-            "ranks get other samples, and learn less from them",
-            "less computing, as much to add up",
-        ),
-        answer=2,
-        why="Strong scaling halves what a rank computes; the gradient is as large as the network, whatever the batch.",
     ),
 ]

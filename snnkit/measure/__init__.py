@@ -1,6 +1,7 @@
 """Time, memory, traffic, and the machine that a number comes from: what benchmarks and cost models share."""
 
 from .machine import commit as commit
+from .machine import cores as cores
 from .machine import processor as processor
 from .machine import provenance as provenance
 from .timing import Clock as Clock

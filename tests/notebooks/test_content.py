@@ -89,9 +89,6 @@ def test_names_of_the_kit_are_public(name):
     assert below + private == []
 
 
-IMPORTS_TO_COME = {"09"}
-
-
 @each_notebook
 def test_setup_and_imports_are_folded_and_the_imports_are_few(name):
     cells = [cell for cell in pair.notebook(PROJECT, name).cells if cell.cell_type == "code"]
@@ -101,7 +98,7 @@ def test_setup_and_imports_are_folded_and_the_imports_are_few(name):
         assert cell.source.startswith("# @title ")
     assert sum("source_hidden" in str(cell.metadata) for cell in cells) == 2
     statements = re.findall(r"(?m)^(?:import|from) ", imports.source)
-    assert len(statements) <= 8 or name[:2] in IMPORTS_TO_COME
+    assert len(statements) <= 8
 
 
 # ---- the file: in sync with its source, the badge first, nothing of a run ----

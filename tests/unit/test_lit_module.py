@@ -235,6 +235,16 @@ def whole():
     return lit.TensorDataModule(images(), images(22, seed=1), global_batch_size=16)
 
 
+def test_the_recorder_has_what_a_rank_computes_and_when():
+    made, recorder = module(), lit.RankRecorder()
+    trainer(recorder).fit(made, whole())
+    seen = recorder.seen()
+    assert len(seen["weights"]) == len(seen["losses"]) == len(seen["labels"]) == len(seen["spans"])
+    assert [what for what, _, _ in seen["spans"][0]] == ["forward", "backward", "optimizer"]
+    assert all(start <= end for spans in seen["spans"] for _, start, end in spans)
+    assert torch.equal(seen["weights"][-1], weights(made)) and seen["gradient"].shape == weights(made).shape
+
+
 def test_the_history_counts_training_alone(monkeypatch):
     class Clock(Callback):
         """A second for each batch, a minute for validation."""

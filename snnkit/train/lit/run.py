@@ -207,7 +207,7 @@ def run_recipe(
     exists = file is not None and resume and file.checkpoint.exists()
 
     flags = SignalFlags(requeuing)
-    with flags.listening(), explained(place, timeout), _quiet():
+    with flags.listening(), explained(place, timeout), quiet():
         seed_everything(recipe.seed)
         network = recipe.build()
         precision = Precision.choose(target, recipe.amp)
@@ -296,12 +296,14 @@ def _environment(place: RankInfo, requeue_signal: signal.Signals | None) -> Clus
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Without Lightning's reports of hardware and strategy, which the recipe determines."""
+def quiet() -> Iterator[None]:
+    """In this context Lightning reports neither hardware and strategy nor its advice on workers and logs."""
     loggers = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
     levels = [logger.level for logger in loggers]
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*srun. command is available.*")
+        warnings.filterwarnings(
+            "ignore", message=".*(srun. command is available|many workers|log_every_n_steps|no `validation_step`).*"
+        )
         warnings.filterwarnings("ignore", message="find_unused_parameters=True was specified")
         warnings.filterwarnings("ignore", message=".*LeafSpec.* is deprecated.*")  # torch 2.13 of Lightning 2.6
         try:
