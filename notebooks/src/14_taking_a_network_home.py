@@ -108,7 +108,7 @@ predict("14.a")
 # power after the first epoch, and resume from the file.
 
 # %%
-epochs = EPOCHS or (6 if DATASET == "digits" else 1)
+epochs = EPOCHS or (6 if DATASET == "digits" else 2)
 recipe = train.recipes.get(
     "mnist-small", dataset=DATASET, samples=None, channels=16, hidden=256, lr=8e-3, epochs=epochs, seed=SEED
 )
