@@ -21,7 +21,6 @@ from .class_report import Room as Room
 from .class_report import room as room
 from .exercise import Check as Check
 from .exercise import Exercise as Exercise
-from .exercise import Question as Question
 from .exercise import Violation as Violation
 from .exercise import exercises as exercises
 from .exercise import notebooks as notebooks

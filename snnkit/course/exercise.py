@@ -77,16 +77,6 @@ class Exercise:
         return f"{self.key} {self.title}"
 
 
-@dataclass(frozen=True)
-class Question:
-    """One quiz question: a text, at least two choices, the index of the right one, and why it is right."""
-
-    text: str
-    choices: Sequence[str]
-    answer: int
-    why: str
-
-
 def notebooks() -> list[str]:
     """The notebooks that have a course module, as ["00", "01", …]."""
     import snnkit.course
@@ -103,11 +93,7 @@ def exercises(notebook: str) -> list[Exercise]:
 def questions(notebook: str) -> list[dict[str, Any]]:
     """The quiz questions of a notebook ("01"), in order, as ``question.parse`` gives them."""
     _module(notebook)  # raises where there is none
-    return question.read(notebook)["quiz"] or [
-        {"text": old.text, "why": old.why}
-        | {"choices": [{"text": text, "reply": "", "right": i == old.answer} for i, text in enumerate(old.choices)]}
-        for old in getattr(_module(notebook), "QUIZ", ())
-    ]
+    return question.read(notebook)["quiz"]
 
 
 @checks.arguments

@@ -5,8 +5,8 @@ from types import ModuleType
 
 import torch
 
-from snnkit.course import expect
-from snnkit.course.exercise import Check, Exercise, Question
+from snnkit.course import expect, question
+from snnkit.course.exercise import Check, Exercise
 
 
 def leak(v, x, beta):
@@ -37,13 +37,18 @@ EXERCISE = Exercise(
 ANSWER = Exercise("99.2", "A number", 42.0, [Check("the number", lambda a, b: expect.close(a, b, "It is not that."))])
 
 
-def install(monkeypatch, *exercises, questions=()):
-    """Make the notebook "99" known, with these exercises."""
+QUIZ = """
+quiz:
+  - text: Which?
+    choices: [{text: this, reply: No.}, {text: that, reply: Yes., right: true}]
+    why: Because.
+"""
+
+
+def install(monkeypatch, *exercises, texts=QUIZ):
+    """Make the notebook "99" known, with these exercises and ``texts`` as its file of questions."""
     module = ModuleType("snnkit.course.nb99")
-    module.EXERCISES, module.QUIZ = list(exercises), list(questions)
+    module.EXERCISES = list(exercises)
     monkeypatch.setitem(sys.modules, "snnkit.course.nb99", module)
+    monkeypatch.setattr(question, "read", lambda name: question.parse(texts if name == "99" else "{}", name))
     return module
-
-
-def question():
-    return Question("Which?", ("this", "that"), answer=1, why="Because.")

@@ -9,12 +9,12 @@ from snnkit import course
 from snnkit.course import attempt, attempts, grade, hint, scorecard, solution
 from snnkit.course.card import Card, Line
 from snnkit.course.exercise import Check, Exercise, Violation
-from tests.course.examples import ANSWER, EXERCISE, HINTS, install, leak, question
+from tests.course.examples import ANSWER, EXERCISE, HINTS, install, leak
 
 
 @pytest.fixture(autouse=True)
 def notebook(monkeypatch):
-    return install(monkeypatch, EXERCISE, ANSWER, questions=[question()])
+    return install(monkeypatch, EXERCISE, ANSWER)
 
 
 @pytest.fixture

@@ -47,9 +47,8 @@ FLAT = [1.0] * question.POINTS
 
 @pytest.fixture(autouse=True)
 def notebook(monkeypatch):
-    install(monkeypatch, EXERCISE)
+    install(monkeypatch, EXERCISE, texts=TEXT)
     monkeypatch.setattr("snnkit.course.exercise.notebooks", lambda: ["99"])
-    monkeypatch.setattr(question, "read", lambda name: question.parse(TEXT if name == "99" else "{}", name))
 
 
 @pytest.fixture

@@ -9,13 +9,13 @@ import snnkit
 from snnkit import course
 from snnkit.course import attempt, export, hint, quiz, scorecard, solution
 from snnkit.course.progress import Progress, current, default_path
-from tests.course.examples import ANSWER, EXERCISE, install, question
+from tests.course.examples import ANSWER, EXERCISE, install
 
 
 @pytest.fixture(autouse=True)
 def notebook(monkeypatch):
     monkeypatch.setattr("snnkit.course.exercise.notebooks", lambda: ["99"])
-    return install(monkeypatch, EXERCISE, ANSWER, questions=[question()])
+    return install(monkeypatch, EXERCISE, ANSWER)
 
 
 def right(v, x, beta):
