@@ -13,7 +13,7 @@ from docutils.nodes import SkipNode, math_block
 
 import snnkit
 from snnkit import export
-from snnkit.tools import static_pages
+from snnkit.tools import site
 from snnkit.tools.project import find
 
 PROJECT = find(Path(__file__).parent)
@@ -214,7 +214,7 @@ def _list_table(match: re.Match[str]) -> str:
 
 def write_formula(writer: Any, node: Any) -> None:
     """A formula as MathML: MathJax would be loaded from a server."""
-    writer.body.append(static_pages.formula(node.astext(), block=isinstance(node, math_block)))
+    writer.body.append(site.formula(node.astext(), block=isinstance(node, math_block)))
     raise SkipNode
 
 

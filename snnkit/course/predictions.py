@@ -8,8 +8,8 @@ from typing import Any
 from snnkit import checks
 from snnkit.viz.frontend import headless
 
+from . import card, progress, question
 from . import exercise as registry
-from . import page, progress, question
 from .card import rich
 from .question import SURE
 
@@ -24,8 +24,8 @@ def predict(key: str) -> None:
     printed. ValueError if there is no such prediction.
     """
     prompt = question.find(key)
-    data = {"line": page.line(receive), "question": prompt, "record": _record(key)}
-    page.show("predictPage", data, _fallback(prompt), f"Prediction {key}: {prompt['ask']}\n  {question.how(prompt)}")
+    data = {"line": card.line(receive), "question": prompt, "record": _record(key)}
+    card.show("predictPage", data, _fallback(prompt), f"Prediction {key}: {prompt['ask']}\n  {question.how(prompt)}")
 
 
 @checks.arguments
@@ -47,9 +47,9 @@ def outcome(key: str, value: Any) -> None:
         raise ValueError(f"outcome of {key} must agree with its answer in questions/ ({stated}), but it is {came}")
     progress.current().outcomes[key] = result
     _judge(key)
-    data = {"line": page.line(receive), "question": prompt, "record": _record(key), "truth": result}
+    data = {"line": card.line(receive), "question": prompt, "record": _record(key), "truth": result}
     words = f"Outcome {key}: {question.in_words(prompt, result)}"
-    page.show("outcomePage", data, f"<p>{rich(words)}</p>", words)
+    card.show("outcomePage", data, f"<p>{rich(words)}</p>", words)
     progress.tell(key[:2])
 
 
@@ -61,9 +61,9 @@ def quiz(notebook: str) -> None:
     for number, one in enumerate(questions, start=1):
         lines += [f"Question {number}: {one['text']}"]
         lines += [f"  {i}: {choice['text']}" for i, choice in enumerate(one["choices"], start=1)]
-    data = {"line": page.line(receive), "notebook": notebook, "questions": questions}
+    data = {"line": card.line(receive), "notebook": notebook, "questions": questions}
     fallback = "".join(f"<p>{rich(line)}</p>" for line in lines)
-    page.show("quizPage", data, f"{fallback}<p>{_NO_SCRIPT}</p>", "\n".join(lines))
+    card.show("quizPage", data, f"{fallback}<p>{_NO_SCRIPT}</p>", "\n".join(lines))
 
 
 def _fallback(prompt: dict[str, Any]) -> str:

@@ -22,8 +22,8 @@ import snnkit
 from snnkit import checks, files
 from snnkit.viz.frontend import headless
 
+from . import card, question
 from . import exercise as registry
-from . import page, question
 from .card import Card, Line
 from .question import SURE
 
@@ -290,7 +290,7 @@ class Scorecard:
 
     def _repr_html_(self) -> str:
         current().scorecards.add(self.notebook)
-        return page.html("scorecardPage", {"notebook": self.notebook}, self.card().html(), plain=True)
+        return card.page("scorecardPage", {"notebook": self.notebook}, self.card().html(), plain=True)
 
 
 @checks.arguments
@@ -321,7 +321,7 @@ def news(notebook: str) -> dict[str, Any]:
 def tell(notebook: str) -> None:
     """Bring a scorecard that is on a page up to date."""
     if fresh := news(notebook):
-        page.tell(fresh)
+        card.tell(fresh)
 
 
 def calibration(predictions: Iterable[Mapping[str, Any]]) -> list[str]:

@@ -11,9 +11,9 @@ from typing import Any
 
 from snnkit import checks, files
 from snnkit.tables import size_of
-from snnkit.tools import static_pages
+from snnkit.tools import site
 from snnkit.tools.runner import Result
-from snnkit.tools.static_pages import formula
+from snnkit.tools.site import formula
 
 FIELDS = ("name", "status", "seconds", "peak_mb", "cell", "error")
 
@@ -55,9 +55,9 @@ def render_copy(out: Path, name: str) -> None:
     )
     if find_spec("latex2mathml"):
         exporter.register_filter("markdown2html", markdown)
-    notebook = static_pages.read(out / "notebooks" / f"{name}.ipynb")
+    notebook = site.read(out / "notebooks" / f"{name}.ipynb")
     body, _ = exporter.from_notebook_node(notebook, {"metadata": {"name": name}})
-    for file, text in {f"{name}.html": body, **static_pages.scripts()}.items():
+    for file, text in {f"{name}.html": body, **site.scripts()}.items():
         files.write_text(out / "html" / file, text)
 
 

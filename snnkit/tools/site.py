@@ -1,19 +1,115 @@
-"""Builds the site: pages and executed notebooks copied into a folder, and Sphinx with ``docs/conf.py`` over it."""
+"""The site: pages and executed notebooks copied into a folder, and Sphinx with ``docs/conf.py`` over it.
+
+Its pages need no kernel and no server: the plotly.js beside them draws figures, and formulas are MathML.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from html import escape
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from snnkit import checks, files
-from snnkit.tools import static_pages
+from snnkit.export import web
 from snnkit.tools.project import Project, ProjectError
 
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
+
 _EMBEDDED = re.compile(r'<img width="760" alt="([^"]*)" src="data:[^"]*" data-file="([^"]*)">')
+WIDGET, PLOT = "application/vnd.jupyter.widget-view+json", "application/vnd.plotly.v1+json"
+# In TeX, what latex2mathml has no answer to; in its MathML, what TeX sets otherwise.
+_UNKNOWN = {
+    r"\\tag\{.*?\}|\\[bB]igg?[lr]?(?=\\[{}])": "",
+    r"\\operatorname\*?": r"\\mathrm",
+    ":=": "≔",
+    r"\\arg(?![a-z])": r"\\mathrm{arg}\\,",
+}
+_OTHERWISE = {
+    r"<mi>(&#x0039[0-9A-F];|&#x003A[0-9];)</mi>": r'<mi mathvariant="normal">\1</mi>',
+    "<mo>(/|&#x0002F;)</mo>": '<mo lspace="0" rspace="0">/</mo>',
+}
+SCRIPT = "figures.js"  # it loads plotly.min.js from its own folder
+
+
+@checks.arguments
+def scripts() -> dict[str, str]:
+    """What pages with figures need in one folder: file name to text. The second is 4.5 MB, once for all pages."""
+    from plotly.offline import get_plotlyjs
+
+    return {SCRIPT: web.read(SCRIPT), "plotly.min.js": get_plotlyjs()}
+
+
+@checks.arguments
+def read(path: Path) -> NotebookNode:
+    """An executed notebook whose plots are living figures, and without the widgets that only a kernel can show."""
+    import nbformat
+
+    notebook = nbformat.read(path, as_version=4)
+    notebook.metadata.pop("widgets", None)
+    for cell in notebook.cells:
+        shown = []
+        for output in cell.get("outputs", []):
+            data = output.get("data", {})
+            if data.pop(WIDGET, None) is not None and not {"image/png", "text/html"} & data.keys():
+                continue
+            if (plot := data.pop(PLOT, None)) is not None:
+                data["text/html"] = _figure(plot, data.pop("image/png", ""))
+            shown.append(output)
+        if cell.cell_type == "code":
+            cell.outputs = shown
+            if cell.metadata.get("jupyter", {}).get("source_hidden"):
+                cell.metadata["tags"] = [*cell.metadata.get("tags", []), "hide-input"]
+        else:
+            cell.source = badges_in_words(cell.source)
+    return notebook
+
+
+@checks.arguments
+def badges_in_words(markdown: str) -> str:
+    """Markdown with words instead of pictures from other servers."""
+    return re.sub(r"!\[([^\]]*)\]\(https?://[^)]*\)", r"\1", markdown)
+
+
+def _figure(plot: NotebookNode, png: str) -> str:
+    """A place of the figure's height, so that nothing moves when it is drawn; the PNG for browsers without scripts."""
+    layout = plot.setdefault("layout", {})
+    layout.pop("width", None)  # as wide as the page
+    height = layout.setdefault("height", 380)
+    image = f'<noscript><img alt="" src="data:image/png;base64,{escape("".join(png.split()))}"></noscript>' * bool(png)
+    held = json.dumps(plot, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
+    style = f"margin:0;width:100%;min-height:{height}px"
+    return f'<figure class="snn-figure" style="{style}"><script type="application/json">{held}</script>{image}</figure>'
+
+
+@checks.arguments
+def formula(text: str, *, block: bool = False) -> str:
+    """TeX as MathML, which browsers draw by themselves.
+
+    Raises:
+        ModuleNotFoundError: latex2mathml is not installed.
+        ValueError: there is nothing to write.
+    """
+    from latex2mathml.converter import convert
+
+    if not text.strip():
+        raise ValueError(f"text must be TeX, but it is {text!r}")
+    tag = re.search(r"\\tag\{(.*?)\}", text)
+    for pattern, instead in _UNKNOWN.items():
+        text = re.sub(pattern, instead, text)
+    made = convert(text.strip(), display="block" if block else "inline")
+    for pattern, instead in _OTHERWISE.items():
+        made = re.sub(pattern, instead, made)
+    if not block:
+        return made
+    number = f'<span class="eqno">({escape(tag[1])})</span>' if tag else ""
+    return f'<div class="snn-formula">{number}{made}</div>'
 
 
 def build(project: Project, out: Path, copies: Path, echo: Callable[[str], None] = print) -> Path:
@@ -42,7 +138,7 @@ def build(project: Project, out: Path, copies: Path, echo: Callable[[str], None]
         why = f"needs Sphinx: {checks.pip_install('site')}" if missing else "has faults"
         raise ProjectError(f"the site {why}:\n{done.stderr.strip()}")
     shutil.copyfile(fresh / "README.html", fresh / "index.html")
-    for name, text in static_pages.scripts().items():
+    for name, text in scripts().items():
         files.write_text(fresh / "_static" / name, text)
     shutil.rmtree(out / "html", ignore_errors=True)
     fresh.rename(out / "html")
@@ -61,12 +157,12 @@ def _stage(project: Project, copies: Path, folder: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target)
         if path.suffix == ".md":
-            target.write_text(static_pages.badges_in_words(path.read_text("utf-8")), encoding="utf-8")
+            target.write_text(badges_in_words(path.read_text("utf-8")), encoding="utf-8")
     (folder / "notebooks").mkdir()
     if (drawings := project.notebooks / "drawings").is_dir():
         shutil.copytree(drawings, folder / "notebooks" / "drawings", ignore=shutil.ignore_patterns("*.webp", "*.css"))
     for name in project.names():
-        notebook = static_pages.read(copies / f"{name}.ipynb")
+        notebook = read(copies / f"{name}.ipynb")
         for cell in notebook.cells:  # the drawing itself, which has colours for dark pages, too
             cell.source = _EMBEDDED.sub(r"![\1](\2)", cell.source)
         nbformat.write(notebook, folder / "notebooks" / f"{name}.ipynb")

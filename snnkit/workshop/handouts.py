@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from snnkit import checks
-from snnkit.tools import run_report, runner, static_pages
+from snnkit.tools import run_report, runner, site
 from snnkit.tools.project import Project
 
 from .timetable import WorkshopError
@@ -179,7 +179,7 @@ def _markdown() -> Any:
         raise WorkshopError(f"slides need markdown-it-py and latex2mathml: {checks.pip_install('site')}") from None
 
     def formula(text: str, options: dict[str, Any]) -> str:
-        return static_pages.formula(text, block=options["display_mode"])
+        return site.formula(text, block=options["display_mode"])
 
     return MarkdownIt("commonmark").enable("table").use(dollarmath_plugin, renderer=formula, double_inline=True)
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from snnkit.course import page as cards
+from snnkit.course import card as cards
 from snnkit.course import predictions, progress, question
 from tests.course.test_predictions import TEXT
 
@@ -22,14 +22,14 @@ QUESTIONS = [one | ({"answer": None} if key == "99.b" else {}) for key, one in R
 @pytest.fixture
 def shown(page, tmp_path):
     """All cards on one narrow page, without a kernel."""
-    pieces = [cards.html("outcomePage", {"question": QUESTIONS[1], "truth": 9.9, "record": RECORD, "line": None}, "")]
+    pieces = [cards.page("outcomePage", {"question": QUESTIONS[1], "truth": 9.9, "record": RECORD, "line": None}, "")]
     for one in QUESTIONS:
         data = {"line": None, "question": one, "record": None}
         pieces += [
-            cards.html("predictPage", data, ""),
-            cards.html("outcomePage", data | {"truth": TRUTH[one["key"]]}, ""),
+            cards.page("predictPage", data, ""),
+            cards.page("outcomePage", data | {"truth": TRUTH[one["key"]]}, ""),
         ]
-    pieces.append(cards.html("quizPage", {"line": None, "notebook": "99", "questions": READ["quiz"]}, ""))
+    pieces.append(cards.page("quizPage", {"line": None, "notebook": "99", "questions": READ["quiz"]}, ""))
     file = tmp_path / "cards.html"
     file.write_text(f"<!DOCTYPE html><meta charset='utf-8'><link rel='icon' href='data:,'>{''.join(pieces)}")
     page.set_viewport_size({"width": 360, "height": 800})
@@ -126,7 +126,7 @@ def test_names_for_screen_readers_and_no_script_words(shown):
     for role in ("radio", "button", "textbox", "slider", "group", "radiogroup"):
         for control in shown.get_by_role(role).all():
             expect(control).to_have_accessible_name(re.compile(r"\S"))
-    text = cards.html("predictPage", {"line": None, "question": QUESTIONS[0], "record": None}, "Write your guess down.")
+    text = cards.page("predictPage", {"line": None, "question": QUESTIONS[0], "record": None}, "Write your guess down.")
     context = shown.context.browser.new_context(java_script_enabled=False)
     still = context.new_page()
     still.set_content(text)
@@ -144,11 +144,11 @@ def test_on_colab_each_output_is_a_page_of_its_own_and_yet_they_know(browser, tm
     scorecard, known = progress.scorecard("01")._repr_html_(), {"line": cards.CHANNEL, "record": None}
     first, second = (question.find(key) for key in ("01.a", "01.b"))
     outputs = {
-        "prediction": cards.html("predictPage", known | {"question": second}, ""),
-        "outcome": cards.html("outcomePage", known | {"question": second, "truth": 1}, "") + scorecard,
+        "prediction": cards.page("predictPage", known | {"question": second}, ""),
+        "outcome": cards.page("outcomePage", known | {"question": second, "truth": 1}, "") + scorecard,
     }
     progress.current().progress.locked("01.a", 1, 70)
-    outputs["older"] = cards.html("predictPage", known | {"question": first}, "")
+    outputs["older"] = cards.page("predictPage", known | {"question": first}, "")
     context = browser.new_context()
     context.route("**/*", lambda route: route.fulfill(body=outputs[route.request.url.split("/")[-1]]))
     context.expose_function("python", lambda name, message: {cards.CHANNEL: predictions.receive}[name](message))

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from snnkit import course
-from snnkit.course import outcome, page, predict, predictions, progress, question, quiz, scorecard
+from snnkit.course import card, outcome, predict, predictions, progress, question, quiz, scorecard
 from snnkit.export import web
 from tests.course.examples import EXERCISE, install
 
@@ -55,7 +55,7 @@ def notebook(monkeypatch):
 def shown(monkeypatch):
     """Names and data of all pages, as in a notebook with a kernel."""
     pages = []
-    monkeypatch.setattr(page, "show", lambda name, data, fallback, words: pages.append((name, data)))
+    monkeypatch.setattr(card, "show", lambda name, data, fallback, words: pages.append((name, data)))
     return pages
 
 
@@ -243,7 +243,7 @@ def test_a_guess_that_no_longer_fits_its_question_may_be_made_again(shown):
 
 def test_a_scorecard_on_a_page_hears_of_everything(monkeypatch, capsys):
     sent = []
-    monkeypatch.setattr(page, "tell", sent.append)
+    monkeypatch.setattr(card, "tell", sent.append)
     course.attempt("99.1", lambda v, x, beta: beta * v + x)
     assert sent == []  # no scorecard yet
     scorecard("99")._repr_html_()
@@ -278,7 +278,7 @@ def test_a_headless_run_holds_the_answers_to_what_comes_out(monkeypatch, capsys)
 
 
 def test_a_page_needs_no_kernel_and_ends_no_script():
-    text = page.html("predictPage", {"line": None, "question": A | {"why": "</script><!--"}, "record": None}, "Guess.")
+    text = card.page("predictPage", {"line": None, "question": A | {"why": "</script><!--"}, "record": None}, "Guess.")
     assert "Guess." in text and text.count("</script") == 1 and "<!--" not in text
     assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", text)
 
@@ -287,16 +287,16 @@ def test_on_colab_pages_reach_the_kernel_by_its_callback_and_a_cell_reaches_them
     pytest.importorskip("IPython")
     sent = []
     monkeypatch.syspath_prepend(Path(__file__).parents[1] / "colab" / "stub")
-    monkeypatch.setattr(page, "_lines", {})
-    monkeypatch.setattr(page, "live", lambda: True)
-    monkeypatch.setattr(page, "on_colab", lambda: True)
+    monkeypatch.setattr(card, "_lines", {})
+    monkeypatch.setattr(card, "live", lambda: True)
+    monkeypatch.setattr(card, "on_colab", lambda: True)
     monkeypatch.setattr("IPython.display.display", sent.append)
-    line = page.line(predictions.receive)
+    line = card.line(predictions.receive)
     from google.colab import output
 
     reply = output.callbacks[line]({"lock": "99.a", "guess": 1, "sure": 50})
     assert reply.data["records"]["99.a"]["right"] is True
-    page.tell({"scorecards": {"99": "</script>"}})
+    card.tell({"scorecards": {"99": "</script>"}})
     assert "BroadcastChannel" in sent[0].data and sent[0].data.count("</script") == 1
 
 

@@ -43,7 +43,7 @@ ROOMS = """
     course data data.augment data.events data.events.transforms device encode engine export hardware.chips
     hardware.energy hardware.ipu hardware.roofline hardware.scaling interop loss measure models neuron nn plasticity
     quantize records surrogate sweep text tools.doctor tools.notebook_client tools.pair tools.parameters
-    tools.project tools.run_report tools.runner tools.site tools.static_pages train train.lit train.recipes train.slurm
+    tools.project tools.run_report tools.runner tools.site train train.lit train.recipes train.slurm
     viz viz.figures viz.labs workshop.bundle workshop.handouts workshop.minutes workshop.preflight
     workshop.timetable
 """.split()  # noqa: SIM905
@@ -224,7 +224,7 @@ tools.run_report: out=Path(), results=[runner.Result("n", "ok", 1.0, 1.0)], envi
 tools.run_report.render_copy: out=written("notebooks/a.ipynb", nbformat.writes(notebook())).parents[1], name="a"
 tools.runner: at_once=1, folder="build", names=["00_first"], wanted={}
 tools.runner.in_parallel: function=abs, items=[1], on_result=print, stop=lambda: None
-tools.static_pages: path=written("00_first.ipynb", nbformat.writes(notebook())), text="x", markdown="a"
+tools.site: path=written("00_first.ipynb", nbformat.writes(notebook())), text="x", markdown="a"
 train: optimizer=torch.optim.SGD(net().parameters()), history=filled(), data=samples()
 train.History.from_dict: self=train.History, values=filled().to_dict()
 train.OneCycle: lr=0.1, updates=4

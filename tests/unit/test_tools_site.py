@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 import snnkit
 from snnkit.cli import main
-from snnkit.tools import pair, site, static_pages
+from snnkit.tools import pair, site
 from snnkit.tools.project import ProjectError, find
 from tests.unit import tiny_project
 
@@ -55,14 +55,14 @@ def test_notebooks_that_were_not_executed_are_named(project, tmp_path):
 
 
 def test_pages_hold_the_living_plot_and_no_widget_and_load_no_picture(tmp_path):
-    plot = {static_pages.PLOT: {"data": [{"name": "</script>"}]}, "image/png": "aGk=", "text/plain": "a plot"}
-    widget = {static_pages.WIDGET: {}, "text/plain": "a widget"}
-    outputs = [plot, widget, {"text/html": "<b>card</b>", static_pages.WIDGET: {"model_id": ""}}]
+    plot = {site.PLOT: {"data": [{"name": "</script>"}]}, "image/png": "aGk=", "text/plain": "a plot"}
+    widget = {site.WIDGET: {}, "text/plain": "a widget"}
+    outputs = [plot, widget, {"text/html": "<b>card</b>", site.WIDGET: {"model_id": ""}}]
     cell = nbformat.v4.new_code_cell("x", outputs=[nbformat.v4.new_output("display_data", data=one) for one in outputs])
     cell.metadata.jupyter = {"source_hidden": True}
     badge = nbformat.v4.new_markdown_cell("[![Open](https://a.com/b.svg)](https://a.com) ![own](b.svg)")
     nbformat.write(nbformat.v4.new_notebook(cells=[cell, badge], metadata={"widgets": {}}), tmp_path / "x.ipynb")
-    read = static_pages.read(tmp_path / "x.ipynb")
+    read = site.read(tmp_path / "x.ipynb")
     assert "widgets" not in read.metadata and read.cells[1].source == "[Open](https://a.com) ![own](b.svg)"
     assert read.cells[0].metadata.tags == ["hide-input"]  # which the site and our pages fold
     first, second = read.cells[0].outputs
@@ -79,7 +79,7 @@ def test_pages_hold_the_living_plot_and_no_widget_and_load_no_picture(tmp_path):
     ],
 )
 def test_formulas_are_mathml(tex, parts):
-    made = static_pages.formula(tex, block="tag" in tex)
+    made = site.formula(tex, block="tag" in tex)
     assert "\\" not in made and all(part in made for part in parts)
 
 
