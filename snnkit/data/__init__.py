@@ -19,5 +19,5 @@ from snnkit.data._batches import to_unit as to_unit
 from snnkit.data.datasets import CLASSES as CLASSES
 from snnkit.data.datasets import available as available
 from snnkit.data.datasets import load as load
+from snnkit.data.datasets import xor_in_time as xor_in_time
 from snnkit.data.idx import DamagedFileError as DamagedFileError
-from snnkit.data.toy import xor_in_time as xor_in_time
