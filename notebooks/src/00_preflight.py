@@ -14,7 +14,11 @@
 #
 # Draw a digit, and a spiking network reads it. That takes one minute. The rest prepares you for the course.
 #
-# **Time:** 15 minutes, and 5 more for the optional part · **GPU minutes:** 0 · **You need:** a little Python
+# | | |
+# |---|---|
+# | Time | 15 minutes, and 5 more for the optional part |
+# | GPU minutes | 0 |
+# | Before this | a little Python |
 #
 # **Run the two cells below:** click into the first and press <kbd>Shift</kbd> + <kbd>Enter</kbd> twice. (On Colab the first
 # one takes half a minute, because it fetches the kit.)
@@ -67,8 +71,8 @@ viz.embed(page, height=560, compact=True)
 # people who only watch. So each notebook has fields for your predictions. You also say how sure you are, and at the
 # end you see how often you were right.
 #
-# After this notebook you know that your machine works. You have met predictions, exercises, hints and the scorecard. And you
-# can read a tensor of spikes: `[T, B, N]`, **time first**.
+# **Afterwards you can** say that your machine works, use predictions, exercises, hints and the scorecard, and read a
+# tensor of spikes: `[T, B, N]`, **time first**.
 #
 # Each notebook starts with the same three cells. *Setup* and *Imports* are folded: they only load the kit. Between them are
 # the **settings**. `QUICK` keeps all sizes small. `SOLVE = True` fills in all exercises, for instructors.
@@ -177,7 +181,7 @@ print("10 steps and 10 more are the same as 20:", torch.equal(torch.cat([first, 
 # The last line, `attempt`, returns your answer if it passes and **our solution if it does not**. So a wrong or missing
 # answer never stops you: the notebook goes on, and you can come back later.
 #
-# ### Exercise 00.1 · Count the spikes (2 min, ●○○)
+# ### Exercise 00.1 · Count the spikes (2 minutes, ●○○)
 #
 # See all three cards once. Run the cell as it is (*to do*). Then write `spikes.numel()`, which counts zeros as well
 # (*failed*). Then write the correct answer (*passed*).
@@ -203,7 +207,7 @@ print(f"first image: {int(one)} hidden spikes; all 20 images: {int(all_of_them)}
 hint("00.1")
 
 # %% [markdown]
-# ### Exercise 00.2 · Time first (1 min, ●○○)
+# ### Exercise 00.2 · Time first (1 minute, ●○○)
 #
 # You show a batch of 32 images of 8 × 8 pixels, one neuron per pixel, for 20 time steps. What is the shape of the spikes?
 # Replace the dots by three numbers.

@@ -12,16 +12,21 @@
 # %% [markdown] tags=["slide"]
 # # 01 · Your first spiking neuron
 #
-# **After this notebook you can**
+# **Afterwards you can**
 #
 # - turn the membrane equation of a neuron into one line of PyTorch, and say how the time step changes it;
 # - make that neuron charge, fire and reset, and predict from a formula how often it fires;
 # - run thousands of neurons at once, and stop and resume them, because you know where their state is;
 # - write your own neuron, which the kit runs like its built-in ones.
 #
-# **Time:** 45 minutes, and 15 more for the optional part · **GPU minutes:** 0 · **You need:** Python, a little PyTorch (tensors, `+`, `*`), and the
-# idea of a derivative. No biology. For the reasons to spike at all, read [Why
-# spikes?](https://github.com/snnkit/snnkit/blob/main/docs/why_spikes.md) first, one page.
+# | | |
+# |---|---|
+# | Time | 45 minutes, and 15 more for the optional part |
+# | GPU minutes | 0 |
+# | Before this | 00 pre-flight; Python, a little PyTorch (tensors, `+`, `*`), and the idea of a derivative. No biology |
+#
+# For the reasons to spike at all, read [Why spikes?](https://github.com/snnkit/snnkit/blob/main/docs/why_spikes.md)
+# first, one page.
 #
 # Each block follows the pattern *predict, run, explain*. Lock your guess before you run the cell: wrong predictions
 # teach the most.
@@ -74,7 +79,7 @@ best = "cuda" if torch.cuda.is_available() else "cpu"
 device = torch.device(best if DEVICE == "auto" else DEVICE)
 
 # %% [markdown]
-# ## 1. A leaky bucket
+# ## 1 · A leaky bucket
 #
 # A neuron's membrane is a thin wall between two salt solutions. It stores charge like a capacitor, and it leaks like a
 # resistor. When current flows in, the voltage rises. When the current stops, the voltage decays. A bucket with a hole
@@ -111,7 +116,7 @@ device = torch.device(best if DEVICE == "auto" else DEVICE)
 #
 # $$v(t) = x + (v_0 - x)\,e^{-t/\tau} \tag{3}$$
 #
-# ## 2. From an equation to a step
+# ## 2 · From an equation to a step
 #
 # A computer advances time in steps of length $\Delta t$. There are two ways to compute a step:
 #
@@ -156,7 +161,7 @@ viz.show(viz.frames(euler_against_exact, "dt / tau", ratios, start=3))
 # From here on we count time in steps: $\Delta t = 1$, so `tau = 20` means *20 steps*. If a step means 1 ms, that
 # is 20 ms. A trained network works without this knowledge; you need it for real recordings.
 #
-# ### Exercise 01.1: charge the membrane
+# ### Exercise 01.1 · Charge the membrane (6 minutes, ●○○)
 #
 # Write one line. `x` and `v` are tensors of the same shape (one number per neuron), and `tau` is a number of steps.
 # Return the membrane one step later. Both Euler and the exact step pass.
@@ -174,7 +179,7 @@ def lif_step(x, v, tau):
 lif_step = attempt("01.1", lif_step)
 
 # %% [markdown] tags=["slide"]
-# ## 3. Fire and reset
+# ## 3 · Fire and reset
 #
 # At the threshold, a real neuron does something drastic: ion channels open, and within 2 ms the voltage shoots up by 100
 # mV and falls back. All spikes of one cell look alike, so their shape carries no information; their *timing* does. The
@@ -187,7 +192,7 @@ lif_step = attempt("01.1", lif_step)
 # A hard reset discards what the membrane had above the threshold. A soft reset ("reset by subtraction") keeps it.
 
 # %% [markdown]
-# ### Exercise 01.2: fire and reset
+# ### Exercise 01.2 · Fire and reset (8 minutes, ●●○)
 #
 # Two lines are enough. Return the spikes, 0 or 1 *in the dtype of* `v`, and the membrane after the reset. `v_reset` is
 # a number (hard) or `None` (soft). The membrane of a neuron that does not fire must not change.
@@ -261,7 +266,7 @@ outcome("01.b", int(soft > hard))
 viz.labs.population_lab()
 
 # %% [markdown] tags=["slide"]
-# ## 4. The firing rate: a formula and a test
+# ## 4 · The firing rate: a formula and a test
 #
 # Apply a constant input $x$. From a hard reset to 0 the membrane rises as $v(t) = x\,(1 - e^{-t/\tau})$. It reaches
 # $\theta$ when $e^{-t/\tau} = 1 - \theta/x$. So the **interspike interval**, in steps, is
@@ -328,7 +333,7 @@ outcome("01.d", int(most == 1))
 #   exact step, the hard reset waits 36 steps.)
 
 # %% [markdown] tags=["slide"]
-# ## 5. You hold the state
+# ## 5 · You hold the state
 #
 # You need not write the loop yourself. The kit's `neuron.LIF` is the neuron that you have just built, with the same
 # charge, fire and reset:
@@ -421,7 +426,7 @@ print("as delivered, [B, T, N]:          other samples changed at", int(wrong.su
 print("x.transpose(0, 1), so [T, B, N]:  other samples changed at", int(right.sum()), "places")
 
 # %% [markdown] tags=["slide"]
-# ## 6. Many neurons at once
+# ## 6 · Many neurons at once
 #
 # A step is elementwise arithmetic, so it works for any number of neurons. `[T, B, N]` runs `B × N` of them in parallel,
 # and `[T, B, C, H, W]` a whole stack of images. The parameters may be tensors, too. Give `tau` one value per neuron, and
@@ -453,14 +458,14 @@ outcome("01.e", int(inside[-15:].mean() > inside[:15].mean()))
 # reliable. Networks can learn it (`neuron.PLIF`).
 
 # %% [markdown] tags=["slide"]
-# ## 7. Other neurons of the catalogue
+# ## 7 · Other neurons of the catalogue
 #
 # The LIF is the simplest member of a family. All members have the same form, `step(x, state) -> (spike, state)`. Only
 # the equations differ:
 #
 # | neuron | what it adds | state |
 # |---|---|---|
-# | `Leaky` | the LIF of snnTorch: $v \leftarrow \beta v + x$ (there `mem`), and the reset comes one step after the spike | `mem` |
+# | `Leaky` | the LIF of snnTorch: $v \leftarrow \beta v + x$ (there `mem`). It fires strictly above $\theta$, and the reset comes one step after the spike | `mem` |
 # | `CubaLIF` | a synapse that smooths the input before the membrane does (the LIF of Norse) | `v, i` |
 # | `ALIF` | each spike raises the threshold for a while: the neuron adapts | `v, a` |
 # | `Izhikevich` | two equations that reproduce the firing patterns of many kinds of cortical cells [2] | `v, u` |
@@ -565,7 +570,7 @@ outcome("01.i", 0 if growth < 2.7 else 2)
 # - `LI` never fires. It is a readout: its membrane is the output.
 
 # %% [markdown] tags=["slide"]
-# ## 8. Your own neuron (stretch)
+# ## 8 · Your own neuron (stretch)
 #
 # Adaptation takes three lines. Let $a$ be the amount by which the threshold is raised:
 #
@@ -573,7 +578,11 @@ outcome("01.i", 0 if growth < 2.7 else 2)
 # a \leftarrow a - \frac{a}{\tau_a} + \text{jump}\cdot s$$
 #
 # ($H$ is the step function: 1 from 0 upwards. `self.spike(u)` computes it, and also provides what notebook 02 needs for
-# learning.) Fill in three blanks. Do not use `if`: use `spike`, which is 0 or 1, as a factor. Then the same line works
+# learning.)
+#
+# ### Exercise 01.3 · A neuron of your own (10 minutes, ●●●)
+#
+# Fill in three blanks. Do not use `if`: use `spike`, which is 0 or 1, as a factor. Then the same line works
 # for one neuron or a million.
 
 

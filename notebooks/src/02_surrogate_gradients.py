@@ -12,15 +12,18 @@
 # %% [markdown] tags=["slide"]
 # # 02 · Learning through a step: surrogate gradients
 #
-# **After this notebook you can**
+# **Afterwards you can**
 #
 # - explain why backpropagation gives no useful gradient in a spiking network, and show it in three lines;
 # - write the trick that solves this: an `autograd.Function` with a step function forward and a smooth slope backward;
 # - choose a surrogate and its width, because you have seen the effect of a bad choice over eight layers;
 # - recognise three failures when you meet them: exploding gradients, NaN from a formula that looks right, dead neurons.
 #
-# **Time:** 55 minutes in class · **GPU minutes:** 0 · **You need:** notebook 01, the chain rule, and that you have seen
-# `loss.backward()` before.
+# | | |
+# |---|---|
+# | Time | 55 minutes |
+# | GPU minutes | 0 |
+# | Before this | 01 neuron; the chain rule; you have seen `loss.backward()` once |
 
 # %% tags=["bootstrap"] cellView="form"
 # @title Setup: run this cell first
@@ -67,7 +70,7 @@ device = torch.device("cpu" if DEVICE == "auto" else DEVICE)
 torch.set_num_threads(1)  # on tensors this small, several threads mostly wait for each other
 
 # %% [markdown] tags=["slide"]
-# ## 1. A landscape of stairs
+# ## 1 · A landscape of stairs
 #
 # Take one neuron with one weight. It gets a fixed input spike train, and it should repeat the output spikes of a
 # "teacher": the same neuron with weight $w^* = 0.6$. To compare two spike trains, blur both with a decaying exponential
@@ -138,7 +141,7 @@ print("spikes from torch.sign:  ", spikes.tolist(), "  gradient:", u.grad.tolist
 # The comparison cuts the graph. A call of `backward()` would raise an error, so you would notice. `torch.sign` keeps the
 # graph and passes zeros through it: no error and no learning, so you would not notice.
 #
-# ## 2. The surrogate gradient
+# ## 2 · The surrogate gradient
 #
 # The idea of the **surrogate gradient** [2]: leave the forward pass unchanged, so that spikes stay 0 or 1. Only in the
 # backward pass, pretend that the step was a smooth ramp $\sigma$:
@@ -210,7 +213,7 @@ outcome("02.c", 1 if 0.4 < low < high < 0.6 else 0)
 # threshold. That is not a probability, and it need not be one: only the slope enters the gradient. A smaller area acts
 # like a smaller learning rate, at each layer once more. Section 3 shows what becomes of that.
 #
-# ### Exercise 02.1: your own backward pass
+# ### Exercise 02.1 · Your own backward pass (8 minutes, ●●○)
 #
 # With `torch.autograd.Function` you define both directions. `forward` is already written. In `backward`, `grad_output`
 # is $\partial L/\partial s$, the gradient that arrives from the next layer. You return $\partial L/\partial u$. One line
@@ -327,7 +330,7 @@ viz.landscape(terraces.view(61, 61), downhill.view(2, 61, 61), **where)
 # where the spikes are the teacher's; that is a whole valley, not only the flag. Raise the learning rate until balls jump
 # over it.
 #
-# ## 3. How wide? Gradients through eight layers and several time steps
+# ## 3 · How wide? Gradients through eight layers and several time steps
 #
 # Going back through the layers, a gradient is multiplied at every layer by weights *and* by $\sigma'(u)$. Going back in
 # time, it is multiplied by the decay of the membrane. A factor of 2 or 1/2 does not matter once. Eight times in a row
@@ -414,7 +417,7 @@ outcome("02.f", explode)
 # - In between there is a width at which depth costs little: for `ATan` about 0.5, for `Sigmoid` and `Triangle` about 1,
 #   for `FastSigmoid` between 0.2 and 0.3. It depends on the weights, for only the product of slope and weights matters.
 #   The defaults `ATan(2)` (h = 0.32), `Sigmoid(4)` (0.44) and `Triangle(1)` (0.5) are near it. `FastSigmoid(25)` (0.017)
-#   and `SuperSpike(100)` (0.004) are not: they come from work on networks with few layers, trained with optimisers that
+#   and `SuperSpike(100)` (0.004) are not: they come from work on networks with few layers, trained with optimizers that
 #   rescale each weight's gradient, as Adam does.
 # - Back in time (right panel, at the input) the curves vary less. The last input has the smallest gradient, since it
 #   has had one step to charge eight membranes. The inputs of some steps before it were stored by each layer in turn.
@@ -487,7 +490,7 @@ for name, spike_function in kinds.items():
 
 # %% [markdown] tags=["slide"]
 # In float32 the largest number is about $3.4\cdot10^{38} \approx e^{88.7}$. At $u = -4$ and $k = 25$ the textbook
-# formula computes $e^{100}$, which is `inf`, and `inf / inf` is NaN. With the next step of the optimiser, one NaN in one
+# formula computes $e^{100}$, which is `inf`, and `inf / inf` is NaN. With the next step of the optimizer, one NaN in one
 # neuron spoils all weights of that neuron, and *every* weight of the layers below, to which it passes its gradient.
 #
 # On paper $k\,\varsigma(ku)\,(1 - \varsigma(ku))$ is the same. On a computer, with `torch.sigmoid`, it is never NaN:
@@ -497,7 +500,7 @@ for name, spike_function in kinds.items():
 # **Test your surrogate at $u = \pm 10^{20}$.** Exercise 02.1 did that with yours.
 
 # %% [markdown] tags=["slide"]
-# ## 4. Training
+# ## 4 · Training
 #
 # Now we train. There are sixteen tasks. In each, a neuron gets the same 40 input spike trains and must fire at exactly
 # three given times. The loss is the blurred distance of section 1. We compare six slopes at once: 6 × 16 neurons in
@@ -578,12 +581,12 @@ outcome("02.j", int(losses[-1, -1].mean() > losses[-1, 0].mean()))
 # and with a low peak it does not explode. Where only counts matter, as in notebook 04, you lose little by detaching. No
 # setting is best for every task: compare.
 #
-# ## 5. Dead neurons
+# ## 5 · Dead neurons
 #
 # A neuron that never fires contributes nothing. Usually its membrane is near enough to the threshold to get some
 # gradient, and it recovers. If not, it is dead: it has no spike and no slope, so it never changes.
 #
-# ### Exercise 02.2: find the dead neurons
+# ### Exercise 02.2 · Find the dead neurons (8 minutes, ●●○)
 #
 # `u` is the distance to threshold at every step, `[T, B, N]`. A neuron is **dead** if it never fires (`u < 0` throughout)
 # *and* its slope stays below `floor` throughout. Return one `True` or `False` per neuron, `[N]`. Every surrogate of the
@@ -602,7 +605,7 @@ dead_neurons = attempt("02.2", dead_neurons)
 # ## A silent start
 #
 # The same sixteen tasks, but the initial weights are somewhat too negative: at the start no neuron fires. This is
-# common. A careless initialisation or one large step of the optimiser does it to a layer.
+# common. A careless initialisation or one large step of the optimizer does it to a layer.
 #
 # **Predict first.** Compare three surrogates: `Triangle(1)`, which is zero from 1 below the threshold; `ATan(2)`, with
 # its heavy tails; and `FastSigmoid(25)`, whose slope at $u = -1.2$ is only 1/1000. With which do all neurons recover?
@@ -642,13 +645,14 @@ outcome("02.k", sum(silent == 0 for *_, silent in rows) - 1)
 
 # %% [markdown]
 # **What to notice.** Your function knew before training: half of the neurons are outside the range of `Triangle`, and
-# they stay silent for good. With the tails of the other two, all recover. Even slopes of 1/1000 are enough, because Adam
-# divides each gradient by its typical size. For Adam a small gradient is fine, but **zero is zero**. (With plain SGD at
-# a rate that suits `ATan`, 0.1, the `FastSigmoid` neurons are all still silent after 60 epochs. Try it.)
+# they stay silent for good. With the tails of the other two, all recover. Even slopes of 1/1000 are enough, because
+# Adam divides each gradient by its typical size. For Adam a small gradient is fine, but **zero is zero**. (With plain
+# SGD, which has one step size for all weights, at a rate that suits `ATan`, 0.1, the `FastSigmoid` neurons are all
+# still silent after 60 epochs. Try it.)
 #
 # What helps in practice, in this order:
 #
-# 1. look at the firing rates of *every* layer in the first epoch (the kit's live panel shows them);
+# 1. look at the firing rates of *every* layer in the first epoch (the kit's live panel, in notebook 04, shows them);
 # 2. scale the initial weights until 5 to 30 % of the neurons fire per step;
 # 3. add a positive bias;
 # 4. take a surrogate with tails.
@@ -671,7 +675,8 @@ scorecard("02")
 # ## Where next
 #
 # You can train through spikes. But where do the spikes at the input come from? **[03 · Turning the world into
-# spikes](03_encodings.ipynb)** encodes images; 04 trains a network on them.
+# spikes](03_encodings.ipynb)** encodes images; 04 trains a network on them. And in [16 · Blank
+# pages](16_blank_pages.ipynb) you write a surrogate gradient from an empty cell.
 #
 # **Worth reading**
 #

@@ -107,7 +107,8 @@ viz.show(figures.image_grid(x.view(10, side, side), labels=data.CLASSES[DATASET]
 #
 # $$ t(x) = \mathrm{round}\big((1 - x)\,(T - 1)\big), \qquad x \ge \theta, $$
 #
-# counted from 0. Pixels darker than the threshold $\theta = 0.01$ stay silent.
+# counted from 0. Pixels darker than the threshold $\theta = 0.01$ stay silent. (Here $\theta$ is a brightness, in
+# section 3 that of a membrane.)
 
 # %% [markdown]
 # Cells of the retina do something similar: the latency of their first spike carries a large part of the information
@@ -122,7 +123,7 @@ predict("03.a")
 predict("03.b")
 
 # %% [markdown]
-# ### Exercise 03.1 · Latency: the brighter, the earlier (8 min, ●●○)
+# ### Exercise 03.1 · Latency: the brighter, the earlier (8 minutes, ●●○)
 #
 # Write the encoder. Which step does $x = 1$ get, which step the weakest pixel? What shape does the result have? Does it
 # still work if `x` is float64, has five axes, or is on a GPU? The card under the cell names the first property that does
@@ -216,7 +217,7 @@ outcome("03.c", 0 if when.max() == 0 else 2 if when.min() > 8 else 1)
 # This is the oldest code, discovered on a frog's stretch receptor. It is called the Poisson code, because independent
 # draws approach a Poisson process when the steps become short. The decoder counts spikes.
 #
-# ### Exercise 03.2 · Poisson: brightness as probability (5 min, ●○○)
+# ### Exercise 03.2 · Poisson: brightness as probability (5 minutes, ●○○)
 #
 # One line is enough. The important word is *independent*: each step, each image and each pixel needs a separate draw.
 # The `generator` makes the draws repeatable: pass it on.
@@ -269,10 +270,10 @@ def after(steps):
 viz.show(viz.frames(after, "T", [1, 2, 4, 8, 16, 32, 64, 128], start=3))
 
 # %% [markdown]
-# **What to notice.** The Poisson images come out of the noise, and the last noise disappears slowly. The error falls with
-# $1/\sqrt T$, so each halving costs **four times** the steps. Middle values are the noisiest ($x(1-x)$ is largest at ½);
-# 0 and 1 are exact from the first step. The latency code is rough below $T = 4$, where there are too few steps to
-# distinguish greys, and accurate soon after.
+# **What to notice.** The Poisson images come out of the noise, and the last noise disappears slowly. The error falls
+# with $1/\sqrt T$, so each halving costs **four times** the steps. Middle values are the noisiest ($x(1-x)$ is largest
+# at ½); 0 and 1 are exact from the first step. The latency code is rough below $T = 4$, where there are too few steps
+# to distinguish greys, and accurate soon after.
 
 # %% [markdown] tags=["slide"]
 # ## 3 · Two more codes: a neuron per pixel, and direct coding
@@ -320,8 +321,8 @@ viz.show(
 # %% [markdown]
 # **What to notice.** The LIF raster is regular where the Poisson raster was random. The faint edges of the digit are
 # missing: they are in the dead zone. Direct coding is exact at any $T$, but it sends numbers, not spikes, so the first
-# layer must multiply. It does so only once: the repeated image is a view. Its stride in time, the step in memory from one
-# time to the next, is 0, and snnkit's layers notice this.
+# layer must multiply. It does so only once: the repeated image is a view. Its stride in time, the step in memory from
+# one time to the next, is 0, and snnkit's layers notice this.
 #
 # **Listen** to two pixels, a medium one and a bright one, as Poisson trains and as LIF neurons, 20 ms a step. Which of
 # the four do you recognise with closed eyes?
@@ -339,8 +340,8 @@ audible = {
 viz.listen(audible, seconds_per_step=0.02)
 
 # %% [markdown]
-# **What to notice.** The Poisson trains crackle like rain on a roof; the LIF trains tick. The brighter pixel is faster in
-# both. But in a crackle you have to wait to be sure: that is the price of randomness.
+# **What to notice.** The Poisson trains crackle like rain on a roof; the LIF trains tick. The brighter pixel is faster
+# in both. But in a crackle you have to wait to be sure: that is the price of randomness.
 
 # %% tags=["slide"]
 repeated = encode.repeat(x, 32)
@@ -491,7 +492,7 @@ for name, steps in [("latency", 16), ("Poisson", 4), ("Poisson", 16), ("Poisson"
 print(f"{'dense':12} {1:4} {'':13} {0:7.3f} {results['direct'][0, 1]:11.1%} {dense * 1e9:7.1f} nJ {1:9.0%}")
 
 # %% [markdown]
-# **What to notice** (on the digits). "Spiking" does not always mean "efficient". Sixteen Poisson steps save almost
+# **What to notice.** "Spiking" does not always mean "efficient". On the digits, sixteen Poisson steps save almost
 # nothing, and sixty-four cost almost four times as much as the dense layer that they were meant to beat. The latency
 # code saves nine tenths. What this estimate leaves out, and what a whole network costs, is in [notebook
 # 04](04_train_your_first_network.ipynb), section 6.

@@ -145,9 +145,9 @@ print(
 outcome("04.a", 0 if memory == of_batch else 1)
 
 # %% [markdown]
-# **Notice** the stride of 0 in the first dimension. From one time step to the next, the address moves by 0 numbers. The
-# sequence is a *view*: all its steps are the same piece of memory. snnkit uses this. What does not depend on time is
-# computed once instead of $T$ times.
+# **What to notice.** The stride in the first dimension is 0. From one time step to the next, the address moves by 0
+# numbers. The sequence is a *view*: all its steps are the same piece of memory. snnkit uses this. What does not depend
+# on time is computed once instead of $T$ times.
 
 # %% [markdown] tags=["slide"]
 # **The network** has two layers of weights. Each is followed by leaky neurons:
@@ -191,9 +191,9 @@ for module, layer in zip(net, recording.layers, strict=True):
     print(f"{type(module).__name__:8} {tuple(layer.shape)!s:16} {weights:7,} weights   {note}")
 
 # %% [markdown]
-# **Notice** that the first `Linear` is computed once, although it feeds a neuron that runs for 20 steps. On MNIST this
-# layer holds 99 % of the weights: one large matrix product is left instead of 25. From the first `Leaky` on every step
-# is different, because the neurons have state.
+# **What to notice.** The first `Linear` is computed once, although it feeds a neuron that runs for 20 steps. On MNIST
+# this layer holds 99 % of the weights: one large matrix product is left instead of 25. From the first `Leaky` on every
+# step is different, because the neurons have state.
 
 # %% [markdown] tags=["slide"]
 # **Decode.** Each of the ten output neurons votes for a class. Count its spikes; the busiest neuron gives the answer:
@@ -251,10 +251,10 @@ print(f"our untrained network:  {count_cross_entropy(recording.out, labels):.4f}
 outcome("04.b", silent)
 
 # %% [markdown]
-# **Notice.** Silence is a guess without a favourite: all counts are 0, and every class gets the probability 1/10. The
-# surprise is $\ln 10 = 2.3026$. The untrained network is a little *worse*: it fires a few spikes at random, and random
-# votes raise the loss on average. Always check the first loss before a long training run. If it is 23 instead of 2.3,
-# the inputs or the weights are far too large.
+# **What to notice.** Silence is a guess without a favourite: all counts are 0, and every class gets the probability
+# 1/10. The surprise is $\ln 10 = 2.3026$. The untrained network is a little *worse*: it fires a few spikes at random,
+# and random votes raise the loss on average. Always check the first loss before a long training run. If it is 23
+# instead of 2.3, the inputs or the weights are far too large.
 
 # %% [markdown] tags=["slide"]
 # ## 4 · One step of learning
@@ -313,8 +313,8 @@ viz.show(figures.lines({"loss": losses}, title="Sixty steps of learning", **axes
 outcome("04.c", (range(1, 61), losses))
 
 # %% [markdown]
-# **Notice** that the curve is noisy. Every batch has other images, and spike counts are whole numbers, so the loss moves
-# in small jumps. Only the trend matters. After sixty batches the network is far better than guessing.
+# **What to notice.** The curve is noisy. Every batch has other images, and spike counts are whole numbers, so the loss
+# moves in small jumps. Only the trend matters. After sixty batches the network is far better than guessing.
 #
 # ## 5 · The long run
 #
@@ -352,7 +352,7 @@ reached = f"right on {history.test_accuracy[-1]:.1%} of the test images" if hist
 print(f"{history.epochs} epochs in {seconds:.1f} s; {reached}")
 
 # %% [markdown]
-# **What to notice**
+# **What to notice.**
 #
 # - Training accuracy ends above test accuracy: the network also learns images by heart. The gap is what it fails to
 #   generalise.
@@ -434,8 +434,8 @@ print(f"{int(empty.sum())} rows were empty; {int((empty & dead).sum())} of these
 outcome("04.d", 0 if dead[empty].all() else 2 if dead.any() else 1)
 
 # %% [markdown]
-# **Notice** the long tail. A few neurons fire often, most fire rarely, and some never fire: they are the striped bar on
-# the left. The empty rows were of both kinds.
+# **What to notice.** The distribution has a long tail. A few neurons fire often, most fire rarely, and some never fire:
+# they are the striped bar on the left. The empty rows were of both kinds.
 #
 # A silent neuron is useless, and it gets a gradient only while its membrane comes near the threshold.
 # `loss.spike_rate_regulariser` makes quiet neurons fire more and busy ones less; the challenge at the end needs it. But
@@ -517,9 +517,9 @@ viz.show(figures.lines({"test accuracy": 100 * by_step}, title="Accuracy if you 
 outcome("04.e", enough)
 
 # %% [markdown]
-# **Notice** the silence at the start. Before the first output spike every count is 0, and the answer is class 0 by
-# default: right for one image in ten. The membranes need a step or two to charge. Then the accuracy rises quickly, and
-# the last steps add almost nothing. A network trained with fewer steps would be faster still.
+# **What to notice.** The network is silent at the start. Before the first output spike every count is 0, and the answer
+# is class 0 by default: right for one image in ten. The membranes need a step or two to charge. Then the accuracy rises
+# quickly, and the last steps add almost nothing. A network trained with fewer steps would be faster still.
 #
 # ### What does it cost?
 #
@@ -590,9 +590,9 @@ outcome("04.f", 2 if late > conventional else 1 if late > conventional / 2 else 
 # 3. **spikes at the input** as well: an event camera instead of a grey image (notebook 12).
 
 # %% [markdown]
-# **Notice** that the second layer became cheap, but the network as a whole did not. With direct coding the first layer
-# still multiplies, and it is by far the largest. $T$ steps of membrane updates are added. You can work on each of the
-# three conditions.
+# **What to notice.** The second layer became cheap, but the network as a whole did not. With direct coding the first
+# layer still multiplies, and it is by far the largest. $T$ steps of membrane updates are added. You can work on each of
+# the three conditions.
 #
 # And this counts arithmetic only. Fetching a weight from memory costs more than multiplying it. On a GPU a
 # multiplication by zero costs as much as any other: nothing is saved. The saving needs hardware that rests until a spike
@@ -713,7 +713,7 @@ home = export.page(
 viz.embed(home)
 
 # %% [markdown]
-# **What to notice**
+# **What to notice.**
 #
 # - Your drawing is scaled and centred before the network sees it, as the images of the data set were. Shift or tilt a
 #   test image instead, and soon it is misread: the network never saw one like it.

@@ -125,9 +125,9 @@ for name, result in results.items():
 outcome("05.a", sum(result.startswith("fine") for result in results.values()) - 1)
 
 # %% [markdown]
-# **Notice the third.** `torch.tensor(2.0)` is on the CPU, and yet there is no error. A tensor with *no dimensions* is
-# treated as a plain number and copied to the device. That is convenient, and it causes the worst bug of this notebook
-# (section 6).
+# **What to notice.** In the third line `torch.tensor(2.0)` is on the CPU, and yet there is no error. A tensor with *no
+# dimensions* is treated as a plain number and copied to the device. That is convenient, and it causes the worst bug of
+# this notebook (section 6).
 
 # %% [markdown] tags=["slide"]
 # ## 2 · What a neuron contains
@@ -198,7 +198,7 @@ outcome("05.c", 0 if out.device == state.v.device == w.device else 1)
 viz.module_tree(moved, state)
 
 # %% [markdown] tags=["slide"]
-# **Notice**
+# **What to notice.**
 #
 # - `module.to()` changes the module *in place*. `tensor.to()` changes nothing: it returns a new tensor.
 #   `x = x.to(device)` is right; `net.to(device)` is enough.
@@ -323,9 +323,9 @@ def moved_layer(storage="plain tensor", where="cpu", dtype="float32", other=away
 viz.explore(moved_layer, storage=WAYS, where=["cpu", "other device"], dtype=["float32", "float64", "bfloat16"])
 
 # %% [markdown]
-# **Notice.** A buffer of integers (`calls`) moves, but a change of dtype leaves it as it is: `.to(torch.float64)`
-# converts floating-point tensors only. And with the plain tensor everything looks fine as long as all tensors are on
-# the CPU.
+# **What to notice.** A buffer of integers (`calls`) moves, but a change of dtype leaves it as it is:
+# `.to(torch.float64)` converts floating-point tensors only. And with the plain tensor everything looks fine as long as
+# all tensors are on the CPU.
 #
 # What happens when the layer runs on the other device?
 
@@ -476,7 +476,7 @@ print("membranes of the readout:", tuple(out.shape), "on", out.device)
 viz.module_tree(net, state)
 
 # %% [markdown]
-# **Notice**
+# **What to notice.**
 #
 # - `BatchNorm2d` is the best-known module with buffers: `running_mean` and `running_var` are measured, not trained.
 #   Without them a loaded network would be useless. `num_batches_tracked` is a buffer of integers.

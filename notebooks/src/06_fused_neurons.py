@@ -119,7 +119,7 @@ outcome("06.a", len(ops))
 outcome("06.b", moved)
 
 # %% [markdown]
-# **Notice**
+# **What to notice.**
 #
 # - Each kernel writes one result per neuron, and all but two of the ten are thrown away within the same step. The two are
 #   the membrane, which only the next step needs, and the spike, the only result that we want.
@@ -235,9 +235,9 @@ outcome("06.c", 0 if a / b > b / c else 1)
 print(engine.explain(fused, x))
 
 # %% [markdown]
-# **Notice.** The spikes agree. (If a few do not: a matrix product of another size may add in another order. Then a
-# membrane within rounding error of its threshold may fire or not.) `explain` says which engine each layer used, and
-# why.
+# **What to notice.** The spikes agree. (If a few do not: a matrix product of another size may add in another order.
+# Then a membrane within rounding error of its threshold may fire or not.) `explain` says which engine each layer used,
+# and why.
 
 # %% [markdown] tags=["slide"]
 # ## 3 · The benchmark
@@ -312,7 +312,7 @@ outcome("06.d", gain[STEPS[0]])
 outcome("06.e", gain[STEPS[-1]])
 
 # %% [markdown]
-# **What to notice**
+# **What to notice.**
 #
 # - Look at the order of the lines and the gap between them, and compare it with the ratio of the bytes. If the gap is
 #   smaller at small $T$, the reason is fixed costs per call: checks, allocation, launching. The fused engines pay them
@@ -400,7 +400,7 @@ for name in timed[:2]:
 viz.labs.engine_race()
 
 # %% [markdown]
-# **What to notice**
+# **What to notice.**
 #
 # - The loop mainly pays for *launching* kernels, again at every step, and at these sizes less for the neurons. So 16
 #   times as many neurons take far less than 16 times as long, but 16 times the steps take about 16 times as long. The
@@ -527,7 +527,7 @@ for name, measured in times.items():
 viz.generated(Resting())
 
 # %% [markdown]
-# **What to notice**
+# **What to notice.**
 #
 # - `x` and `s0` (your `v`), `s1` (your `rest`) are the inputs; the spike and the new states are the results. Each line
 #   of the program appears once in the C++ and once per step in the Triton kernel, under the same name. If you change
@@ -792,7 +792,7 @@ print(f"a copy moves {bandwidth / 1e9:.1f} GB/s, the best neuron computes {rate 
 viz.show(figures.roofline(runs, bandwidth, rate, title=f"Neurons in the roofline of this machine ({device})"))
 
 # %% [markdown]
-# **What to notice**
+# **What to notice.**
 #
 # - The fused points move to the right with $k$: more operations for the same 8 bytes. As long as they are on the slope,
 #   *the additional arithmetic is nearly free*: compare the first times. A real neuron (`k = 0`, or an adaptive threshold,

@@ -106,8 +106,8 @@ course.start("07", solve=SOLVE)
 # all the time. No layer has a bias.
 
 # %% [markdown]
-# > **Predict first.** Which layer has most of the 13 million parameters? Which does most of the multiplications? And
-# > after which are most of the neurons?
+# **Predict first.** Which layer has most of the 13 million parameters? Which does most of the multiplications? And
+# after which are most of the neurons?
 
 # %%
 predict("07.a")
@@ -133,7 +133,7 @@ NEURONS = {"conv 1": 2, "conv 2": 6, "linear 1": 10, "linear 2": 12}
 outcome("07.c", max(NEURONS, key=lambda name: costs[NEURONS[name]].neurons))
 
 # %% [markdown]
-# **Notice**
+# **What to notice.**
 #
 # - Nearly all parameters are in the first linear layer. Two thirds of the operations are in the second convolution. Most
 #   neurons follow the first. A convolution uses its few weights again at each pixel; a linear layer uses each of its
@@ -202,8 +202,8 @@ viz.explore(price, channels=(8, 256, 8), steps=(1, 16), in_channels=[1, 3, 16, 6
 # $T$ copies give the same result as one: copies have the same mean and the same variance.
 
 # %% [markdown]
-# > **Predict first.** At the published size this saves 1.6 % of the FLOPs. A training step, forward and backward, also
-# > moves bytes to and from memory. How many per cent of the *bytes* does it save?
+# **Predict first.** At the published size this saves 1.6 % of the FLOPs. A training step, forward and backward, also
+# moves bytes to and from memory. How many per cent of the *bytes* does it save?
 
 # %%
 predict("07.d")
@@ -255,11 +255,11 @@ viz.show(figures.shares(bars, "ms", title=f"A static image: once or T times, on 
 
 # %% [markdown] tags=["slide"]
 # **What to notice.** The first two layers gain much, at times more than the factor $T$, at times less: memory decides,
-# not arithmetic. And the share of the FLOPs does not predict the gain of the whole step. At the published size 1.6 % of the FLOPs
-# are saved, and about a quarter of the bytes. The first convolution has one input channel, so it multiplies little. But it
-# writes the largest tensor of the network, and the batch norm reads and writes this tensor again, forward and backward.
-# The saved time is somewhere between the two shares. FLOPs tell you what a processor computes, not what it waits for
-# (the roofline of notebook 06 [7]).
+# not arithmetic. And the share of the FLOPs does not predict the gain of the whole step. At the published size 1.6 % of
+# the FLOPs are saved, and about a quarter of the bytes. The first convolution has one input channel, so it multiplies
+# little. But it writes the largest tensor of the network, and the batch norm reads and writes this tensor again,
+# forward and backward. The saved time is somewhere between the two shares. FLOPs tell you what a processor computes,
+# not what it waits for (the roofline of notebook 06 [7]).
 
 # %% [markdown]
 # ## 3 · All steps at once
@@ -288,8 +288,8 @@ all_steps = attempt("07.2", all_steps)
 # With this function, the layers of our net can run in three ways. State is an argument and a return value, so step by
 # step needs no special mode: it is a loop over sequences of one step.
 #
-# > **Predict first.** The same network, the same input, step by step or layer by layer: when do the output *spikes*
-# > differ? In training mode, in evaluation mode, in both, or never?
+# **Predict first.** The same network, the same input, step by step or layer by layer: when do the output *spikes*
+# differ? In training mode, in evaluation mode, in both, or never?
 
 # %%
 predict("07.e")
@@ -327,7 +327,7 @@ with torch.no_grad():
 outcome("07.e", "in training" if agree["training"] < 0.999 < agree["evaluation"] else "never")
 
 # %% [markdown]
-# **What to notice**
+# **What to notice.**
 #
 # - In evaluation the order makes no difference. (One spike in thousands may differ, because a product of another size may
 #   add in another order. Then a membrane within rounding error of 1 may fire or not.)
@@ -356,8 +356,8 @@ outcome("07.e", "in training" if agree["training"] < 0.999 < agree["evaluation"]
 # float32.
 
 # %% [markdown]
-# > **Predict first.** Under AMP, which of these still has 32 bits: the output of a convolution, the spikes, the
-# > membranes, the output of a linear layer?
+# **Predict first.** Under AMP, which of these still has 32 bits: the output of a convolution, the spikes, the
+# membranes, the output of a linear layer?
 
 # %%
 predict("07.f")
@@ -376,7 +376,7 @@ dtypes = [recording.layers[0].dtype, spikes.dtype, membrane.dtype, recording.lay
 outcome("07.f", dtypes.index(torch.float32))
 
 # %% [markdown]
-# **Notice.** The tensors between layers have 16 bits. Everything that *accumulates* stays in float32: membranes,
+# **What to notice.** The tensors between layers have 16 bits. Everything that *accumulates* stays in float32: membranes,
 # weights, the loss, the running statistics. `Precision.choose` takes bfloat16 where the chip supports it natively. On a
 # T4, the GPU of Colab, PyTorch's own check says yes, although the T4 only *emulates* bfloat16, slowly. With
 # `including_emulation=False` it says no, and float16 is chosen.
@@ -384,8 +384,8 @@ outcome("07.f", dtypes.index(torch.float32))
 # Why does the membrane need float32? Here is the neuron of [notebook 05](05_moving_house.ipynb) again, 0.001 per step. After
 # 1000 steps it should spike. New is the third line: the kit's neuron with an input in bfloat16.
 #
-# > **Predict first.** bfloat16 has 8 binary digits. At which potential does a membrane in bfloat16 stop moving when
-# > 0.001 is added?
+# **Predict first.** bfloat16 has 8 binary digits. At which potential does a membrane in bfloat16 stop moving when
+# 0.001 is added?
 
 # %%
 predict("07.g")
@@ -426,11 +426,10 @@ viz.show(figures.lines(membranes, levels={"threshold": 1.0}, title=title, **axes
 outcome("07.g", max(membranes["all in bfloat16"]))
 
 # %% [markdown]
-# **Notice.** The bfloat16 membrane first rises too *fast* and then stays at 0.5 for ever. Between 0.25 and 0.5 the
-# numbers of bfloat16 are $2^{-9} \approx 0.002$ apart, so 0.001 is rounded up to 0.002. Above 0.5 they are
-# $2^{-8} \approx 0.004$ apart, and 0.001 is rounded to zero. A neuron that should spike never does. So the engines take
-# input in 16 bits and return spikes in 16 bits, but hold the state in float32 from the first step to the last. The
-# state costs no memory traffic there (notebook 06).
+# **What to notice.** The bfloat16 membrane stays at 0.5 for ever, because 0.001 is rounded to zero there (notebook 05,
+# section 8, explains the numbers). A neuron that should spike never does. So the engines take input in 16 bits and
+# return spikes in 16 bits, but hold the state in float32 from the first step to the last. The state costs no memory
+# traffic there (notebook 06).
 #
 # ### Backward: gradients are small
 #
@@ -448,8 +447,8 @@ classes, size = data.CLASSES[DATASET], train_images.shape[-1]
 print(f"data: {DATASET}, {len(train_images)} training images of {size} × {size}, {len(test_images)} test images")
 
 # %% [markdown]
-# > **Predict first.** The smallest number of float16 is $6 \cdot 10^{-8}$. How many per cent of the gradients at the
-# > output of the first convolution are below half of it, and would become exactly 0?
+# **Predict first.** The smallest number of float16 is $6 \cdot 10^{-8}$. How many per cent of the gradients at the
+# output of the first convolution are below half of it, and would become exactly 0?
 
 # %%
 predict("07.h")
@@ -476,9 +475,9 @@ nonzero = gradients["after conv 1"][gradients["after conv 1"] != 0].abs()
 outcome("07.h", 100 * (nonzero < 2.0**-25).float().mean().item())
 
 # %% [markdown]
-# **Notice.** The gradients are in the pale band, where float16 loses its digits one by one, or beyond its end, where
-# they become zero. Those of the convolutions, far from the output, are the smallest. And this is the start of training:
-# as the loss shrinks, the gradients shrink as well.
+# **What to notice.** The gradients are in the pale band, where float16 loses its digits one by one, or beyond its end,
+# where they become zero. Those of the convolutions, far from the output, are the smallest. And this is the start of
+# training: as the loss shrinks, the gradients shrink as well.
 #
 # The remedy costs one multiplication [4]. Gradients are linear in the loss: **multiply the loss by a large number, and
 # all gradients become larger by the same factor.** Divide by it in float32, before the optimizer uses them. bfloat16 has
@@ -526,8 +525,9 @@ for power in (-10, -6, 0, 5, 16):
     print(f"scale 2^{power:<4}    " + "".join(f"{error:9.1%}" for error in errors))
 
 # %% [markdown]
-# **Notice.** Early in training, float16 without a scaler is only slightly wrong, and the loss falls as it should. This
-# makes the mistake hard to see. Later, the first layers get gradients of mostly noise, and then no gradients at all.
+# **What to notice.** Early in training, float16 without a scaler is only slightly wrong, and the loss falls as it
+# should. This makes the mistake hard to see. Later, the first layers get gradients of mostly noise, and then no
+# gradients at all.
 #
 # The best scale is not known in advance, and it changes while the network learns. `torch.amp.GradScaler` searches for
 # it. If a gradient is infinite or not a number, it *skips this update* and halves the scale. After 2000 good updates in
@@ -581,9 +581,9 @@ title = f"A scaler searches for its scale: {skipped} of {len(losses)} updates sk
 viz.show(figures.lines({"scale": scales}, x_title="update", y_title="scale", log="y", shape="hv", title=title))
 
 # %% [markdown]
-# **Notice.** The scale halves once per update until nothing overflows; the network learns nothing meanwhile. Then the
-# scaler tries the next power of two from time to time, which may cost one skipped update. No update with an infinity
-# ever reaches the weights.
+# **What to notice.** The scale halves once per update until nothing overflows; the network learns nothing meanwhile.
+# Then the scaler tries the next power of two from time to time, which may cost one skipped update. No update with an
+# infinity ever reaches the weights.
 
 # %% [markdown] tags=["slide"]
 # ## 5 · Train it
@@ -595,7 +595,7 @@ viz.show(figures.lines({"scale": scales}, x_title="update", y_title="scale", log
 # $$L = \frac{1}{10\,B} \sum_{b,k} \Big( \frac{1}{T} \sum_t s_{bk}[t] - [k = y_b] \Big)^2 .$$
 
 # %% [markdown]
-# > **Predict first.** What is the loss if no output neuron ever fires? And if all ten fire at every step?
+# **Predict first.** What is the loss if no output neuron ever fires? And if all ten fire at every step?
 
 # %%
 predict("07.i")
@@ -670,7 +670,7 @@ print(f"in {int((wrong & tied).sum())} of the {int(wrong.sum())} mistakes two or
 #
 # ## 6 · Look inside
 #
-# > **Predict first.** Which of the four spiking layers fires most, per neuron and step?
+# **Predict first.** Which of the four spiking layers fires most, per neuron and step?
 
 # %%
 predict("07.k")
@@ -728,8 +728,8 @@ viz.explore(look, image=(0, 99), layer=["conv 1", "conv 2"])
 # `bench.layer_times` runs each layer separately, forward and backward, with the input that it has in the network.
 
 # %% [markdown]
-# > **Predict first.** At the published size convolutions do 69 % of the FLOPs, linear layers 31 %, neurons and pooling
-# > none. How many per cent of the *time* do the neurons take if they run as a loop over the steps?
+# **Predict first.** At the published size convolutions do 69 % of the FLOPs, linear layers 31 %, neurons and pooling
+# none. How many per cent of the *time* do the neurons take if they run as a loop over the steps?
 
 # %%
 predict("07.l")
@@ -761,7 +761,7 @@ as_loops = bars["neurons as a loop"]
 outcome("07.l", 100 * as_loops["neurons"] / sum(as_loops.values()))
 
 # %% [markdown]
-# **What to notice**
+# **What to notice.**
 #
 # - As loops, the neurons can take more than both convolutions together. Fused, they need much less, and *other* parts
 #   become the largest. Optimisation always works like this: improve the largest part and measure again. Stop when
@@ -831,11 +831,11 @@ for warning in caught:
     print(f"Warning: {warning.message}")
 
 # %% [markdown]
-# **Notice.** None of these is faster everywhere. `channels_last` stores the channels of a pixel next to each other,
-# which suits the matrix units of GPUs and, here, the convolutions of CPUs. `compile` merges neighbouring operations, and
-# the compilation takes time. These few batches are enough to choose a setting, but not to publish a number. That is what
-# `snnkit bench training` is for. It measures with repeats, beside other libraries, and writes down where its numbers
-# come from. The records that came with your version of the kit:
+# **What to notice.** None of these is faster everywhere. `channels_last` stores the channels of a pixel next to each
+# other, which suits the matrix units of GPUs and, here, the convolutions of CPUs. `compile` merges neighbouring
+# operations, and the compilation takes time. These few batches are enough to choose a setting, but not to publish a
+# number. That is what `snnkit bench training` is for. It measures with repeats, beside other libraries, and writes down
+# where its numbers come from. The records that came with your version of the kit:
 
 # %%
 for kind, figure in {"training": figures.training_rates, "demo": figures.device_rates}.items():
@@ -876,8 +876,8 @@ viz.show(figures.shares(bars, "ms", title="One update of the conv net: 32 channe
 # diverges, and neither gets an error message.
 
 # %% [markdown]
-# > **Predict first.** What is wrong in `anna` and in `ben`? Whose loss will stay at 0.1, the
-# > value of silence?
+# **Predict first.** What is wrong in `anna` and in `ben`? Whose loss will stay at 0.1, the
+# value of silence?
 
 # %%
 predict("07.m")

@@ -139,7 +139,7 @@ table = device.explain_memory(net, spikes_in, optimizer="adam")
 table
 
 # %% [markdown]
-# **What to notice**
+# **What to notice.**
 #
 # - The measured activity is what you predicted, exactly or nearly: the shapes determine it.
 # - Memory use is not a property of the network alone. The model's part is constant. The activity grows with $T \cdot B$,
@@ -212,11 +212,11 @@ viz.show(figures.lines(memory_curves, title="Memory over one training step", **a
 outcome("08.c", memory_curves["T = 16"].max() / memory_curves["T = 4"].max())
 
 # %% [markdown] tags=["slide"]
-# **What to notice.** In the forward pass memory grows: each layer adds what it stores. The peak is where backward begins, or a
-# little later, when the first gradients exist together with all the activity. Then memory falls, layer by layer in
-# reverse, with a small peak wherever a gradient at full resolution is computed. At the end only the gradients of the
-# weights remain. With four times the steps, the peak is more than three times as high. (The image is static, so the
-# output of the first convolution is stored once.) Only the peak counts: memory that is free at other times does not
+# **What to notice.** In the forward pass memory grows: each layer adds what it stores. The peak is where backward
+# begins, or a little later, when the first gradients exist together with all the activity. Then memory falls, layer by
+# layer in reverse, with a small peak wherever a gradient at full resolution is computed. At the end only the gradients
+# of the weights remain. With four times the steps, the peak is more than three times as high. (The image is static, so
+# the output of the first convolution is stored once.) Only the peak counts: memory that is free at other times does not
 # help.
 #
 # ## 3 · Recompute
@@ -261,7 +261,7 @@ print(f"{plain_curve.max() / economical_curve.max():.2f} times less memory for {
 outcome("08.d", plain_curve.max() / economical_curve.max())
 
 # %% [markdown]
-# **What to notice**
+# **What to notice.**
 #
 # - The curve is now low, with small peaks. Each of these is a layer that runs again in backward, a few samples at a
 #   time.
@@ -342,11 +342,11 @@ predict("08.f")
 viz.labs.memory_calculator()
 
 # %% [markdown] tags=["slide"]
-# **What to notice.** (a) With nothing saved, four times the steps leave a quarter of the batch; with checkpoints in time, half:
-# $\sqrt T$ at work. (b) Only 1.7 times. The indices that max-pooling stores have 8 bytes in any precision. Once they
-# have one byte (`recompute and pack`) it is 1.9. (c) None at $T = 16$: nearly all of the memory is weights, gradients
-# and Adam's numbers, and no method here reduces those. At $T = 64$ a fifth is activity, of which checkpoints in time
-# save most. Look which part is largest before you choose a method.
+# **What to notice.** (a) With nothing saved, four times the steps leave a quarter of the batch; with checkpoints in
+# time, half: $\sqrt T$ at work. (b) Only 1.7 times. The indices that max-pooling stores have 8 bytes in any precision.
+# Once they have one byte (`recompute and pack`) it is 1.9. (c) None at $T = 16$: nearly all of the memory is weights,
+# gradients and Adam's numbers, and no method here reduces those. At $T = 64$ a fifth is activity, of which checkpoints
+# in time save most. Look which part is largest before you choose a method.
 #
 # ## 4 · Truncated backpropagation
 #
@@ -406,10 +406,10 @@ viz.show(viz.frames(forgetful, "β", list(off), start=1))
 outcome("08.g", f"for β = {min((0.5, 0.99), key=lambda beta: off[beta][3])}")
 
 # %% [markdown] tags=["slide"]
-# **What to notice.** A membrane remembers about $1/(1-\beta)$ steps. A chunk must be several times as long before the gradient
-# is nearly exact. The error is not noise that averages out. It is a *bias*: in every batch, only late causes contribute
-# to the gradient. For a sequence that is too long for any other method it is still the only way. For a stream that
-# never ends it is the right one.
+# **What to notice.** A membrane remembers about $1/(1-\beta)$ steps. A chunk must be several times as long before the
+# gradient is nearly exact. The error is not noise that averages out. It is a *bias*: in every batch, only late causes
+# contribute to the gradient. For a sequence that is too long for any other method it is still the only way. For a
+# stream that never ends it is the right one.
 #
 # ## 5 · A large batch in small parts
 #
@@ -468,9 +468,9 @@ for norm in (False, True):
         print(f"{kind:4} batch norm, {size:3} at a time: peak {max(alive) / MB:5.2f} MB, gradient off by {error:.0e}")
 
 # %% [markdown] tags=["slide"]
-# **What to notice.** Without batch norm the gradients agree up to rounding, in a fraction of the memory. With batch norm they
-# do not. It standardises with the mean of the samples *in its input*, and the mean of 8 samples is another one. There
-# is no warning: the network just learns something different. (In `train.fit` all of this is `accumulate=4`.)
+# **What to notice.** Without batch norm the gradients agree up to rounding, in a fraction of the memory. With batch
+# norm they do not. It standardises with the mean of the samples *in its input*, and the mean of 8 samples is another
+# one. There is no warning: the network just learns something different. (In `train.fit` all of this is `accumulate=4`.)
 #
 # ## 6 · Numbers with fewer bits
 #
@@ -541,7 +541,7 @@ look = {"x_title": "size of a number", "y_title": "distance of neighbours, relat
 viz.show(figures.lines(relative, title="Resolution and range of each format", **look))
 
 # %% [markdown]
-# **What to notice**
+# **What to notice.**
 #
 # - float16 *ends*: to the right above 65504, to the left below 6 · 10⁻⁸, and it gets coarse below 6 · 10⁻⁵. The terms
 #   of a gradient are in this range (notebook 07). Summed over a batch, as here, they are larger. So with float16 the
@@ -616,8 +616,8 @@ viz.show(figures.shares(bars, "thousand images/s", title=f"Training, 784-1000-10
 # **What runs where, and why.** Notebook 04 has these bars for one update. Here they are for the largest batch that the
 # cell measures.
 #
-# **What to notice.** Sixteen times the samples take less than sixteen times as long: below $B = t_0 r$ you pay for overhead,
-# not for arithmetic.
+# **What to notice.** Sixteen times the samples take less than sixteen times as long: below $B = t_0 r$ you pay for
+# overhead, not for arithmetic.
 #
 # **Explorer: the crossing.** The CPU's curve is yours. The other belongs to a device of your choice. (If you have a GPU,
 # it starts with the measured values.) What moves the crossing more, less overhead or a higher rate? CUDA graphs
@@ -811,9 +811,9 @@ cosines.update_layout(title_text="Words that were trained as spikes: cosine of e
 viz.show(cosines.update_xaxes(title="word").update_yaxes(title="word"))
 
 # %% [markdown]
-# **What to notice.** The blocks on the diagonal are the six kinds, which were not given in training. Words of one kind occur in
-# the same *contexts*, and the model learned only that. It does not know what a dog is. A sentence gets the mean of its
-# words:
+# **What to notice.** The blocks on the diagonal are the six kinds, which were not given in training. Words of one kind
+# occur in the same *contexts*, and the model learned only that. It does not know what a dog is. A sentence gets the
+# mean of its words:
 
 # %%
 questions = ["the hungry wolf", "a song for flute", "the weather in tokyo"]

@@ -434,7 +434,7 @@ outcome(
 )
 
 # %% [markdown]
-# **What to notice**
+# **What to notice.**
 #
 # - (a) Yes: 10⁻⁷ is rounding. This shows that data parallel training computes the right gradient.
 # - (b) Yes, to the bit. This is necessary: if one rank rounded differently, the weights would drift apart, and nothing
@@ -469,7 +469,7 @@ for rank, one in enumerate(ranks):
 viz.show(figures.spans(lanes, title=f"Update {number + 1}, in ms"))
 
 # %% [markdown] tags=["slide"]
-# **What to notice**
+# **What to notice.**
 #
 # - An all-reduce begins when backward has the gradients, and backward does not end before the all-reduce is finished:
 #   the last part of backward is waiting. DDP packs gradients into *buckets*, the first of $2^{20}$ bytes (1 MB), the

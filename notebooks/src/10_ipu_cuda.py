@@ -91,8 +91,8 @@ print(f"on {where}, batches of {BATCH}")
 # writes *mem* for the membrane $v$ and *beta* for the decay $\beta$.) It announces *"up to 10x
 # improvements over CUDA accelerated SNNs in mixed-precision training throughput across a variety of neuron models"*.
 #
-# > **Predict first.** Which four things must you know before you believe or repeat such a sentence? Which of them decides
-# > most?
+# **Predict first.** Which four things must you know before you believe or repeat such a sentence? Which of them decides
+# most?
 
 # %%
 predict("10.a")
@@ -118,7 +118,7 @@ for claim in compare.CLAIMS:
     print(f"{claim.who}: {claim.said} times ({claim.source})\n    {claim.what}")
 
 # %% [markdown]
-# **Notice**
+# **What to notice.**
 #
 # - The first three stars are about a *chip*: an IPU against a GPU. The last two are about a *program*: fused code
 #   against eager snnTorch, on the same GPU. They are larger than the tutorial's 10.
@@ -169,8 +169,8 @@ print(chips.beside("GC200", "A100"))
 #
 # Notice the gray parts, and that a step costs the synchronisation and the exchange even where there is little to compute.
 #
-# > **Predict first.** One step of `Leaky` is about nine elementwise operations. A batch of 128 gives each of the 1472
-# > tiles 87 values of the hidden layer. How many times the cycles does such an operation take if the batch doubles?
+# **Predict first.** One step of `Leaky` is about nine elementwise operations. A batch of 128 gives each of the 1472
+# tiles 87 values of the hidden layer. How many times the cycles does such an operation take if the batch doubles?
 
 # %%
 predict("10.b")
@@ -206,7 +206,7 @@ for batch in (8, 64, 128, 256):
 outcome("10.b", cycles[256] / cycles[128])
 
 # %% [markdown]
-# **Notice**
+# **What to notice.**
 #
 # - Twice the batch takes far less than twice the cycles: most of a small superstep is the fixed cost of starting six
 #   worker threads. So the IPU has a launch overhead, too. It is a fraction of a microsecond, while a GPU's launch takes
@@ -288,11 +288,11 @@ ipu.check(OldNet(HIDDEN, arctan), (pictures, classes), of_counts)
 #
 # ### Exercise 10.1 · A neuron without internal state (5 minutes, ●●○)
 #
-# Write one step of `Leaky`. `mem` and `x` are [B, N]; `fire(u)` returns spikes where u > 0. If the incoming membrane is
-# above the threshold, the threshold is subtracted in this step: this is the reset of the last spike. No gradient flows
-# through the reset.
+# Write one step of `Leaky`. The membrane $v$ (`mem` in snnTorch, and here) and `x` are [B, N]; `fire(u)` returns spikes
+# where u > 0. If the incoming membrane is above the threshold, the threshold is subtracted in this step: this is the
+# reset of the last spike. No gradient flows through the reset.
 #
-# $$r = H(\text{mem} - \theta), \qquad \text{mem} \leftarrow \beta\,\text{mem} + x - r\,\theta, \qquad \text{spikes} = H(\text{mem} - \theta)$$
+# $$r = H(v - \theta), \qquad v \leftarrow \beta\,v + x - r\,\theta, \qquad s = H(v - \theta)$$
 #
 # The check runs your step in a network and tests the network with `ipu.check`. Stuck? `hint("10.1")`.
 
@@ -335,8 +335,8 @@ ipu.check(Net(HIDDEN, leaky, arctan), (pictures, classes), of_counts)
 # itself. The `backward` of an `autograd.Function`, where libraries of spiking networks define their surrogate
 # gradients, is never called.
 #
-# > **Predict first.** What gradient does a comparison have, `u > 0`? What would a network learn with only this
-# > gradient?
+# **Predict first.** What gradient does a comparison have, `u > 0`? What would a network learn with only this
+# gradient?
 
 # %%
 predict("10.c")
@@ -446,8 +446,8 @@ print(f"the same spikes: {same:.2%} of {int(library[0].sum())} fired; gradients 
 # the first layer gives the same currents at every step. The tutorial computes them 25 times. A compiler that has the
 # whole graph might compute them once (this kit does). So there are four runs, not two:
 #
-# > **Predict first.** Eager or fused, first layer at every step or once: sort the four by time. Which of the two
-# > changes gains more on your device?
+# **Predict first.** Eager or fused, first layer at every step or once: sort the four by time. Which of the two
+# changes gains more on your device?
 
 # %%
 predict("10.d")
@@ -501,9 +501,9 @@ outcome(
 )
 
 # %% [markdown]
-# **Notice.** These are three ratios from one experiment. All are measured and all are true, but only two of them are
-# fair comparisons. The first mixes a better program with less work. To report it alone is not a lie, but it does not
-# say what was measured.
+# **What to notice.** These are three ratios from one experiment. All are measured and all are true, but only two of
+# them are fair comparisons. The first mixes a better program with less work. To report it alone is not a lie, but it
+# does not say what was measured.
 #
 # How much of eager's time is *launching* kernels rather than running them? Count them, and time the smallest one.
 
@@ -524,7 +524,7 @@ for name in ("T4", "A100", "H200"):
     )
 
 # %% [markdown]
-# **Notice**
+# **What to notice.**
 #
 # - On one core of a CPU the kernels are so slow that launching them hardly counts at these sizes. The products of layer
 #   1 take most of the time, followed by *memory traffic*, which fusion saves (notebook 06).
@@ -555,8 +555,8 @@ if not stored:
 # The costs come from micro-benchmarks: elementwise operations, copies, products, calls. **None of them is a network.**
 # Then the model predicts all networks before any of them runs. Then we run them.
 #
-# > **Predict first.** The prediction is a sum of a thousand costs, each measured separately, for networks that were not
-# > used in the fit. How large is the largest error, in per cent of the measured time?
+# **Predict first.** The prediction is a sum of a thousand costs, each measured separately, for networks that were not
+# used in the fit. How large is the largest error, in per cent of the measured time?
 
 # %%
 predict("10.e")
@@ -584,7 +584,7 @@ print(report)
 outcome("10.e", 100 * max(abs(row.error) for row in report.rows))
 
 # %% [markdown]
-# **Notice**
+# **What to notice.**
 #
 # - The errors are printed with their sign, and so is the largest one. A prediction without its error is only an
 #   opinion.
@@ -656,8 +656,8 @@ title = "The tutorial's network on this machine, layer 1 once"
 viz.show(figures.lines(curves, title=title, levels={"fixed part": fixed * 1e3}, **look))
 
 # %% [markdown]
-# **Notice.** Left of the crossover the curve is flat: a batch of 4 costs little more than a batch of 1. And on a GPU?
-# The fixed part is much the same there, since Python launches the kernels (8 µs each, assumed). The rest is much
+# **What to notice.** Left of the crossover the curve is flat: a batch of 4 costs little more than a batch of 1. And on
+# a GPU? The fixed part is much the same there, since Python launches the kernels (8 µs each, assumed). The rest is much
 # faster:
 
 # %%
@@ -720,7 +720,7 @@ viz.explore(both, **sizes, precision=["float32", "float16"], **machines)
 # The next figure includes all uncertainty. Each band reaches from the *worst* case for the IPU over the *best* case for
 # the GPU to the opposite. A band that crosses the dashed line cannot be decided without the hardware.
 #
-# > **Predict first.** The IPU against fused kernels in a CUDA graph, at six sizes. What do the bands say?
+# **Predict first.** The IPU against fused kernels in a CUDA graph, at six sizes. What do the bands say?
 
 # %%
 predict("10.f")
@@ -748,7 +748,7 @@ verdicts = {
 outcome("10.f", next((verdict for verdict, holds in verdicts.items() if holds), "open at all sizes"))
 
 # %% [markdown]
-# **Notice**
+# **What to notice.**
 #
 # - Against *eager* every band is right of the line: the ranking holds under all assumptions of the model. The published
 #   "5 to 10 times" is within the ranges. This is agreement with a range after choosing constants. It is not a validation.
@@ -797,7 +797,7 @@ choices = {"gpu_chip": list(chips.names("gpu")), "others": ["likely", "best for 
 viz.explore(what_if, mode=["eager", "fused graph"], batch=[16, 128, 1024], **gpu_costs, **ipu_costs, **choices)
 
 # %% [markdown]
-# **Notice**
+# **What to notice.**
 #
 # - (1) No: even with everything against it, it stays 2.5 times ahead of an A100. The claim that an IPU beats *eager* code
 #   does not depend on what we do not know.
@@ -814,8 +814,8 @@ viz.explore(what_if, mode=["eager", "fused graph"], batch=[16, 128, 1024], **gpu
 # [5]. Effective operations are pairs of an input and a weight that are both not zero. If the input is a spike, an
 # addition is enough (AC). Otherwise a multiplication is needed as well (MAC).
 #
-# > **Predict first.** A network learns to classify digits. Does it fire more or less after training? And is its energy
-# > less than, equal to or more than that of the same layers *without* spikes and time, run once?
+# **Predict first.** A network learns to classify digits. Does it fire more or less after training? And is its energy
+# less than, equal to or more than that of the same layers *without* spikes and time, run once?
 
 # %%
 predict("10.g")
@@ -864,7 +864,7 @@ viz.show(figures.marked(numbers, "nJ per sample", title=f"64-100-10 over {T} ste
 print(estimate)
 
 # %% [markdown]
-# **Notice**
+# **What to notice.**
 #
 # - The conclusion depends on the row that you choose. Arithmetic alone or with the memory, layer 1 every step or once,
 #   against an ANN with or without its own cache: there are arguments for each choice.
@@ -895,7 +895,7 @@ print(estimate)
 # A colleague benchmarks in *mixed precision*, as the tutorial does: `data = data.half()`, the network as it is. PyTorch
 # raises an error. PopTorch, according to its documentation, does not, and his table says *mixed precision*.
 #
-# > **Predict first.** In which precision do his matrix products run?
+# **Predict first.** In which precision do his matrix products run?
 
 # %%
 predict("10.h")

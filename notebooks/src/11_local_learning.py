@@ -119,8 +119,8 @@ growth = [round(memory[-1] / memory[-2]) for memory in (bptt, by_traces)]
 outcome("11.a", f"BPTT × {growth[0]}, traces × {growth[1]}")
 
 # %% [markdown] tags=["slide"]
-# **What to notice.** One line grows with the length of the sequence, the other stays. A local rule can learn from a stream that
-# never ends, on a chip with little memory. This is its main advantage. Section 8 shows its cost.
+# **What to notice.** One line grows with the length of the sequence, the other stays. A local rule can learn from a
+# stream that never ends, on a chip with little memory. This is its main advantage. Section 8 shows its cost.
 #
 # ## 2 · One synapse
 #
@@ -196,7 +196,7 @@ print("sum of the four pairs: {:+.3f} with post at 55 ms, {:+.3f} with post at 6
 outcome("11.c", "from {} 0 to {} 0".format(*("above" if one > 0 else "below" for one in sums)))
 
 # %% [markdown]
-# **What to notice**
+# **What to notice.**
 #
 # - Before: below 0, because a lag of −5 ms has more effect than one of +10 ms. After: +5 ms takes its place. Ten
 #   milliseconds decide between stronger and weaker.
@@ -346,7 +346,7 @@ ends = ((halves[-1] < 0.1) | (halves[-1] > 0.9)).float().mean()
 outcome("11.e", "two groups, at 0 and at 1" if ends > 0.5 else "all near the middle, the correlated a little higher")
 
 # %% [markdown]
-# **What to notice**
+# **What to notice.**
 #
 # - $\mu = 0$: two groups, near the two ends. The rule makes a *choice*, and the right one: inputs that fire together win.
 #   It has detected a structure of its input without any label.
@@ -452,10 +452,10 @@ amplitude = (0.0, 0.01, 0.0001)  # from, to, in steps of
 viz.explore(rule_against_data, pair_plus=amplitude, pair_minus=amplitude, triplet_plus=amplitude)
 
 # %% [markdown] tags=["slide"]
-# **What to notice.** With as many free numbers as before, the error is twenty times smaller. The published fit has two more
-# numbers, and they add almost nothing; its $A_2^+$ is practically zero. In visual cortex, *two* postsynaptic spikes seem
-# to be needed to strengthen a synapse. Rare pairs only weaken it. So the rule also depends on firing rates: partly
-# Hebb's rule for rates, partly a rule for spike times.
+# **What to notice.** With as many free numbers as before, the error is twenty times smaller. The published fit has two
+# more numbers, and they add almost nothing; its $A_2^+$ is practically zero. In visual cortex, *two* postsynaptic
+# spikes seem to be needed to strengthen a synapse. Rare pairs only weaken it. So the rule also depends on firing rates:
+# partly Hebb's rule for rates, partly a rule for spike times.
 #
 # ## 5 · Delayed reward
 #
@@ -518,11 +518,11 @@ viz.show(viz.frames(weights_with, "τₑ (s)", list(over_time), start=2))
 outcome("11.g", " and ".join(f"{tau:g} s" for tau, rank in ranks.items() if rank == 1))
 
 # %% [markdown]
-# **What to notice.** If $\tau_e$ is too short, no eligibility is left when the reward comes: $e^{-1/0.05} = e^{-20}$. If it is
-# too long, the pairs of many seconds are rewarded as well. The right weight still rises, but so do others that were
-# lucky. The result is clearest when $\tau_e$ is about as long as the delay. No synapse knows what the reward was for.
-# Over many rewards, chance favours no other synapse, and that is enough. But it needs many rewards, and more for more
-# synapses. Credit assignment by correlation is cheap in memory and expensive in time.
+# **What to notice.** If $\tau_e$ is too short, no eligibility is left when the reward comes: $e^{-1/0.05} = e^{-20}$.
+# If it is too long, the pairs of many seconds are rewarded as well. The right weight still rises, but so do others that
+# were lucky. The result is clearest when $\tau_e$ is about as long as the delay. No synapse knows what the reward was
+# for. Over many rewards, chance favours no other synapse, and that is enough. But it needs many rewards, and more for
+# more synapses. Credit assignment by correlation is cheap in memory and expensive in time.
 #
 # ## 6 · Digits without labels
 #
@@ -616,7 +616,7 @@ print(f"right on {accuracy:.1%} of {len(test_labels):,} test images that were no
 outcome("11.i", 100 * accuracy)
 
 # %% [markdown] tags=["slide"]
-# **What to notice**
+# **What to notice.**
 #
 # - Every field is a whole digit in one style of handwriting. There is one neuron for about 14 images. So a field is an
 #   *average of similar images*, whether or not they belong to the same class.
@@ -748,7 +748,7 @@ for name, share in sorted(results.items(), key=lambda pair: pair[1]):
 outcome("11.l", "the images" if results[f"{NEURONS} training images, unchanged"] > accuracy else "the network")
 
 # %% [markdown]
-# **What to notice**
+# **What to notice.**
 #
 # - Backpropagation and k-means lead, and they are close: with another `SEED` they may change places. One uses the labels
 #   *during* learning. The other needs none, but all images in every round.
@@ -784,10 +784,10 @@ viz.show(figures.lines(lines, title="When labels are few", **axes))
 outcome("11.m", "STDP, named by these labels" if named[0] > taught[0] else "backpropagation from these labels")
 
 # %% [markdown]
-# **What to notice.** The answer is no. With 50 labels a third of the neurons or more has no name, because none of the 50 images
-# made them fire. Backpropagation is better. At 200 labels the two come close. From there STDP hardly improves: its
-# grouping was finished before the first label. Backpropagation uses every further label. People often say that
-# unsupervised learning needs few labels. When you read this claim, look for this curve, with both lines.
+# **What to notice.** The answer is no. With 50 labels a third of the neurons or more has no name, because none of the
+# 50 images made them fire. Backpropagation is better. At 200 labels the two come close. From there STDP hardly
+# improves: its grouping was finished before the first label. Backpropagation uses every further label. People often say
+# that unsupervised learning needs few labels. When you read this claim, look for this curve, with both lines.
 #
 # So what is it good for? It learns online, one image at a time, without storing any. It needs no backward pass and no
 # memory of the past, and it goes on learning when the data change. On a chip where memory is scarce and every spike

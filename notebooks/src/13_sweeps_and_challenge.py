@@ -135,8 +135,8 @@ for name, one in results.items():
 outcome("13.a", "the silent one" if scores["silent"] > scores["trained"] else "the trained one")
 
 # %% [markdown]
-# **What to notice.** The trained network is nearly always right and still has the lower score: its loss does not include the
-# price of spikes. Silence is also an answer. It is right for half of the samples, and it is free.
+# **What to notice.** The trained network is nearly always right and still has the lower score: its loss does not
+# include the price of spikes. Silence is also an answer. It is right for half of the samples, and it is free.
 #
 # ### Exercise 13.1 · A score with its error (5 minutes, ●○○)
 #
@@ -330,8 +330,8 @@ viz.show(figures.pareto(trained, **axes, seeds="SEED", log="x", title="Means ove
 means
 
 # %% [markdown]
-# **Notice** the last column. If some seeds became silent, the mean describes none of the networks: some are good, and
-# the others are dead. Look at single runs before you look at means.
+# **What to notice.** Look at the last column. If some seeds became silent, the mean describes none of the networks:
+# some are good, and the others are dead. Look at single runs before you look at means.
 #
 # Is a bigger network better? The same seed means the same training samples and the same test for both sizes. So compare
 # **in pairs**.
@@ -402,10 +402,10 @@ viz.explore(curse, samples=(50, 2000, 50), networks=(1, 100, 1), accuracy=[0.9, 
 outcome("13.e", 100 * looks_like(samples=200, networks=24, accuracy=0.97)[-1].item())
 
 # %% [markdown]
-# **What to notice.** The formula is an upper bound. For 24 networks it says $2.5\,\sigma$, while the best of 24 normal numbers is
-# $1.95\,\sigma$ above their mean on average. (And accuracy ends at 1, which a normal distribution does not.) But the
-# conclusion is right: the more networks you try, the better the best one *looks*. More samples reduce this effect, but
-# only with the square root of their number.
+# **What to notice.** The formula is an upper bound. For 24 networks it says $2.5\,\sigma$, while the best of 24 normal
+# numbers is $1.95\,\sigma$ above their mean on average. (And accuracy ends at 1, which a normal distribution does not.)
+# But the conclusion is right: the more networks you try, the better the best one *looks*. More samples reduce this
+# effect, but only with the square root of their number.
 #
 # ### Exercise 13.4 · An honest winner (4 minutes, ●○○)
 #
@@ -486,9 +486,9 @@ figure = one_of_each(fired, "All spikes of two neurons, for the four samples")
 viz.show(figure.update_yaxes(title={"text": "output"}).update_layout(height=260))
 
 # %% [markdown]
-# **What to notice.** Output 1 would fire for all inputs except *1, 1*. For *0, 0*, output 0 fires slightly earlier, votes for
-# the other answer, and inhibits output 1. This is the third spike of equation (4). It serves as memory, vote and
-# inhibition at the same time.
+# **What to notice.** Output 1 would fire for all inputs except *1, 1*. For *0, 0*, output 0 fires slightly earlier,
+# votes for the other answer, and inhibits output 1. This is the third spike of equation (4). It serves as memory, vote
+# and inhibition at the same time.
 #
 # ### Your network
 #

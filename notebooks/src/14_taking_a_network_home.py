@@ -96,9 +96,9 @@ def accuracy(net, images=test_images):
 # Machines crash, jobs reach their time limit, laptops are closed. What must a file contain, so that the resumed run is
 # *exactly* like one that never stopped?
 #
-# > **Predict first.** The weights, of course. Name four more things. Which of these is *not* needed: the momentum of the
-# > optimizer, the state of the random generator that orders the images, the number of finished epochs, the loss of the
-# > last batch?
+# **Predict first.** The weights, of course. Name four more things. Which of these is *not* needed: the momentum of the
+# optimizer, the state of the random generator that orders the images, the number of finished epochs, the loss of the
+# last batch?
 
 # %%
 predict("14.a")
@@ -141,10 +141,11 @@ net = resumed.model.eval()
 print(f"the network reads {accuracy(net):.1%} of the test images")
 
 # %% [markdown] tags=["slide"]
-# **Notice.** The file holds the weights, the momentum of the optimizer, the schedule of the learning rate and the scale
-# of the scaler. It also holds the states of *all* random generators: order of the images, augmentation, dropout. If one
-# of them is missing, the resumed run is another run. It may be just as good. But if the curve then has a bump, you will never
-# know whether the crash caused it. The loss of the last batch decides nothing: it is a result.
+# **What to notice.** The file holds the weights, the momentum of the optimizer, the schedule of the learning rate and
+# the scale of the scaler (notebook 07, section 4). It also holds the states of *all* random generators: order of the
+# images, augmentation, dropout. If one of them is missing, the resumed run is another run. It may be just as good. But
+# if the curve then has a bump, you will never know whether the crash caused it. The loss of the last batch decides
+# nothing: it is a result.
 #
 # The file is written under another name and then renamed, so a crash while writing leaves the last good file. It
 # contains only tensors and plain values, so opening a file from an unknown source runs no code. On a GPU some kernels
@@ -176,9 +177,9 @@ snapshot = attempt("14.1", snapshot)
 #
 # Then $n$ is a whole number from −127 to 127, one byte. The row needs one scale of 4 bytes besides [1].
 #
-# > **Predict first.** The published network of notebook 07 has 13 million weights, 99 % of them in linear layers. If
-# > only the linear layers become int8, how many times smaller is the network? And how many bits per weight does *our*
-# > network need to read as well as before, but for one test image in a hundred?
+# **Predict first.** The published network of notebook 07 has 13 million weights, 99 % of them in linear layers. If
+# only the linear layers become int8, how many times smaller is the network? And how many bits per weight does *our*
+# network need to read as well as before, but for one test image in a hundred?
 
 # %%
 predict("14.b")
@@ -236,8 +237,9 @@ enough = min(b for b, a in zip(BITS, right["a scale per output"], strict=True) i
 outcome("14.c", enough)
 
 # %% [markdown]
-# **Notice.** Eight bits cost nothing that these test images can show, and a few bits less cost little. Then, within one
-# or two bits, the network falls apart. Where this happens depends on the network: more layers add more errors.
+# **What to notice.** Eight bits cost nothing that these test images can show, and a few bits less cost little. Then,
+# within one or two bits, the network falls apart. Where this happens depends on the network: more layers add more
+# errors.
 #
 # **Explorer.** The weights of one neuron in the first linear layer, sorted, as the network has them and as whole
 # numbers give them.
@@ -281,8 +283,8 @@ print(f"at the published size {linear / every:.0%} of the weights are in linear 
 outcome("14.b", ratio)
 
 # %% [markdown]
-# **Notice.** Smaller is certain, faster is not. A small batch on a small layer spends its time elsewhere, and the
-# conversion of the numbers costs time, too. Measure on the machine that will run the network.
+# **What to notice.** Smaller is certain, faster is not. A small batch on a small layer spends its time elsewhere, and
+# the conversion of the numbers costs time, too. Measure on the machine that will run the network.
 #
 # ## 3 · Without snnkit: a program
 #
@@ -291,8 +293,8 @@ outcome("14.b", ratio)
 # run the program you need PyTorch and nothing else. The state is an input and an output, so that a sequence can be
 # continued. The state at rest, zeros, is in `program.example_inputs[0][1]`.
 #
-# > **Predict first.** Which of these is not in the file: the weights, the comparison with the threshold, the loop over
-# > time, the state at rest?
+# **Predict first.** Which of these is not in the file: the weights, the comparison with the threshold, the loop over
+# time, the state at rest?
 
 # %%
 predict("14.d")
@@ -321,8 +323,8 @@ print(f"the same spikes for 50 images: {(there == here).float().mean():.2%}")
 # `export.page` writes the network into a single HTML file, with its equations as JavaScript. The file needs no Python
 # and no server. Open it on a phone, or send it to a friend.
 #
-# > **Predict first.** You will draw with a mouse, and never exactly in the middle. A convolution looks at each place in
-# > the same way. How many per cent of the test images are still read right if each is shifted down by *one* pixel?
+# **Predict first.** You will draw with a mouse, and never exactly in the middle. A convolution looks at each place in
+# the same way. How many per cent of the test images are still read right if each is shifted down by *one* pixel?
 
 # %%
 predict("14.e")
@@ -338,10 +340,10 @@ viz.show(viz.figures.shares(bars, "%", title="Test images read right, shifted by
 outcome("14.e", bars["1 pixel down"]["read right"])
 
 # %% [markdown]
-# **Notice.** The convolutions do not care about the place. The linear layers after them do: each of their weights
-# belongs to one pixel of a map. The network never saw an image that was not centred. So the page scales and centres
-# your drawing before the network sees it, as the data set did. (On MNIST, with `QUICK = False`, one pixel is only one of
-# 28. A shift by one pixel then costs less than one image in a hundred.)
+# **What to notice.** The convolutions do not care about the place. The linear layers after them do: each of their
+# weights belongs to one pixel of a map. The network never saw an image that was not centred. So the page scales and
+# centres your drawing before the network sees it, as the data set did. (On MNIST, with `QUICK = False`, one pixel is
+# only one of 28. A shift by one pixel then costs less than one image in a hundred.)
 
 # %%
 home = export.page(
@@ -372,8 +374,8 @@ viz.embed(home)  # the file itself is in the folder of this notebook
 # - **Dan** saved `dict(net.named_parameters())`: "all that was trained". His friend's `load_state_dict` complained about
 #   missing keys, so the friend added `strict=False`.
 #
-# > **Predict first.** Which weights does Cleo load: those of the best moment, the last ones,
-# > or a mixture? And what is not in Dan's file?
+# **Predict first.** Which weights does Cleo load: those of the best moment, the last ones,
+# or a mixture? And what is not in Dan's file?
 
 # %%
 predict("14.f")
@@ -426,8 +428,8 @@ outcome("14.f", "the last ones" if right["Cleo"] < right["Cleo, with a copy"] el
 # | **Fano factor** | variance over time of the population's spike count, divided by its mean | how regular? |
 # | **synchrony** | variance over time of the population's mean, relative to that of its neurons [3] | together, or each alone? |
 #
-# > **Predict first.** Two populations of 50 neurons, both with rate 0.2. In one, every neuron has its own random draws;
-# > in the other, all share the same draws. How many times as large is the Fano factor then?
+# **Predict first.** Two populations of 50 neurons, both with rate 0.2. In one, every neuron has its own random draws;
+# in the other, all share the same draws. How many times as large is the Fano factor then?
 
 # %%
 predict("14.g")
@@ -472,7 +474,7 @@ panels.update_xaxes(title_text="population", row=2).update_yaxes(title_text="dig
 viz.show(panels.update_layout(title_text="Statistics of 16 populations for ten digits", height=520, margin_t=80))
 
 # %% [markdown]
-# **Notice.** Each panel is one statistic: rows are digits, columns are populations. A column with structure is a
+# **What to notice.** Each panel is one statistic: rows are digits, columns are populations. A column with structure is a
 # population in which this number differs between classes. Look at the ranges: which of the four does the network use?
 # (A column that is white in all four is a population that never fires.) A complete run on MNIST:
 # `snnkit train statistical`.

@@ -183,8 +183,8 @@ outcome("15.a", currents[spikes.any(0)].min().item())
 # no gradient flows through the reset; notebook 02 shows why that is safe. Then equation (2), in one line. The list
 # collects the spikes, and `stack` makes one tensor of it.
 #
-# **What to notice.** Without spikes $v$ settles at $x/(1-\beta) = 10\,x$. So the neuron fires if $x$ is above 0.1, a tenth of
-# the threshold. Above that, its rate grows with the input.
+# **What to notice.** Without spikes $v$ settles at $x/(1-\beta) = 10\,x$. So the neuron fires if $x$ is above 0.1, a
+# tenth of the threshold. Above that, its rate grows with the input.
 #
 # **What breaks.** With the batch first, `[B, T, N]`, all runs without an error, and one image leaks into the next.
 
@@ -219,12 +219,12 @@ leaky(early)[40].sum().backward()
 outcome("15.b", 100 * (early.grad[30] / early.grad[40]).item())
 
 # %% [markdown]
-# **What to notice.** Later inputs have no part in it: time has a direction. Each step further back costs a factor $\beta$.
-# So a neuron can learn only what happened within its memory, some $1/(1-\beta)$ steps. This is why sequences need a slow
-# decay, or feedback (section 5).
+# **What to notice.** Later inputs have no part in it: time has a direction. Each step further back costs a factor
+# $\beta$. So a neuron can learn only what happened within its memory, some $1/(1-\beta)$ steps. This is why sequences
+# need a slow decay, or feedback (section 5).
 
 # %% [markdown] tags=["slide"]
-# ### Exercise 15.1 · Backward by hand (10 min, ●●○)
+# ### Exercise 15.1 · Backward by hand (10 minutes, ●●○)
 #
 # PyTorch computed this figure for you. Do it yourself once. By equation (2), $v[t]$ acts on the spike $s[t]$ and, through
 # the leak, on $v[t+1]$. Write $d[t]$ for $\partial L/\partial v[t]$, which is $\partial L/\partial x[t]$ as well, and $g[t]$
@@ -478,7 +478,7 @@ print(*alone.stdout.splitlines()[19:], alone.stderr, sep="\n")
 #
 # $$v_i[t] = \beta\,v_i[t-1] + x_i[t] + \sum_j r_{ij}\,s_j[t-1] - \theta\,s_i[t-1] \tag{7}$$
 #
-# ### Exercise 15.2 · A recurrent layer (8 min, ●●○)
+# ### Exercise 15.2 · A recurrent layer (8 minutes, ●●○)
 #
 # Start from `leaky`. `current` is `[T, B, N]`, `r` is `[N, N]`, and `r[i, j]` is the weight from neuron `j` to neuron `i`.
 # Return the spikes `[T, B, N]`. In the first step there is no feedback, because nothing has fired yet. Gradients must reach
@@ -520,10 +520,10 @@ for seed in range(1 if QUICK else 4):
         print(f"feedback {feedback!s:5}   loss {loss:.2f}   test accuracy {right:.1%}")
 
 # %% [markdown]
-# **What to notice.** The same loop and the same loss, and one more matrix: the accuracy goes up by more than ten points, with
-# each of four seeds (`QUICK = False`). Nothing else had to change, because PyTorch runs any loop backwards. The step size
-# is smaller than before, for a reason: with `lr=0.005` one seed of four gets worse. Activity that feeds itself makes large
-# steps dangerous. (The kit's part for it is `neuron.Recurrent`.)
+# **What to notice.** The same loop and the same loss, and one more matrix: the accuracy goes up by more than ten
+# points, with each of four seeds (`QUICK = False`). Nothing else had to change, because PyTorch runs any loop
+# backwards. The step size is smaller than before, for a reason: with `lr=0.005` one seed of four gets worse. Activity
+# that feeds itself makes large steps dangerous. (The kit's part for it is `neuron.Recurrent`.)
 
 # %% [markdown] tags=["slide"]
 # ## 6 · The same again, in the kit
@@ -560,10 +560,10 @@ assert same_spikes and torch.allclose(mine.grad, kits.grad, rtol=0, atol=1e-6)
 outcome("15.e", 0 if same_spikes and same_gradients else 1)
 
 # %% [markdown]
-# **What to notice.** Not one bit differs, although the kit did not run our loop. `engine.explain` says what `auto` took: for
-# a layer of this size, one C++ loop that it generated from the neuron's equation. (In the network below one matrix product
-# is done once and not 20 times, so the last digit of a gradient may differ there.) Now the whole network, with the weights
-# that microspike has learned:
+# **What to notice.** Not one bit differs, although the kit did not run our loop. `engine.explain` says what `auto`
+# took: for a layer of this size, one C++ loop that it generated from the neuron's equation. (In the network below one
+# matrix product is done once and not 20 times, so the last digit of a gradient may differ there.) Now the whole
+# network, with the weights that microspike has learned:
 
 # %%
 kit_net = nn.Sequential(
@@ -614,10 +614,10 @@ print({name: f"{1000 * one:.2f} ms" for name, one in took.items()})
 outcome("15.f", took["microspike"] / took["the kit"])
 
 # %% [markdown]
-# **What to notice.** Microspike starts a small PyTorch operation for each line and each step, and most of the time
-# goes into starting them. The kit's two loops are one call each, and the first product `s @ w.T` is computed once, because the
-# image does not change. For a network of this size that is nearly all of the difference. So write it plainly first; then let a
-# compiler make it fast. Notebook 06 takes these times apart.
+# **What to notice.** Microspike starts a small PyTorch operation for each line and each step, and most of the time goes
+# into starting them. The kit's two loops are one call each, and the first product `s @ w.T` is computed once, because
+# the image does not change. For a network of this size that is nearly all of the difference. So write it plainly first;
+# then let a compiler make it fast. Notebook 06 takes these times apart.
 #
 # And this is the whole of microspike in the words of the kit. Its optimizer is Adam, which gives each weight a step size of
 # its own: three epochs are enough.

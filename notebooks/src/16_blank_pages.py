@@ -77,7 +77,7 @@ course.start("16", solve=SOLVE)
 # %% [markdown] tags=["slide"]
 # ## Build 1: a population of neurons
 #
-# ### Exercise 16.1 · A population (20 min, ●○○)
+# ### Exercise 16.1 · A population (20 minutes, ●○○)
 #
 # Write `population(x, beta, fire, v=None)`.
 #
@@ -136,8 +136,8 @@ def tuned(current=0.05, noise=0.0):
 viz.explore(tuned, current=(0.0, 0.6, 0.01), noise=(0.0, 0.5, 0.05))
 
 # %% [markdown]
-# **What to notice.** Without spikes $v$ settles at $x/(1-\beta)$. With a slow leak even a weak input adds up to the threshold.
-# Add noise: the neurons with a fast leak begin to fire at random.
+# **What to notice.** Without spikes $v$ settles at $x/(1-\beta)$. With a slow leak even a weak input adds up to the
+# threshold. Add noise: the neurons with a fast leak begin to fire at random.
 #
 # The kit has this neuron, too: `LIF` with a soft reset, where $\beta = 1 - 1/\tau$.
 
@@ -150,7 +150,7 @@ print(f"{int(yours.sum())} spikes; the same as the kit's: {(yours == kits).float
 # %% [markdown] tags=["slide"]
 # ## Build 2: a surrogate gradient
 #
-# ### Exercise 16.2 · A surrogate gradient (25 min, ●●○)
+# ### Exercise 16.2 · A surrogate gradient (25 minutes, ●●○)
 #
 # Write `spike(u, width)`: a step on the way forward, a triangle on the way back.
 #
@@ -211,7 +211,7 @@ viz.show(figures.lines(slopes, x=u, title="Your surrogate, three widths", **axes
 # %% [markdown] tags=["slide"]
 # ## Build 3: a training loop
 #
-# ### Exercise 16.3 · A training loop (30 min, ●●○)
+# ### Exercise 16.3 · A training loop (30 minutes, ●●○)
 #
 # Write `fit(scores, weights, x, y, epochs, batch, lr, generator)`.
 #
@@ -286,13 +286,14 @@ viz.show(figures.lines(curves, x_title="epoch", y_title="loss (nats)", title=tit
 outcome("16.c", 0 if accuracy[0.25] > accuracy[2.0] else 1)
 
 # %% [markdown]
-# **What to notice.** Everything that ran here is yours. A triangle of half-width 2 reaches down to $u = -2$, so a neuron that is
-# silent still gets a gradient. One of 0.25 reaches almost no membrane: section 5 of notebook 02 calls such neurons dead.
+# **What to notice.** Everything that ran here is yours. A triangle of half-width 2 reaches down to $u = -2$, so a
+# neuron that is silent still gets a gradient. One of 0.25 reaches almost no membrane: section 5 of notebook 02 calls
+# such neurons dead.
 
 # %% [markdown] tags=["slide"]
 # ## Build 4: STDP with traces
 #
-# ### Exercise 16.4 · STDP with traces (35 min, ●●●)
+# ### Exercise 16.4 · STDP with traces (35 minutes, ●●●)
 #
 # Write `stdp(pre, post, w, tau, up, down, traces=None)`: the rule of notebook 11, this time with its loop over time.
 #
@@ -360,10 +361,10 @@ print(f"at the end: together {together:.2f}, alone {alone:.2f}")
 outcome("16.d", 0 if together > 0.5 > alone else 3)
 
 # %% [markdown]
-# **What to notice.** No label, no error, no gradient: the neuron has found the inputs that share a cause. Several of them at
-# once make it fire, so their spikes come just before its own. The others hit it at random times, and `down` is a little
-# larger than `up`. The loop calls your two functions with one step at a time. That works because both go on from the state
-# that they returned.
+# **What to notice.** No label, no error, no gradient: the neuron has found the inputs that share a cause. Several of
+# them at once make it fire, so their spikes come just before its own. The others hit it at random times, and `down` is
+# a little larger than `up`. The loop calls your two functions with one step at a time. That works because both go on
+# from the state that they returned.
 
 # %% [markdown] tags=["slide"]
 # ## What broke?
