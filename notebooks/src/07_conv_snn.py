@@ -27,7 +27,7 @@
 #
 # | | |
 # |---|---|
-# | Time | 70 minutes, and 5 more for the optional part |
+# | Time | 65 minutes, and 5 more for the optional part |
 # | GPU minutes | 0 with `QUICK = True`. At full size (`QUICK = False`) a GPU trains all 128 channels |
 # | Before this | 04 training, 06 fused neurons. You have seen a convolution |
 #
@@ -381,55 +381,9 @@ outcome("07.f", dtypes.index(torch.float32))
 # T4, the GPU of Colab, PyTorch's own check says yes, although the T4 only *emulates* bfloat16, slowly. With
 # `including_emulation=False` it says no, and float16 is chosen.
 #
-# Why does the membrane need float32? Here is the neuron of [notebook 05](05_moving_house.ipynb) again, 0.001 per step. After
-# 1000 steps it should spike. New is the third line: the kit's neuron with an input in bfloat16.
-#
-# **Predict first.** bfloat16 has 8 binary digits. At which potential does a membrane in bfloat16 stop moving when
-# 0.001 is added?
-
-# %%
-predict("07.g")
-
-# %% tags=["slide"]
-x = torch.full((1300, 1), 0.001)
-
-
-def summed(dtype):
-    """The membrane over time, if everything has this dtype."""
-    v, trace = torch.zeros(1, dtype=dtype), []
-    for x_t in x.to(dtype):
-        v = v + x_t
-        trace.append(v.item())
-        v = v * (v < 1)
-    return trace
-
-
-def of_the_kit(dtype, chunk=10):
-    """The membrane of neuron.IF with input and spikes of this dtype."""
-    cell, state, trace = neuron.IF(engine="eager"), None, []
-    for x_t in x.to(dtype).split(chunk):
-        _, state = cell(x_t, state)
-        trace.append(state.v.item())
-    return torch.arange(chunk, len(x) + 1, chunk), torch.tensor(trace)
-
-
-membranes = {
-    "all in float32": summed(torch.float32),
-    "all in bfloat16": summed(torch.bfloat16),
-    "snnkit, input in bfloat16": of_the_kit(torch.bfloat16),
-}
-title = "Adding 0.001 a thousand times"
-axes = {"x_title": "time step", "y_title": "membrane v (threshold 1)"}
-viz.show(figures.lines(membranes, levels={"threshold": 1.0}, title=title, **axes))
-
-# %%
-outcome("07.g", max(membranes["all in bfloat16"]))
-
-# %% [markdown]
-# **What to notice.** The bfloat16 membrane stays at 0.5 for ever, because 0.001 is rounded to zero there (notebook 05,
-# section 8, explains the numbers). A neuron that should spike never does. So the engines take input in 16 bits and
-# return spikes in 16 bits, but hold the state in float32 from the first step to the last. The state costs no memory
-# traffic there (notebook 06).
+# Why does the membrane need float32? [Notebook 05](05_moving_house.ipynb), section 8, shows it: a bfloat16 membrane that
+# gets 0.001 per step stops at 0.5 and never fires. So the engines take input in 16 bits and return spikes in 16 bits, but
+# hold the state in float32 from the first step to the last. The state costs no memory traffic there (notebook 06).
 #
 # ### Backward: gradients are small
 #
@@ -451,7 +405,7 @@ print(f"data: {DATASET}, {len(train_images)} training images of {size} × {size}
 # output of the first convolution are below half of it, and would become exactly 0?
 
 # %%
-predict("07.h")
+predict("07.g")
 
 
 # %% tags=["slide"]
@@ -472,7 +426,7 @@ viz.show(figures.magnitudes(gradients, title="Gradients of an untrained net, and
 
 # %%
 nonzero = gradients["after conv 1"][gradients["after conv 1"] != 0].abs()
-outcome("07.h", 100 * (nonzero < 2.0**-25).float().mean().item())
+outcome("07.g", 100 * (nonzero < 2.0**-25).float().mean().item())
 
 # %% [markdown]
 # **What to notice.** The gradients are in the pale band, where float16 loses its digits one by one, or beyond its end,
@@ -598,13 +552,13 @@ viz.show(figures.lines({"scale": scales}, x_title="update", y_title="scale", log
 # **Predict first.** What is the loss if no output neuron ever fires? And if all ten fire at every step?
 
 # %%
+predict("07.h")
 predict("07.i")
-predict("07.j")
 
 # %%
 silent, busy = torch.zeros(STEPS, 1, 10), torch.ones(STEPS, 1, 10)
-outcome("07.i", loss.rate_mse(silent, torch.tensor([3])).item())
-outcome("07.j", loss.rate_mse(busy, torch.tensor([3])).item())
+outcome("07.h", loss.rate_mse(silent, torch.tensor([3])).item())
+outcome("07.i", loss.rate_mse(busy, torch.tensor([3])).item())
 
 # %% [markdown]
 # The published recipe is in the kit. At full size a GPU runs it as it is; otherwise the network is smaller:
@@ -673,7 +627,7 @@ print(f"in {int((wrong & tied).sum())} of the {int(wrong.sum())} mistakes two or
 # **Predict first.** Which of the four spiking layers fires most, per neuron and step?
 
 # %%
-predict("07.k")
+predict("07.j")
 
 # %% tags=["slide"]
 totals = dict.fromkeys(SPIKING, 0)
@@ -688,7 +642,7 @@ for name, rate in rates.items():
     print(f"{name:9} {rate.numel():7,} neurons, {(rate == 0).float().mean():6.1%} of them never fire")
 
 # %%
-outcome("07.k", max(rates, key=lambda name: rates[name].mean()))
+outcome("07.j", max(rates, key=lambda name: rates[name].mean()))
 
 # %% [markdown]
 # A dead neuron costs as much as an active one and contributes nothing. After a convolution it is often a *pixel* that
@@ -732,7 +686,7 @@ viz.explore(look, image=(0, 99), layer=["conv 1", "conv 2"])
 # none. How many per cent of the *time* do the neurons take if they run as a loop over the steps?
 
 # %%
-predict("07.l")
+predict("07.k")
 
 # %% tags=["slide"]
 PARTS = {"Conv2d": "convolutions", "BatchNorm2d": "batch norm", "IF": "neurons", "MaxPool2d": "pooling"}
@@ -758,7 +712,7 @@ viz.show(figures.shares(bars, "ms", title=f"Forward and backward, {CHANNELS} cha
 
 # %%
 as_loops = bars["neurons as a loop"]
-outcome("07.l", 100 * as_loops["neurons"] / sum(as_loops.values()))
+outcome("07.k", 100 * as_loops["neurons"] / sum(as_loops.values()))
 
 # %% [markdown]
 # **What to notice.**
@@ -880,7 +834,7 @@ viz.show(figures.shares(bars, "ms", title="One update of the conv net: 32 channe
 # value of silence?
 
 # %%
-predict("07.m")
+predict("07.l")
 
 
 # %% tags=["slide"]
@@ -907,7 +861,7 @@ title = "Two colleagues, and a correct update"
 viz.show(figures.lines(curves, x_title="batch", y_title="loss", levels=known, log="y", title=title))
 
 # %%
-outcome("07.m", min(("anna", "ben"), key=lambda name: abs(curves[name][-1] - 0.1)))
+outcome("07.l", min(("anna", "ben"), key=lambda name: abs(curves[name][-1] - 0.1)))
 
 # %% [markdown]
 # - **Anna** clips while the gradients are still scaled. Their norm is 4096 times too large, so they are shortened to 1;
