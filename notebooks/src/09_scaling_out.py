@@ -318,7 +318,7 @@ outcome("09.b", "one" if reached == 1 else f"all {STEPS}" if reached == STEPS el
 # **What to notice.** Only the step of the maximum gets a gradient from the loss, and here it is one of the last. But the
 # membrane at this step is a leaky sum of all earlier inputs. Through it, and through the membranes of the hidden
 # layers, the gradient flows back in time. The rates above show whether it can: a silent layer passes no spikes on.
-# (The output neurons never spike. So the panel's third curve, *Spikes per step*, is the mean of their membranes.)
+# (The output neurons never spike. So the panel's third curve, *Mean output per step*, is the mean of their membranes.)
 #
 # ## 3 · Two processes
 #

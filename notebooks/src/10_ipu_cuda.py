@@ -593,7 +593,7 @@ outcome("10.e", 100 * max(abs(row.error) for row in report.rows))
 # - Is `drift` far from 1? Then your machine ran faster or slower during the measurement of the networks than during the
 #   fit, and no model can predict that.
 #
-# ### Exercise 10.4 · Where launches stop to matter (5 minutes, ●●○)
+# ### Exercise 10.4 · Where launches stop mattering (5 minutes, ●●○)
 #
 # At batch 1 nearly all of eager's time is fixed: launching operations, updating weights. The cost of the samples grows
 # with the batch: $t(B) = t_0 + B/r$, as in notebook 08. The crossover $B^* = t_0\,r$ is the batch at which both parts are equal. Below it a

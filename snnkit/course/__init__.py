@@ -7,8 +7,8 @@
     course.export("ada.json")                # a learner's whole progress, to be handed in
     course.room("room/")                     # all learners: who is where, who is stuck, what fails most
 
-The exercises of notebook "01" are in ``snnkit/course/nb01.py``, its predictions and quiz in ``questions/01.yaml``;
-checks get tests with ``grade("01.1", candidate)``.
+The exercises of notebook "01" are in ``snnkit/course/nb01.py``, its predictions and quiz in ``questions/01.yaml``.
+Tests of the checks call ``grade("01.1", candidate)``.
 """
 
 from . import expect as expect

@@ -22,7 +22,7 @@ from .exercise import Exercise, NotWritten, Violation
 
 _TONE = {"passed": "good", "failed": "bad", "to do": "open"}
 _HINTS: dict[type[BaseException], str] = {
-    RecursionError: "Somewhere the function calls itself, and nothing ends that.",
+    RecursionError: "The function calls itself, and never stops doing so.",
     SystemExit: "A function ends with `return`; `exit()` ends the program, here the kernel.",
 }
 
@@ -31,26 +31,26 @@ _HINTS: dict[type[BaseException], str] = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of an attempt."""
+    """The result of an attempt."""
 
     status: str  #: "passed", "to do" or "failed"
-    check: str = ""  #: the name of the first check that did not hold
-    message: str = ""  #: the violated property, or what the answer raised
+    check: str = ""  #: the name of the first check that failed
+    message: str = ""  #: the violated property, or the error that the answer raised
     inputs: dict[str, Any] | str | None = None  #: what shows it, with the next two
     yours: Any = None
     expected: Any = None
-    hint: str = ""  #: the violation's own, as text
+    hint: str = ""  #: the violation's hint, as text
     where: str = ""  #: the learner's line that raised, as "line 3: return v * beta"
-    passed: int = 0  #: how many checks held before
+    passed: int = 0  #: how many checks passed before
     total: int = 0
     printed: str = ""  #: the first lines that the answer printed, and how many more there were
 
 
 @checks.arguments
 def grade(exercise: Exercise | str, candidate: Any) -> Outcome:
-    """Run the checks of ``exercise`` (or of its key) on ``candidate``, up to the first that does not hold.
+    """Run the checks of ``exercise`` (or of its key) on ``candidate``, up to the first that fails.
 
-    Each check has ``exercise.seconds`` (the reference is trusted, and has no limit). Never raises for a wrong answer.
+    Each check may take ``exercise.seconds``; the reference has no limit. A wrong answer never raises here.
     """
     if isinstance(exercise, str):
         exercise = registry.find(exercise)
@@ -94,7 +94,7 @@ def _line(stack: Iterable[FrameSummary], files: set[str]) -> str:
 
 
 def _text_of(error: BaseException) -> str:
-    """The exception's own words, whatever its ``__str__`` does."""
+    """The text of an exception, "" if its ``__str__`` raises."""
     try:
         return str(error)[:500]
     except Exception:
@@ -102,14 +102,14 @@ def _text_of(error: BaseException) -> str:
 
 
 def _raised(error: BaseException, text: str, where: str, last: Any, limit: float | None) -> dict[str, Any]:
-    """``where``: the learner's line, "" if it was a line of the check; ``last``: what the function returned last."""
+    """``where``: the learner's line, "" for a line of the check; ``last``: the last result of the function."""
     if isinstance(error, sandbox.OutOfTime):
         hint = "Does every loop end? What changes from one iteration to the next? Is a tensor too large?"
         return {"message": f"Your code was stopped: it was still running after {limit:g} s.", "hint": hint}
     kind = type(error).__name__
     message = f"{kind}: {text}" if text else kind
     if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "memory" in text):
-        hint = "How large is your largest tensor? Multiply the numbers of its shape, and by 4 bytes."
+        hint = "How large is your largest tensor? Multiply the numbers of its shape, then by 4 bytes."
         return {"message": f"Your code needs more memory than there is ({message})", "hint": hint}
     if where or type(error) in _HINTS:
         return {"message": f"Your code raised {message}", "hint": _HINTS.get(type(error), "")}
@@ -118,9 +118,9 @@ def _raised(error: BaseException, text: str, where: str, last: Any, limit: float
 
 def _changed(what: list[str]) -> dict[str, Any]:
     return {
-        "message": f"An answer leaves the notebook as it was; yours {' and '.join(what)}. That was undone.",
-        "hint": "A function takes what it needs as arguments and leaves everything else as it was: "
-        "`dtype=` and `device=` in the call, `with torch.no_grad():`, a `torch.Generator` created for it.",
+        "message": f"An answer must not change the notebook, but yours {' and '.join(what)}. That was undone.",
+        "hint": "A function takes what it needs as arguments and changes nothing else: use "
+        "`dtype=` and `device=` in the call, `with torch.no_grad():`, or a `torch.Generator` of its own.",
     }
 
 
@@ -130,13 +130,13 @@ def _changed(what: list[str]) -> dict[str, Any]:
 def attempt(key: str, answer: Any) -> Any:
     """Check ``answer`` to the exercise ``key`` ("01.1"), show the result, and return something that works.
 
-    Returns ``answer`` if it passes every check, else the reference. A wrong, unfinished or raising answer, or one that
-    does not end, is shown on a card and never raises here. In solve mode the reference is checked and returned. In a
-    live notebook there are buttons under the card, which do what ``hint(key)`` and ``solution(key)`` do.
+    Returns ``answer`` if it passes every check, else the reference. An answer that is wrong or unfinished, raises or
+    does not end never raises here: a card shows what is wrong. In solve mode the reference is checked and returned. In
+    a live notebook the buttons under the card do what ``hint(key)`` and ``solution(key)`` do.
 
     Raises:
         ValueError: there is no such exercise.
-        TypeError: a value where the exercise expects a function, or the other way round.
+        TypeError: a value instead of a function, or a function instead of a value.
     """
     exercise = registry.find(key)
     now = progress.current()
@@ -178,7 +178,7 @@ def _check_kind(exercise: Exercise, answer: Any) -> None:
 
 
 def _every_check(exercise: Exercise, answer: Any, outcome: Outcome) -> list[Line]:
-    """Where the exercise lists all: the names of its checks, each with its sign. Those after a failure run here."""
+    """If the exercise lists all checks: their names, each with its sign. The checks after a failure run here."""
     if not exercise.list_all:
         return []
     lines = []
@@ -191,14 +191,14 @@ def _every_check(exercise: Exercise, answer: Any, outcome: Outcome) -> list[Line
 
 
 def _card(exercise: Exercise, outcome: Outcome, every: Sequence[Line] = ()) -> Card:
-    """The card of an attempt: the first violated property, yours against expected, and where help is."""
+    """The card of an attempt: the first violated property, your value and the expected one, and where help is."""
     held = every[0].text.count(TONES["good"][0]) if every else outcome.passed
     tally = f"{held} of {outcome.total} checks"
     printed = [Line(outcome.printed, label="printed", code=True)] if outcome.printed else []
     if outcome.status == "passed":
         return Card("good", exercise.heading, f"passed ({tally})", [*every, *printed])
     help_line = f'Help: `hint("{exercise.key}")`, then `solution("{exercise.key}")`. ' if exercise.hints else ""
-    onward = Line(f"{help_line}Until yours passes, the notebook goes on with the reference.")
+    onward = Line(f"{help_line}Until your answer passes, the notebook uses the reference.")
     if outcome.status == "to do":
         effort = f"about {exercise.minutes} min, {'●' * exercise.difficulty}{'○' * (3 - exercise.difficulty)}"
         lines = [Line(outcome.message)] if outcome.message else []
@@ -214,7 +214,7 @@ def _card(exercise: Exercise, outcome: Outcome, every: Sequence[Line] = ()) -> C
 
 
 def _plot(exercise: Exercise, answer: Any) -> None:
-    """A wrong answer need not be drawable, and the card has already said what is wrong."""
+    """The figure is left out if a wrong answer can't be drawn: the card already says what is wrong."""
     from snnkit.viz import show
 
     if exercise.plot is not None:
@@ -228,7 +228,7 @@ def _plot(exercise: Exercise, answer: Any) -> None:
 
 
 def hint(key: str) -> None:
-    """Open the next hint of an exercise; those already open are shown above it."""
+    """Open the next hint of an exercise; the earlier ones are shown above it."""
     _next_hint(registry.find(key)).show()
 
 
@@ -238,7 +238,7 @@ def solution(key: str) -> None:
 
 
 def source(exercise: Exercise) -> str:
-    """The reference's source text (or, of a value, the value)."""
+    """The source text of the reference, or its value."""
     if not callable(exercise.reference):
         return short(exercise.reference)
     return textwrap.dedent(inspect.getsource(exercise.reference)).rstrip()
@@ -255,7 +255,7 @@ def _next_hint(exercise: Exercise) -> Card:
 
 
 def _open_hints(exercise: Exercise) -> Card:
-    """The hints that are open in this session."""
+    """The open hints of this session."""
     key, opened, total = exercise.key, progress.current().opened.get(exercise.key, 0), len(exercise.hints)
     lines = [Line(text, label=f"Hint {i + 1}") for i, text in enumerate(exercise.hints[:opened])]
     more = f'More: `hint("{key}")` again.' if opened < total else f'No more hints. The solution: `solution("{key}")`.'
@@ -271,7 +271,7 @@ def _reveal(exercise: Exercise) -> Card:
 
 
 def _buttons(exercise: Exercise, *, hints: bool) -> Any:
-    """The buttons "Hint" (if ``hints``, and if there are any) and "Solution", and what they or others have opened."""
+    """The buttons "Hint" (if ``hints``, and if there are any) and "Solution", and all that is open."""
     import ipywidgets as widgets
 
     opened, solved = widgets.HTML(), widgets.HTML()

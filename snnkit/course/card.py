@@ -1,7 +1,7 @@
 """Cards in a notebook's output: results as HTML (plain text elsewhere), and pages on which a learner answers.
 
-A page needs nothing else, so it lives in JupyterLab, Colab, an executed copy and the site. What a learner does there
-is said on a line to this kernel, if there is one: in JupyterLab a widget without a view, on Colab its own callbacks.
+A page needs nothing else, so it works in JupyterLab, in Colab, in an executed copy and on the site. If there is a
+kernel, the page sends it what the learner does: in JupyterLab through a widget without a view, on Colab by callbacks.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from torch import Tensor
 from snnkit.export import web
 from snnkit.viz.frontend import in_notebook, live, on_colab
 
-# The figures' colours (viz.theme); each also has a sign and a word, so that nothing hangs on the colour alone.
+# The figures' colours (viz.theme); each also has a sign and a word, so colour alone carries no meaning.
 TONES = {"good": ("✓", "#009E73"), "bad": ("✗", "#D55E00"), "open": ("○", "#D47F00"), "info": ("·", "#3399E0")}
 LIMIT, ITEMS, DEPTH = 400, 8, 4  # characters, entries and levels of a value that are shown
 _GREY = "background:rgba(127,127,127,.14);border-radius:3px"
@@ -40,7 +40,7 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True)
 class Card:
-    """A heading ("01.1 One step: passed") with a tone of ``TONES``, and lines under it."""
+    """A heading ("01.1 One step: passed") in a tone of ``TONES``, and lines under it."""
 
     tone: str
     heading: str
@@ -96,7 +96,7 @@ def rich(text: str) -> str:
 
 
 def short(value: Any) -> str:
-    """A value as a learner can read it: few digits, few elements, shape and dtype when elements are left out.
+    """A value for a learner to read: few digits and elements; with shape and dtype if elements are left out.
 
     A value that cannot be shown (its ``__repr__`` raises, say) is named by its type: a card never fails.
     """
@@ -162,7 +162,7 @@ _lines: dict[str, Any] = {}
 
 
 def line(receive: Receive) -> str | None:
-    """The name under which pages reach ``receive``; None where none can: without a viewer, or without the widgets."""
+    """The name by which pages reach ``receive``; None if none can: without a viewer, or without widgets."""
     if not live():
         return None
     if not _lines:
@@ -185,7 +185,7 @@ def _line_class() -> Any:
     from anywidget import AnyWidget
 
     class Line(AnyWidget):
-        """What a page says comes as a message, and what all pages should know goes out as one. It has no view."""
+        """It receives the messages of pages, and sends news to all of them. It has no view."""
 
         def __init__(self, name: str) -> None:
             self._esm = web.bundle("course_hub.js") + _LINE.replace("LINE", json.dumps(name))
@@ -195,7 +195,7 @@ def _line_class() -> Any:
 
 
 def tell(news: dict[str, Any]) -> None:
-    """Let all open pages know, from a cell that runs."""
+    """Send news to all open pages, from a cell that runs."""
     for widget in _lines.values():
         if widget is not None:
             widget.send(news)
@@ -207,7 +207,7 @@ def tell(news: dict[str, Any]) -> None:
 
 
 def page(name: str, data: dict[str, Any], fallback: str, *, plain: bool = False) -> str:
-    """What the function ``name`` of ``course_pages.js`` makes of ``data``; without scripts ``fallback``, HTML.
+    """The page that ``name`` of ``course_pages.js`` makes from ``data``; without scripts ``fallback``, HTML.
 
     ``plain``: it needs the function ``name`` of ``course_hub.js`` only, and no style.
     """
@@ -229,7 +229,7 @@ def show(name: str, data: dict[str, Any], fallback: str, words: str) -> None:
 
 
 def _held(data: Any) -> str:
-    """JSON that may stand within a script element."""
+    """JSON that is safe within a script element."""
     return json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
 
 

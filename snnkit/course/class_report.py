@@ -1,6 +1,6 @@
-"""The instructor's view of a folder of exported progress: who is where, who is stuck, and what the room fails at.
+"""The instructor's view of a folder of exported progress: where each learner is, who is stuck, which checks fail most.
 
-The files come from anywhere: every field is checked, and nothing in them is trusted.
+The files may come from anywhere, so every field is checked.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from snnkit.tables import one_line
 from . import progress
 
 LARGEST = 1 << 20  # bytes of a file; an export has about 20 kB
-STUCK = 4  # attempts at an exercise that is not passed, from which on help is due
+STUCK = 4  # so many attempts at an exercise, and none that passed: this learner needs help
 SHOWN = 10  # rows of "who is stuck" and of "what fails most"
 
 
@@ -46,13 +46,13 @@ class Learner:
     predictions: list[dict[str, Any]]  #: each with "sure" and "right", as ``progress.calibration`` takes them
 
     def passed(self, notebook: str) -> tuple[int, int]:
-        """How many exercises of a notebook, and of how many."""
+        """How many exercises of a notebook are passed, and how many there are."""
         rows = self.exercises.get(notebook, [])
         return sum(row.status == "passed" for row in rows), len(rows)
 
 
 def read_learner(path: Path) -> Learner:
-    """The learner of a file that ``course.export`` wrote; ValueError, which says why, for anything else."""
+    """The learner of a file that ``course.export`` wrote; ValueError with the reason for any other file."""
     data = files.small_json(path, LARGEST)
     if not isinstance(data, dict) or data.get("kind") != progress.EXPORT or data.get("format") != progress.FORMAT:
         raise ValueError(f"no exported progress of format {progress.FORMAT}")
@@ -86,7 +86,7 @@ class Room:
 
     folder: str
     learners: tuple[Learner, ...]  #: one for each file, by name
-    refused: tuple[tuple[str, str], ...]  #: (file, why) of each that is no progress of a learner
+    refused: tuple[tuple[str, str], ...]  #: (file, reason) of each file that is not a learner's progress
 
     @property
     def notebooks(self) -> list[str]:
@@ -177,7 +177,7 @@ class Room:
         return f"Room {self.folder}: {len(self.learners)} learner{'s' * (len(self.learners) > 1)}, {share}"
 
     def _lists(self) -> list[tuple[str, list[str]]]:
-        """Titles and sentences of what comes below the table; empty lists are left out."""
+        """The lists below the table: titles and sentences. Empty lists are left out."""
         refused = [f"{file}: {why}" for file, why in self.refused]
         made = progress.calibration(one for learner in self.learners for one in learner.predictions)
         every = {"Who is stuck": self.stuck(), "What fails most": self.hurdles(), "How sure, and how right": made}
@@ -192,7 +192,7 @@ class Room:
 def room(folder: str | os.PathLike[str]) -> Room:
     """The progress of all learners whose file (``course.export`` wrote it) is in ``folder``.
 
-    Files that are damaged or something else are listed, with the reason, and stop nothing.
+    Files that are damaged, or not an export, are listed with the reason. They stop nothing.
     """
     place = files.expanded(folder)
     if not place.is_dir():

@@ -1,4 +1,4 @@
-"""What an exercise is: a reference, checks of properties, hints; and where those of a notebook are."""
+"""What an exercise is (a reference, checks of properties, hints), and where to find the exercises of a notebook."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CheckFunction = Callable[[Any, Any], None]
 
 
 class Shown(TypedDict, total=False):
-    """What a card shows with the message of a violation."""
+    """What a card shows beside the message of a violation."""
 
     inputs: dict[str, Any] | str | None  # that show it: name to value, or a text
     yours: Any
@@ -30,7 +30,7 @@ class Shown(TypedDict, total=False):
 
 
 class Violation(Exception):
-    """A property that the learner's answer does not have: in one sentence, as the learner should read it."""
+    """A property that the learner's answer lacks. The message is one sentence for the learner."""
 
     def __init__(self, message: str, **shown: Unpack[Shown]) -> None:
         super().__init__(message)
@@ -38,12 +38,12 @@ class Violation(Exception):
 
 
 class NotWritten(Exception):
-    """The answer is still a stub: it is ``...``, or gives ``...`` or ``None``. Its text goes onto the card."""
+    """The answer is still a stub: it is ``...``, or returns ``...`` or ``None``. The message goes onto the card."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """One property: ``run(candidate, reference)`` raises ``Violation``, or returns None when all is well."""
+    """One property: ``run(candidate, reference)`` raises ``Violation`` if the answer lacks it, else returns None."""
 
     name: str
     run: CheckFunction
@@ -57,7 +57,7 @@ class Exercise:
     key: str  #: "NN.n": the notebook's two digits, then the exercise's number
     title: str
     reference: Any  #: the solution: a function, a class, or (for "work out this number") a plain value
-    #: Each a Check, or a function that is one by its own name: ``_it_leaks`` is "it leaks". They are run up to the
+    #: Each is a Check, or a function whose name becomes the check's: ``_it_leaks`` is "it leaks". They run up to the
     #: first violation, so coarse properties come first.
     checks: Sequence[Any]
     minutes: int = 5  #: in class
@@ -66,7 +66,7 @@ class Exercise:
     plot: Callable[[Any, Any], Any] | None = None  #: (candidate, reference) to a figure, shown under the card
     in_place: bool = False  #: whether the answer may change its arguments; if not, that is a violation
     seconds: float = 10.0  #: how long each check may take with a learner's answer
-    list_all: bool = False  #: whether the card lists all checks and which of them hold
+    list_all: bool = False  #: whether the card lists all checks, with their signs
 
     def __post_init__(self) -> None:
         named = [c if isinstance(c, Check) else Check(c.__name__.strip("_").replace("_", " "), c) for c in self.checks]
@@ -98,7 +98,7 @@ def questions(notebook: str) -> list[dict[str, Any]]:
 
 @checks.arguments
 def find(key: str) -> Exercise:
-    """The exercise with this key ("01.1"). ValueError, listing the keys there are, if there is none."""
+    """The exercise with this key ("01.1"). If there is none: ValueError with a list of the keys."""
     known = {one.key: one for one in exercises(key.partition(".")[0])}
     if key not in known:
         listed = ", ".join(known)

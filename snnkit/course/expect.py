@@ -4,7 +4,7 @@ def leaks(candidate, reference):
     v = torch.tensor([0.5])
     expect.close(candidate(v), reference(v), "Without input, the potential decays.", inputs={"v": v}, hint=0)
 
-``same`` makes a whole check: the answer gives what the reference gives.
+``same`` makes a whole check: the answer returns what the reference returns.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NO_NUMBERS = "a tensor on the device `meta`: it has a shape, but no numbers"
 
 
 def written(value: Any) -> Any:
-    """Hand ``value`` on, unless it is (or holds) ``...`` or is None: then the exercise is still to do."""
+    """Return ``value``. If it is None, or is or holds ``...``, the exercise is still to do."""
     if value is None or value is Ellipsis:
         raise NotWritten()
     if isinstance(value, (tuple, list)) and any(item is Ellipsis for item in value):
@@ -37,7 +37,7 @@ def written(value: Any) -> Any:
 
 
 def true(condition: Any, message: str, **shown: Unpack[Shown]) -> None:
-    """``condition`` holds (a bool, or a tensor of bools: all of them)."""
+    """``condition`` is true: a bool, or all bools of a tensor."""
     if isinstance(condition, Tensor) and condition.is_meta:
         raise Violation(message, **(shown | {"yours": NO_NUMBERS}))
     if not (bool(condition.all()) if isinstance(condition, Tensor) else condition):
@@ -45,7 +45,7 @@ def true(condition: Any, message: str, **shown: Unpack[Shown]) -> None:
 
 
 def parts(yours: Any, count: int, message: str, /, **shown: Unpack[Shown]) -> Sequence[Any]:
-    """Hand ``yours`` on, which is a tuple or a list of so many parts."""
+    """Return ``yours``, which must be a tuple or a list of so many parts."""
     written(yours)
     if not isinstance(yours, (tuple, list)) or len(yours) != count:
         shown.setdefault("yours", yours)
@@ -72,8 +72,8 @@ def close(
 ) -> None:
     """``yours`` equals ``expected`` up to rounding: numbers, tensors, or tuples and lists of them.
 
-    A tensor against a tensor must also agree in shape (so that broadcasting hides nothing); dtypes may differ:
-    ask for them with ``tensor``.
+    Two tensors must also have the same shape, so that broadcasting hides nothing. Dtypes may differ: check them with
+    ``tensor``.
     """
     written(yours)
     if isinstance(expected, (tuple, list)):
@@ -96,7 +96,7 @@ def close(
 def explained(
     kind: type[Exception] | tuple[type[Exception], ...], words: str, message: str, **shown: Unpack[Shown]
 ) -> Iterator[None]:
-    """An exception of this kind with one of these words (between "|") becomes a violation that explains it."""
+    """Turn an exception of this kind that holds one of these words (split by "|") into a violation that explains it."""
     try:
         yield
     except kind as error:
@@ -113,12 +113,12 @@ def same(
     part: int | None = None,
     atol: float = 1e-6,
 ) -> Check:
-    """A check that the answer to some arguments is the reference's.
+    """A check that the answer returns the same as the reference for some arguments.
 
     Args:
-        hint: for all of its violations.
-        cases: a message, then the arguments by name that it is about, in their order; then the next message, …
-        part: which of the answer's values is compared; None: all.
+        hint: for all violations.
+        cases: a message, then the arguments it is about, by name and in their order; then the next message, …
+        part: which of the returned values is compared; None: all.
     """
 
     def run(candidate: Any, reference: Any) -> None:
@@ -136,7 +136,7 @@ def same(
 
 
 def elementwise(step: Any, state: Any, message: str, *, hint: int) -> None:
-    """An engine can compile ``step(x, state)``."""
+    """An engine is able to compile ``step(x, state)``."""
     try:
         equation_of(step, state, torch.float32, torch.device("cpu"))
     except NotElementwise as reason:
@@ -146,7 +146,7 @@ def elementwise(step: Any, state: Any, message: str, *, hint: int) -> None:
 def _numbers(yours: Any) -> Tensor:
     tensor = torch.as_tensor(yours).detach()
     if tensor.is_meta or tensor.is_complex():
-        raise TypeError("neither is comparable with real numbers")
+        raise TypeError("neither can be compared with real numbers")
     return (tensor if tensor.layout == torch.strided else tensor.to_dense()).to("cpu", torch.float64)
 
 

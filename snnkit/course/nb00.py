@@ -62,7 +62,7 @@ EXERCISES = [
         count_spikes,
         [
             _one_number,
-            expect.same("silence", 1, "Where no neuron spikes, the count is 0.", {"spikes": torch.zeros(6, 2, 3)}),
+            expect.same("silence", 1, "If no neuron spikes, the count is 0.", {"spikes": torch.zeros(6, 2, 3)}),
             expect.same("count", 1, "Each spike counts as one.", {"spikes": _spikes(1)}, {"spikes": _spikes(2)}),
         ],
         minutes=2,
@@ -85,7 +85,7 @@ EXERCISES = [
         hints=(
             "Three numbers in round brackets, for example `(1, 2, 3)`.",
             "snnkit is time-first: `[T, B, N]`. The number of steps comes first.",
-            "Then the batch, then the neurons. One neuron per pixel: how many pixels has an image of 8 × 8?",
+            "Then the batch, then the neurons. One neuron per pixel: how many pixels does an image of 8 × 8 have?",
             "Each axis keeps its own length: nothing is multiplied across time, batch and neurons.",
         ),
     ),

@@ -28,7 +28,7 @@ def fire(v, threshold, v_reset):
 
 
 class AdaptiveState(NamedTuple):
-    """Membrane potential, and how far the threshold is raised; both [B, ...]."""
+    """Membrane potential, and the rise of the threshold; both [B, ...]."""
 
     v: Tensor
     a: Tensor
@@ -60,7 +60,7 @@ def _without_input_it_leaks(candidate: Any, reference: Any) -> None:
     v, x = torch.tensor([1.0, -0.5, 0.0]), torch.zeros(3)
     new = candidate(x, v, 10.0)
     shown = {"inputs": {"x": x, "v": v, "tau": 10.0}, "yours": new, "expected": reference(x, v, 10.0)}
-    message = "Without input the membrane comes nearer to 0 and does not cross it."
+    message = "Without input the membrane moves towards 0 and does not cross it."
     expect.true(new * v >= 0, message, hint=3, **shown)
     expect.true(new[:2].abs() < v[:2].abs(), message, hint=0, **shown)
 
@@ -81,7 +81,7 @@ def _tau_is_its_memory(candidate: Any, reference: Any) -> None:
         v, x = torch.ones(1, dtype=torch.float64), torch.zeros(1, dtype=torch.float64)
         for _ in range(int(tau)):
             v = candidate(x, v, tau)
-        # Euler's method is off by 1/(2 tau), the exact solution by nothing: both are right answers.
+        # Euler's method is off by 1/(2 tau), the exact solution is not off: both are right answers.
         message = f"After tau = {tau:g} steps without input, 1/e = 0.368 of the potential is left."
         expect.close(v, torch.full_like(v, math.exp(-1)), message, rtol=0.03, hint=2)
 
@@ -137,7 +137,7 @@ def _two_tensors_like_v(candidate: Any, reference: Any) -> None:
 
 def _it_fires_at_the_threshold(candidate: Any, reference: Any) -> None:
     v = torch.tensor([0.5, 0.999, 1.0, 1.3, -2.0])
-    message = "A membrane at or above the threshold fires (1), one below does not (0)."
+    message = "A membrane at or above the threshold fires (1), a membrane below does not (0)."
     for threshold, hint in ((1.0, 1), (0.5, "Is the threshold a fixed number in your code?")):
         spike = candidate(v, threshold, 0.0)[0]
         expect.close(
@@ -214,8 +214,8 @@ EXERCISES = [
         minutes=6,
         hints=(
             "Look at the sign: with x = 0 the change of v must point towards 0, so it is minus something times v.",
-            "The change is proportional to the distance that is left, x - v; input and leak share one bracket.",
-            "How fast? In one step the distance shrinks by its tau-th part: divide by tau, once.",
+            "The change is proportional to the distance x - v. Input and leak share one bracket.",
+            "How fast? One step removes 1/tau of the distance: divide by tau, once.",
             "The change in one step is small. Did you multiply by tau where you should divide?",
             "Plain arithmetic on whole tensors is enough: no `.item()`, no mean, no new tensor made from numbers.",
         ),
@@ -232,7 +232,7 @@ EXERCISES = [
             expect.same(
                 "soft reset",
                 3,
-                "Soft reset (v_reset is None): who fired loses one threshold and keeps the rest.",
+                "Soft reset (v_reset is None): a neuron that fired loses one threshold and keeps the rest.",
                 {"v": _V, "threshold": 1.0, "v_reset": None},
                 {"v": _V, "threshold": 0.4, "v_reset": None},
                 part=1,
@@ -241,11 +241,11 @@ EXERCISES = [
         minutes=8,
         difficulty=2,
         hints=(
-            "A comparison gives booleans: `(…).to(v.dtype)` makes numbers of them.",
+            "A comparison gives booleans: `(…).to(v.dtype)` turns them into numbers.",
             "Exactly at the threshold it fires as well: `>=`.",
-            "With s = 0 or 1 per neuron, `(1 - s) * v + s * v_reset` changes only who fired; so does `torch.where`.",
-            "Subtract `spike * threshold`: that takes one threshold from those who fired and nothing from the others.",
-            "`if v_reset:` takes 0.0 for None, because 0.0 counts as false. Ask `if v_reset is None:`.",
+            "With s = 0 or 1, `(1 - s) * v + s * v_reset` changes only neurons that fired. So does `torch.where`.",
+            "Subtract `spike * threshold`: only a neuron that fired loses one threshold.",
+            "`if v_reset:` treats 0.0 like None, because 0.0 counts as false. Write `if v_reset is None:`.",
         ),
     ),
     Exercise(
@@ -262,7 +262,7 @@ EXERCISES = [
         difficulty=3,
         seconds=30.0,  # the first time, tracing has to be imported
         hints=(
-            "The threshold of this moment is `1 + state.a`; hand its distance to `self.spike(v - (1 + state.a))`.",
+            "The threshold is now `1 + state.a`. Pass the distance from it: `self.spike(v - (1 + state.a))`.",
             "Hard reset without an `if`: `v * (1 - spike)`.",
             "Two things happen to a: it loses `state.a / self.tau_a`, and it gains `self.jump * spike`.",
             "A Python `if` on a tensor's values can't be compiled; use `spike` as a factor, or `torch.where`.",

@@ -31,7 +31,7 @@ class MySpike(torch.autograd.Function):
 
 
 def dead_neurons(u, surrogate, floor):
-    """Which neurons never fire and get no gradient worth the name: u [T, B, N] -> bool [N]."""
+    """Which neurons never fire and get almost no gradient: u [T, B, N] -> bool [N]."""
     silent = (u < 0).all(dim=(0, 1))
     deaf = (surrogate.derivative(u) < floor).all(dim=(0, 1))
     return silent & deaf
@@ -77,7 +77,7 @@ def _the_slope_everywhere(candidate: Any, reference: Any) -> None:
 
 def _the_chain_rule(candidate: Any, reference: Any) -> None:
     u, upstream = torch.tensor([-0.5, 0.0, 0.5]), torch.tensor([2.0, -3.0, 0.0])
-    message = "What arrives from above is passed on, times the slope (the chain rule)."
+    message = "The gradient from above is multiplied by the slope and passed on (the chain rule)."
     inputs = {"u": u, "grad_output": upstream}
     want = gradient(reference, u, 2.0, upstream)
     expect.close(gradient(candidate, u, 2.0, upstream), want, message, inputs=inputs, hint=3)
@@ -118,7 +118,7 @@ def _silent_and_deaf(candidate: Any, reference: Any) -> None:
     stories = (
         (0, True, "A neuron always far below the threshold, where Triangle(1) is 0, is dead.", 1),
         (1, False, "A neuron that fires is not dead, not even if its gradient is 0.", 1),
-        (2, False, "A neuron that comes near the threshold once, in one sample, can learn: it is not dead.", 2),
+        (2, False, "A neuron that is near the threshold once, in one sample, can learn: it is not dead.", 2),
         (3, False, "A silent neuron with a gradient can still learn: it is not dead.", 1),
     )
     result = candidate(_U, Triangle(1.0), 1e-3)
@@ -146,7 +146,7 @@ EXERCISES = [
         minutes=8,
         difficulty=2,
         hints=(
-            "Leave `forward` as it was: the spikes are 0 or 1. Only `backward` is to be filled in.",
+            "Leave `forward` as it was: the spikes are 0 or 1. Change only `backward`.",
             "d/dz arctan(z) = 1 / (1 + z²). Here z = pi/2 * alpha * u, so the inner derivative is pi/2 * alpha.",
             "The 1/pi in front and the pi/2 * alpha from inside give alpha/2: (alpha/2) / (1 + (pi/2 * alpha * u)**2).",
             "`grad_output` is dLoss/dspike; you return dLoss/du = dLoss/dspike * dspike/du: multiply.",
@@ -163,9 +163,9 @@ EXERCISES = [
         difficulty=2,
         hints=(
             "Reduce over time and batch, `.all(dim=(0, 1))`; comparisons give the bools.",
-            "Two conditions, both needed: it never fires, `u < 0`; its slope, `surrogate.derivative(u)`, stays small.",
+            "There are two conditions. It never fires: `u < 0`. Its slope stays small: `surrogate.derivative(u)`.",
             "Dead means at *every* step of *every* sample: `all`, not `any`, and not the mean.",
-            "Call `surrogate.derivative(u)` and compare with `floor`: no numbers of your own.",
+            "Call `surrogate.derivative(u)` and compare with `floor`. Use no other numbers.",
         ),
     ),
 ]

@@ -26,13 +26,13 @@ LATENCY_HINTS = (
     "finish with `.to(x.dtype)`.",
     "A pixel has one moment, `when = ((1 - x) * (steps - 1)).round()`. It spikes at the step that equals it, and at "
     "no other: compare with `==`, not with `<=`.",
-    "Pixels darker than the threshold have nothing to say: combine with `& (x >= threshold)`.",
-    "Bright is early: the time grows with `1 - x`.",
-    "Of the steps 0 to steps - 1, the first is for pixels of 1, the last for those of 0. So stretch by `steps - 1`.",
-    "Take the nearest step: `.round()`. Cutting off the decimals (`.long()`, `.int()`, `.floor()`) is up to one early.",
-    "The moment depends on this pixel alone. Divide by no maximum: x is in [0, 1] already, and an image must not look "
-    "different because of its neighbours in the batch.",
-    "`torch.arange(steps)` has one axis. Give it as many as the answer: `.view(-1, *[1] * x.ndim)` works for any x.",
+    "Pixels darker than the threshold never spike: combine with `& (x >= threshold)`.",
+    "Bright pixels spike early: the time grows with `1 - x`.",
+    "A pixel of 1 spikes at step 0, a pixel of 0 at step `steps - 1`. So multiply by `steps - 1`.",
+    "Take the nearest step: `.round()`. Cutting off decimals (`.long()`, `.floor()`) is up to one step early.",
+    "The moment depends on this pixel alone. Do not divide by a maximum: x is in [0, 1] already, and an image must not "
+    "depend on the other images of its batch.",
+    "`torch.arange(steps)` has one axis. Add one for each axis of x: `.view(-1, *[1] * x.ndim)`.",
     "Tensors that you make live on the CPU unless you say otherwise: `torch.arange(steps, device=x.device)`.",
 )
 
@@ -65,7 +65,7 @@ def _dark_is_silent(candidate: Any, _: Any) -> None:
     x = torch.tensor([[0.25, 0.75]])
     counts = candidate(x, 10, 0.25).sum(0)
     inputs = {"x": x[0], "steps": 10, "threshold": 0.25}
-    expect.true(counts == 1, "A pixel at the threshold speaks, once.", inputs=inputs, yours=counts, hint=2)
+    expect.true(counts == 1, "A pixel at the threshold spikes, once.", inputs=inputs, yours=counts, hint=2)
 
 
 def _bright_before_dark(candidate: Any, _: Any) -> None:
@@ -84,7 +84,7 @@ def _all_steps_are_used(candidate: Any, _: Any) -> None:
     for steps in (2, 10, 64):
         spikes = candidate(x, steps, 0.0)[:, 0]
         inputs = {"x": x[0], "steps": steps, "threshold": 0.0}
-        message = "A pixel of 1 spikes at step 0 and (at threshold 0) one of 0 at the last step."
+        message = "A pixel of 1 spikes at step 0. At threshold 0, a pixel of 0 spikes at the last step."
         expect.true(spikes.sum(0) == 1, message, inputs=inputs, yours=f"{spikes.sum(0).tolist()} spikes", hint=4)
         expect.close(spikes.argmax(0), torch.tensor([0, steps - 1]), message, inputs=inputs, hint=4)
 
@@ -98,7 +98,7 @@ def _nearest_step(candidate: Any, reference: Any) -> None:
 def _each_image_for_itself(candidate: Any, _: Any) -> None:
     x = torch.tensor([[0.1, 0.3, 0.5], [0.2, 0.6, 1.0]])
     together, alone = candidate(x, 11), candidate(x[:1], 11)
-    message = "An image is encoded alike alone and in a batch."
+    message = "The spikes of an image are the same alone and in a batch."
     expect.close(together[:, :1], alone, message, inputs={"x": x, "steps": 11}, hint=6)
     faint = candidate(x[:1], 11)[:, 0].argmax(0)
     message = "A faint image (its brightest pixel is 0.5) stays faint: nothing in it spikes before the middle."
@@ -125,7 +125,7 @@ def _on_its_device(run: Callable[[], Any], device: torch.device, hint: int) -> N
         with torch.device("meta"):
             made = run()
     except NotImplementedError:
-        return  # `torch.arange(…).to(x.device)`: right on a GPU, though the data-less meta device cannot do it
+        return  # `torch.arange(…).to(x.device)`: right on a GPU, though the meta device, which has no data, can't do it
     except RuntimeError as error:
         raise Violation(message, inputs=inputs, yours=f"RuntimeError: {error}", hint=hint) from None
     expect.true(made.device == device, message, inputs=inputs, yours=made.device, expected=device, hint=hint)
@@ -137,7 +137,7 @@ def _latency_device(candidate: Any, _: Any) -> None:
 
 
 def _latency_plot(candidate: Any, reference: Any) -> Any:
-    """Grey levels as spikes, too many for the steps, so that some must be rounded."""
+    """Spikes of more grey levels than there are steps, so that some must be rounded."""
     from snnkit.viz import figures
 
     x = torch.linspace(0, 1, 17).unsqueeze(0)
@@ -155,11 +155,11 @@ def poisson_encode(x, steps, generator=None):
 
 POISSON_HINTS = (
     "Time comes first: draw `torch.rand(steps, *x.shape, ...)`. A comparison gives bools: finish with `.to(x.dtype)`.",
-    "u is even between 0 and 1, so it is below x with probability x: the spike is `u < x`, and a 0 never fires.",
+    "u is uniform between 0 and 1, so it is below x with probability x. The spike is `u < x`, and a 0 never fires.",
     "Draw a new u for each step, each image and each pixel: the shape of the noise is `(steps, *x.shape)` with no 1 "
     "in it, and `rand`, not one `rand_like(x)` for all steps.",
     "The chance of a spike is x itself at every step: nothing divided by `steps`, no square, no bell curve (`randn`).",
-    "Hand the generator on: `torch.rand(..., generator=generator)`. Set no seed inside: two calls must differ.",
+    "Pass the generator on: `torch.rand(..., generator=generator)`. Set no seed inside: two calls must differ.",
     "Draw where x is: `device=x.device`.",
 )
 
@@ -180,7 +180,7 @@ def _poisson_form(candidate: Any, reference: Any) -> None:
 
 def _pixels_of_0_and_of_1(candidate: Any, _: Any) -> None:
     rate = candidate(torch.tensor([[0.0, 1.0]]), 50, _seeded(1)).mean(0)[0]
-    message = "A pixel of 0 never spikes, one of 1 spikes at every step."
+    message = "A pixel of 0 never spikes, a pixel of 1 spikes at every step."
     expect.close(rate, torch.tensor([0.0, 1.0]), message, inputs={"x": (0.0, 1.0), "steps": 50}, hint=1)
 
 
@@ -197,7 +197,7 @@ def _independent_draws(candidate: Any, _: Any) -> None:
     for name, (a, b) in pairs.items():
         # At least 6000 independent pairs: 0.05 is over seven standard errors.
         agree = (a == b).double().mean().item()
-        message = f"Every spike is a fresh draw: {name} must agree no more often than chance has it."
+        message = f"Every spike is a fresh draw: {name} must agree no more often than by chance."
         shares = {"yours": f"{agree:.0%} of the spikes agree", "expected": f"about {chance:.0%}"}
         expect.true(abs(agree - chance) < 0.05, message, inputs={"x": "0.5 everywhere"}, hint=2, **shares)
 
@@ -213,7 +213,7 @@ def _rate(candidate: Any, _: Any) -> None:
 def _repeatable(candidate: Any, _: Any) -> None:
     x = torch.full((2, 50), 0.5)
     again = torch.equal(candidate(x, 10, _seeded(4)), candidate(x, 10, _seeded(4)))
-    expect.true(again, "The same generator, seeded alike, gives the same spikes.", hint=4)
+    expect.true(again, "The same generator with the same seed gives the same spikes.", hint=4)
     generator, state = _seeded(5), torch.get_rng_state()
     fresh = not torch.equal(candidate(x, 10, generator), candidate(x, 10, generator))
     expect.true(fresh, "A second call with the same generator gives other spikes.", hint=4)

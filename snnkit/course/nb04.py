@@ -69,7 +69,7 @@ def _silence_is_a_guess(candidate: Any, reference: Any) -> None:
 def _only_counts_matter(candidate: Any, reference: Any) -> None:
     together, apart = _votes(9, [3, 1, 2]), _votes(9, [3, 1, 2], staggered=True)
     label = torch.tensor([0])
-    message = "Only how often each neuron fired matters, not when: both trains have the counts 3, 1, 2."
+    message = "Only the count of each neuron matters, not the moments: both trains have the counts 3, 1, 2."
     expect.close(
         candidate(apart, label), candidate(together, label), message, inputs={"spikes[:, 0]": apart[:, 0]}, hint=0
     )
@@ -86,7 +86,7 @@ def _right_votes_help(candidate: Any, reference: Any) -> None:
             "yours": result,
             "expected": want,
         }
-        sign = "A spike of the right neuron must lower the loss, which is never below 0."
+        sign = "A spike of the right neuron must lower the loss. The loss is never below 0."
         expect.true(0 <= float(result) < math.log(4), sign, hint=2, **shown)
         message = f"With {votes} for the right one of four neurons, the loss is ln(1 + 3 exp(−{votes}))."
         expect.close(result, want, message, inputs=shown["inputs"], hint=1)
@@ -96,7 +96,7 @@ def _every_spike_learns(candidate: Any, reference: Any) -> None:
     spikes = _votes(6, [1, 3, 0]).repeat(1, 2, 1).requires_grad_()
     labels = torch.tensor([0, 2])
     value = candidate(spikes, labels)
-    message = "The loss must be differentiable, so that it can tell every spike which way to go."
+    message = "The loss must be differentiable, so that every spike gets a gradient."
     expect.true(value.requires_grad, message, yours="a number without gradient", hint=4)
     (grad,) = torch.autograd.grad(value, spikes)
     want = (spikes.detach().sum(0).softmax(1) - F.one_hot(labels, 3)) / 2
@@ -148,9 +148,9 @@ def _the_loss_is_handed_back(candidate: Any, reference: Any) -> None:
     mine, theirs = Watched(), Watched()
     value, want = mine.run(candidate), theirs.run(reference)
     alive = isinstance(value, Tensor) and value.requires_grad
-    message = "The loss still holds the graph of all time steps, and so their memory, for as long as you keep it."
+    message = "The loss still holds the graph of all time steps, so their memory is not freed."
     expect.true(not alive, message, yours=value, expected=want, hint=5)
-    expect.close(value, want, "The function gives back the loss of this batch, as it was before the update.", hint=5)
+    expect.close(value, want, "The function returns the loss of this batch before the update.", hint=5)
 
 
 # 04.3
@@ -177,7 +177,7 @@ def _every_spike_counts(candidate: Any, reference: Any) -> None:
 def _per_image(candidate: Any, reference: Any) -> None:
     spikes = (torch.rand(9, 1, 5, generator=torch.Generator().manual_seed(1)) < 0.4).float()
     want = float(spikes.sum()) * 3
-    message = "The answer is per image: a batch of four equal images costs, per image, what one does."
+    message = "The answer is per image: four equal images in a batch cost as much per image as one alone."
     _operations(candidate, spikes.repeat(1, 4, 1), 3, want, message, 2)
     other = torch.zeros(9, 1, 5)
     other[0, 0, 0] = 1
@@ -199,7 +199,7 @@ def _vote_plot(candidate: Any, reference: Any) -> Any:
 
 
 class Watched:
-    """A small network, optimizer, loss and batch (always the same), and what a training step does with them.
+    """A small network, optimizer, loss and batch, always the same, and a record of a training step with them.
 
     Attributes:
         events: "forward", "zero_grad", "backward" and "step", in the order in which they happened.
@@ -273,11 +273,11 @@ EXERCISES = [
         difficulty=2,
         hints=(
             "Five lines: forward, loss, zero_grad, backward, step. `net(x)` gives two things: spikes and state.",
-            "Nothing has computed a gradient: call `.backward()` on the loss.",
+            "There are no gradients yet: call `.backward()` on the loss.",
             "The gradients are there, but nothing has used them: call `optimizer.step()`.",
             "PyTorch adds new gradients to old ones. Call `optimizer.zero_grad()` once per step, before `backward` and "
             "never between `backward` and `step`.",
-            "`backward` belongs to the loss itself, `value = loss_fn(out, y)`, called once and with its own sign: the "
+            "Call `backward` once, on the loss itself, `value = loss_fn(out, y)`, and do not change its sign: the "
             "optimizer goes downhill by itself.",
             "Return `value.item()`: a plain number, of the loss you computed before the update.",
         ),
@@ -288,8 +288,8 @@ EXERCISES = [
         additions_per_image,
         [_one_spike, _every_spike_counts, _per_image],
         hints=(
-            "Each spike is added once in every neuron it reaches: additions = spikes × fan_out.",
-            "Count spikes, not neurons that fired, and not a rate: the number of steps is no divisor.",
+            "Each spike is added once in each neuron that it reaches: additions = spikes × fan_out.",
+            "Count spikes, not neurons that fired, and not a rate: do not divide by the number of steps.",
             "Dimension 1 is the batch: divide by its size.",
         ),
     ),

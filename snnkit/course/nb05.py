@@ -33,7 +33,7 @@ def move_state(state, device):
 
 
 class NestedSNN(nn.Module):
-    """Scaled input, a Linear and LIF neurons for each two neighbouring sizes, a volume: x [T, B, sizes[0]]."""
+    """Scales its input, then a Linear and LIF neurons for each pair of sizes, then a volume: x [T, B, sizes[0]]."""
 
     def __init__(self, sizes, gain):
         super().__init__()
@@ -81,7 +81,7 @@ def _a_tensor(candidate: Any, reference: Any) -> None:
 def _nothing_stays_nothing(candidate: Any, reference: Any) -> None:
     for state in ((None,), (None, (None, torch.ones(2)))):
         result = _moved(candidate, state, "cpu")
-        message = "A layer without state has None in its place; it keeps the place, and stays None."
+        message = "A layer without state has None in its place. It stays None, in the same place."
         same = isinstance(result, tuple) and len(result) == len(state) and result[0] is None
         expect.true(same, message, inputs={"state": state}, yours=result, expected=state, hint=1)
 
@@ -119,18 +119,18 @@ def _lists(candidate: Any, reference: Any) -> None:
         expect.true(result == wanted, message, yours=result or "nothing", expected=wanted, hint=0)
     message = "The cells are those that were there, with their time constants."
     mine, theirs = ([v for name, v in one.state_dict().items() if name.startswith("cells")] for one in (net, want))
-    expect.close(mine, theirs, message, hint="Only where the cells are stored has to change.")
+    expect.close(mine, theirs, message, hint="Change only where the cells are stored.")
 
 
 def _the_gain(candidate: Any, reference: Any) -> None:
     net = build(candidate, _GAIN)
-    message = "`gain` is given, not learned: no optimizer may change it, so it is no parameter."
+    message = "`gain` is given, not learned: no optimizer may change it, so it is not a parameter."
     expect.true("gain" not in dict(net.named_parameters()), message, yours="a parameter", expected="a buffer", hint=1)
     message = "`gain` belongs to the network: .to() must find it, so it is a buffer."
     expect.true("gain" in dict(net.named_buffers()), message, yours="a plain attribute", expected="a buffer", hint=1)
     message = "`gain` is saved: without it a loaded network would scale its input by the wrong numbers."
     expect.true("gain" in net.state_dict(), message, yours="not in state_dict()", hint=2)
-    expect.close(net.get_buffer("gain"), _GAIN, "`gain` holds the values that were given.", hint=2)
+    expect.close(net.get_buffer("gain"), _GAIN, "`gain` holds the given values.", hint=2)
 
 
 def _the_volume(candidate: Any, reference: Any) -> None:
@@ -159,7 +159,7 @@ def _it_loads(candidate: Any, reference: Any) -> None:
     message = "A second network with the loaded state_dict() gives the same output."
     whole, _ = twin(x)
     expect.close(net(x)[0], whole, message, hint=2)
-    message = "`forward` is as it was: a sequence in two parts, with the state handed on, gives what it gives in one."
+    message = "`forward` is unchanged: a sequence in two parts, with the state passed on, gives the same as in one."
     first, state = net(x[:4])
     expect.close(torch.cat([first, net(x[4:], state)[0]]), whole, message, hint="Only `__init__` needs repair.")
 
@@ -197,9 +197,9 @@ def _few_bytes(candidate: Any, reference: Any) -> None:
     _, seen = _watch(candidate)
     size = _IMAGES.numel()
     if seen.bytes == 4 * size:
-        message, hint = "One byte per pixel crosses, as the images are stored.", 3
+        message, hint = "One byte per pixel is copied, as the images are stored.", 3
     else:
-        message, hint = "The steps are all alike, so the image crosses once, not T times.", 4
+        message, hint = "All steps are equal, so the image is copied once, not T times.", 4
     expect.true(seen.bytes == size, message, yours=f"{seen.bytes} bytes", expected=f"{size} bytes", hint=hint)
 
 
@@ -208,7 +208,7 @@ def _few_bytes(candidate: Any, reference: Any) -> None:
 
 def build(candidate: Any, gain: Tensor, sizes: tuple[int, ...] = (6, 5, 3)) -> nn.Module:
     """A learner's network; "to do" while one of its attributes is still ``...``."""
-    message = "register_buffer makes the attribute by itself: nothing of that name may be there before."
+    message = "register_buffer makes the attribute itself: there must be no attribute of that name before."
     with expect.explained(KeyError, "already exists", message, hint=1):
         net = candidate(sizes, gain)
     if any(value is ... for value in vars(net).values()):
@@ -217,7 +217,7 @@ def build(candidate: Any, gain: Tensor, sizes: tuple[int, ...] = (6, 5, 3)) -> n
 
 
 def lively(net: nn.Module) -> Tensor:
-    """Weights with which some of the neurons fire at some of the steps, and a sequence that makes them do so."""
+    """Weights and a sequence that make some of the neurons fire at some of the steps."""
     generator = torch.Generator().manual_seed(3)
     with torch.no_grad():
         for parameter in net.parameters():
@@ -254,7 +254,7 @@ EXERCISES = [
         minutes=8,
         difficulty=2,
         hints=(
-            "A Python list hides modules. `torch.nn.ModuleList(layers)` is a list that torch looks into.",
+            "A Python list hides modules. `torch.nn.ModuleList(layers)` is a list that shows them to torch.",
             'Given and not learned: a buffer. `self.register_buffer("gain", gain)` in place of `self.gain = …`.',
             "Without `persistent=False` a buffer is saved. Is it there, with the values that were given?",
             "Learned: `self.volume = torch.nn.Parameter(torch.tensor(1.0))`.",
@@ -268,10 +268,10 @@ EXERCISES = [
         [_the_sequence, _the_device, _one_copy, _few_bytes],
         hints=(
             "`data.to_unit(images)` makes float32 in [0, 1], `encode.repeat(x, steps)` the sequence.",
-            "`tensor.to(device)` somewhere, with the `device` that was given.",
+            "Somewhere you need `tensor.to(device)`, with the given `device`.",
             "Move before there are steps, or move the whole sequence: no loop over time.",
             "uint8 takes 1 byte, float32 takes 4. Move first, convert there: `images.to(device)`.",
-            "`encode.repeat` is a view without memory of its own, but a view that moves is written out in full.",
+            "`encode.repeat` is a view without memory of its own, but moving a view copies all of it.",
         ),
     ),
 ]

@@ -33,7 +33,7 @@ def resting_step(x, v, rest, fire):
 
 
 def one_resting_neuron(x, v, rest):
-    """The same for one neuron and plain numbers: what ``resting_step`` has to agree with."""
+    """The same for one neuron and plain numbers; ``resting_step`` must agree with it."""
     if rest > 0:
         return 0.0, v, rest - 1
     v = DECAY * v + x
@@ -55,7 +55,7 @@ def _every_operation_by_itself(candidate: Any, reference: Any) -> None:
     for ops in (_OPS, [("add", (4, 4), (4,))], [("zeros", (), (4,))]):
         want = reference(ops)[0]
         result = expect.parts(candidate(ops), 3, _THREE)[0]
-        message = "An operation by itself reads all its tensors and writes its result; then comes the next."
+        message = "Each operation alone reads all its tensors and writes its result."
         reads, writes = sum(sum(op[1]) for op in ops), sum(sum(op[2]) for op in ops)
         hint = 1 if writes and result in (reads, writes) else 0
         expect.close(result, want, message, inputs={"ops": ops}, hint=hint)
@@ -67,7 +67,7 @@ def _fused_inference(candidate: Any, reference: Any) -> None:
     expect.close(result, 8, message, inputs={"x": 4, "spike": 4}, hint=2 if result in (12, 16) else 3)
     for x, spike in ((2, 2), (4, 1)):
         result = expect.parts(candidate(_OPS, x, spike), 3, _THREE)[1]
-        message = "Narrower numbers are fewer bytes: of x and of the spikes, each for itself."
+        message = "Narrower numbers are fewer bytes. x and the spikes may differ in width."
         expect.close(result, x + spike, message, inputs={"x": x, "spike": spike}, hint=3)
 
 
@@ -114,7 +114,7 @@ def _two_steps_of_rest(candidate: Any, reference: Any) -> None:
     inputs = {"x": "5.0 at each of 4 steps"}
     expect.close(spikes, [1, 0, 0, 1], "A spike, two steps of rest, a spike.", inputs=inputs, hint=3)
     expect.close(rests, [2, 1, 0, 2], "`rest` counts down, once a step.", inputs=inputs, hint=3)
-    message = "Who rests is deaf: its membrane stays where it was."
+    message = "A resting neuron ignores its input: its membrane stays as it was."
     expect.close(vs, [0, 0, 0, 0], message, inputs=inputs, hint=4)
     _, v, _ = _step(candidate, torch.tensor([0.5]), torch.tensor([0.3]), torch.tensor([1.0]), _FIRE)
     expect.close(v, torch.tensor([0.3]), message, inputs={"x": 0.5, "v": 0.3, "rest": 1.0}, hint=4)
@@ -133,7 +133,7 @@ def _as_one_neuron_does(candidate: Any, reference: Any) -> None:
             row.append((spike, v, rest))
         wanted.append(row)
     want = torch.tensor(wanted).permute(2, 1, 0)  # [spike v rest, T, N]
-    message = "Six neurons at once do what each would do by itself."
+    message = "Six neurons at once do what each does alone."
     expect.close(
         torch.stack([part.float() for part in result]), want, message, inputs={"x": "[40, 6]"}, hint=1, atol=1e-5
     )
@@ -181,12 +181,12 @@ EXERCISES = [
         difficulty=2,
         hints=(
             "For one operation: `sum(reads) + sum(writes)`. For all: the sum over `for name, reads, writes in ops`.",
-            "Reading costs, and so does writing. Have you both?",
-            "The state is in a register from the first step to the last. Per step, memory sees none of it.",
+            "Reading and writing both cost. Did you count both?",
+            "The state is in a register from the first step to the last. So it costs no memory traffic per step.",
             "Only x comes in and only the spike goes out: `x + spike`. Both sizes are arguments.",
-            "Backward reads the gradient of the spikes (as wide as they) and writes that of x. What else does it read?",
-            "v was not stored. To have it again, backward runs forward again, from x: count x twice in all.",
-            "Nothing is stored in between, so v, v - 1 and the like cost nothing. Forward: 2 streams. Backward: 3.",
+            "Backward reads the gradient of the spikes (as wide as they are) and writes that of x. What else is read?",
+            "v was not stored. So backward runs forward again, from x: count x twice in all.",
+            "Intermediate values (v, v - 1) cost nothing: they are not stored. Forward: 2 streams. Backward: 3.",
         ),
     ),
     Exercise(
@@ -199,11 +199,11 @@ EXERCISES = [
         seconds=30.0,  # the first time, tracing has to be imported
         hints=(
             "`torch.where(condition, this, that)` chooses for each neuron. `rest <= 0` is such a condition.",
-            "Each neuron for itself (no `.any()`, `.mean()`, …), line by line as `one_resting_neuron` does.",
-            "Indexing by a mask picks some neurons out of many, so neighbours matter. Compute both cases, then choose.",
+            "Each neuron alone (no `.any()`, `.mean()`, …), line by line as in `one_resting_neuron`.",
+            "Indexing by a mask selects some neurons, so neighbours matter. Compute both cases for all, then choose.",
             "Three cases for `rest`: resting `rest - 1`, fired 2, else 0: `torch.where(awake, 2 * spike, rest - 1)`.",
-            "`v = torch.where(awake, 0.9 * v + x, v)`, and after that the reset: `v * (1 - spike)`.",
-            "`v >= 1` has no gradient, `fire(v - 1.0)` has the same value and the surrogate's gradient.",
+            "First `v = torch.where(awake, 0.9 * v + x, v)`, then the reset: `v * (1 - spike)`.",
+            "`v >= 1` has no gradient. `fire(v - 1.0)` has the same value and the surrogate's gradient.",
         ),
     ),
     Exercise(
@@ -228,9 +228,9 @@ EXERCISES = [
         minutes=4,
         hints=(
             "Bytes over bytes per second are seconds: `bytes / bandwidth`. The same with `operations / rate`.",
-            "The slower of the two decides, not the faster: here nearly all the time goes into moving bytes.",
-            "There are two limits. Here next to nothing is moved, so it is the other one: `operations / rate`.",
-            "They overlap: the next numbers are on their way while these are computed. So no sum: `max(…, …)`.",
+            "The slower of the two decides. Here nearly all the time is for moving bytes.",
+            "There are two limits. Here almost nothing is moved, so the other limit counts: `operations / rate`.",
+            "They overlap: the next numbers arrive while these are computed. So do not add: `max(…, …)`.",
         ),
     ),
 ]

@@ -59,7 +59,7 @@ def _a_sum_of_products(candidate: Any, reference: Any) -> None:
 
 
 class _Counting(nn.Module):
-    """Doubles, halves the last dimension, and notes the shapes that it was given."""
+    """Doubles values, halves the last dimension, and notes the shapes of its inputs."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -98,7 +98,7 @@ def _a_real_layer(candidate: Any, reference: Any) -> None:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         layer, x = nn.Conv2d(2, 3, 3, padding=1), torch.rand(4, 5, 2, 6, 6)
-    message = "A convolution sees no time: each step by itself gives the same."
+    message = "A convolution does not mix time steps: each step alone gives the same."
     result = _applied(candidate, layer, x, hint=2)
     want = torch.stack([layer(x_t) for x_t in x])
     expect.tensor(result, want, message, inputs={"x": list(x.shape)}, hint=1)
@@ -146,14 +146,14 @@ def _scaled_on_the_way(candidate: Any, reference: Any) -> None:
     bench = _Bench()
     expect.written(bench.update(candidate, (3e-4, 4e-4)))
     expect.true(bool(bench.arrived), "Backward has to run.", yours="no gradient arrived", hint=0)
-    message = "Backward runs from the scaled loss, so that the gradients on their way are large."
+    message = "Backward starts from the scaled loss, so that the gradients are large."
     expect.close(bench.arrived[0], torch.tensor([3e-4, 4e-4]) * _SCALE, message, inputs={"scale": _SCALE}, hint=0)
 
 
 def _the_true_step(candidate: Any, reference: Any) -> None:
     bench = _Bench()
     norm = bench.update(candidate, (3.0, 4.0))
-    message = "The update is that of the true gradients: the scale is gone again."
+    message = "The update is made with the true gradients: the scale is divided out."
     want = torch.tensor([1.0, -2.0]) - 0.5 * torch.tensor([3.0, 4.0])
     inputs = {"gradient": (3.0, 4.0), "lr": 0.5, "scale": _SCALE}
     unmoved = torch.equal(bench.weight.detach(), torch.tensor([1.0, -2.0]))
@@ -167,7 +167,7 @@ def _clipped(candidate: Any, reference: Any) -> None:
     message = "Gradients (3, 4), clipped to a norm of 1, are (0.6, 0.8)."
     want = torch.tensor([1.0, -2.0]) - 0.5 * torch.tensor([0.6, 0.8])
     expect.close(bench.weight, want, message, inputs={"clip": 1.0, "scale": _SCALE}, hint=3, rtol=1e-3)
-    expect.close(norm, 5.0, "The norm is that before clipping.", inputs={"clip": 1.0}, hint=2)
+    expect.close(norm, 5.0, "The norm is the one before clipping.", inputs={"clip": 1.0}, hint=2)
 
 
 def _overflow(candidate: Any, reference: Any) -> None:
@@ -183,7 +183,7 @@ def _a_clean_start(candidate: Any, reference: Any) -> None:
     bench = _Bench()
     for gradient in ((1.0, 0.0), (0.0, 2.0)):
         bench.update(candidate, gradient)
-    message = "The second update knows nothing of the first one's gradients."
+    message = "The second update does not include the gradients of the first."
     want = torch.tensor([1.0 - 0.5, -2.0 - 1.0])
     expect.close(bench.weight, want, message, inputs={"gradients": "(1, 0), then (0, 2)"}, hint=7)
 
@@ -217,8 +217,8 @@ EXERCISES = [
             "The sum has a term for each input channel and each pixel of the kernel.",
             "The kernel is square: 3 × 3 pixels, not 3.",
             "Multiply by the number of output values: `outputs * height * width`.",
-            "The same again for each step: `steps`.",
-            "`static` means that one step is computed, whatever `steps` is.",
+            "Each step costs the same again: multiply by `steps`.",
+            "With `static`, only one step is computed, for any `steps`.",
         ),
     ),
     Exercise(
@@ -232,8 +232,8 @@ EXERCISES = [
             "No loop over time, and not only one step: fold T and B into one dimension, `x.flatten(0, 1)`.",
             "Then unfold: `.unflatten(0, x.shape[:2])`. Only the first dimension: the layer may change the others.",
             "Time and batch keep their order: unfold to (T, B), not (B, T), and fold dimensions 0 and 1.",
-            "First ask `nn.is_static(x)`. If so, `x[0]` [B, ...] is all that the layer has to see.",
-            "`once.expand(x.shape[0], *once.shape)` gives the result T steps. The sizes behind T are those of `once`.",
+            "First check `nn.is_static(x)`. If it is, the layer needs only `x[0]` [B, ...].",
+            "`once.expand(x.shape[0], *once.shape)` gives the result T steps. The other sizes come from `once`.",
             "`expand` makes a view, all steps in the same memory. `repeat`, `stack` and `contiguous` make copies.",
         ),
     ),
@@ -246,14 +246,14 @@ EXERCISES = [
         difficulty=3,
         in_place=True,  # it is there to change the weights
         hints=(
-            "Begin with `scaler.scale(loss).backward()`: gradients of a plain loss are what gets lost.",
+            "Begin with `scaler.scale(loss).backward()`: small gradients of a plain loss become 0.",
             "The gradients are `scale` times too large. `scaler.unscale_(optimizer)` divides them, once.",
             "`clip_grad_norm_` returns the norm before it clips. Call it on true gradients: after `unscale_`.",
-            "Clip after `unscale_`: else the scaled gradients are cut to `clip`, and nearly nothing is left of them.",
-            "`optimizer.step()` takes what it is given. `scaler.step(optimizer)` looks for infinities first.",
+            "Clip after `unscale_`. Else the scaled gradients are clipped, and nearly nothing is left of them.",
+            "`optimizer.step()` uses any gradient. `scaler.step(optimizer)` looks for infinities first.",
             "`scaler.update()`, last of all, sets the scale for the next update.",
-            "Someone has to change the weights: `scaler.step(optimizer)`.",
-            "`.backward()` adds to the gradients that are there: `optimizer.zero_grad()` first.",
+            "No line changes the weights yet: `scaler.step(optimizer)`.",
+            "`.backward()` adds to the old gradients: call `optimizer.zero_grad()` first.",
         ),
     ),
 ]

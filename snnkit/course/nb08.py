@@ -79,11 +79,11 @@ def _the_activity(candidate: Any, reference: Any) -> None:
 
 def _narrow_numbers(candidate: Any, reference: Any) -> None:
     (model, activity), inputs = _both(candidate, width=2), {**_CASE, "width": 2}
-    expect.close(activity, 2400, "Of narrow numbers the activity is half.", inputs=inputs, hint=5)
+    expect.close(activity, 2400, "With numbers of half the width, the activity takes half.", inputs=inputs, hint=5)
     expect.close(model, 12000, "Weights, gradients and the optimizer's numbers stay float32.", inputs=inputs, hint=6)
     message = "By default, `copies` is 1 and `width` is 4."
     result = candidate(1000, 50, 8, 3)
-    expect.close(tuple(result), (12000, 4800), message, hint="Leave the arguments and their defaults as they were.")
+    expect.close(tuple(result), (12000, 4800), message, hint="Do not change the arguments and their defaults.")
 
 
 class _Diary(nn.Module):
@@ -114,7 +114,7 @@ def _mean_loss(out: Tensor, labels: Tensor) -> Tensor:
 
 
 def _weight_gradient(function: Any, samples: int, size: int) -> tuple[Tensor, Any, list[str]]:
-    """The gradient that the weight is left with (0 if none), what the function gave back, the diary."""
+    """The weight's gradient afterwards (0 if none), what the function returned, and the diary."""
     net, diary, x, y = _task(samples)
     given = expect.written(function(net, _mean_loss, x, y, size))
     weight = diary.linear.weight
@@ -130,13 +130,13 @@ def _equal_parts(candidate: Any, reference: Any) -> None:
     mistakes = {1: [4 * whole], 3: [last, last / 4]}
     seen = [h for h, wrong in mistakes.items() if any(torch.allclose(result, w, rtol=1e-3) for w in wrong)]
     hint = [*seen, 0][0] if "backward" in notes else 2
-    message = "Four parts of two samples leave the gradient of the batch of eight."
+    message = "Four parts of two samples give the gradient of the batch of eight."
     expect.close(result, whole, message, inputs={"samples": 8, "size": 2}, hint=hint)
 
 
 def _one_at_a_time(candidate: Any, reference: Any) -> None:
     _, _, notes = _weight_gradient(candidate, 8, 2)
-    message = "Backward of one part comes before forward of the next: only then is there one part in memory at a time."
+    message = "Backward of one part comes before forward of the next. Then only one part is in memory at a time."
     hint = 4 if notes[:2] == ["forward of 2", "forward of 2"] else 0
     expect.true(notes == ["forward of 2", "backward"] * 4, message, yours=", ".join(notes), hint=hint)
 
@@ -149,15 +149,15 @@ def _uneven_parts(candidate: Any, reference: Any) -> None:
 
 def _the_loss(candidate: Any, reference: Any) -> None:
     (_, given, _), (_, whole, _) = _weight_gradient(candidate, 7, 3), _weight_gradient(reference, 7, 7)
-    message = "What comes back is a plain number. A tensor with a graph would keep the memory of its part alive."
+    message = "The result is a plain number. A tensor with a graph would keep the memory of its part alive."
     expect.true(not (isinstance(given, Tensor) and given.requires_grad), message, yours=given, hint=6)
     expect.close(given, whole, "It is the mean loss of the whole batch.", inputs={"samples": 7, "size": 3}, hint=6)
 
 
 def _enough_memory(candidate: Any, reference: Any) -> None:
-    fn, message = Fits(100), "With memory enough: every sample once, in order."
+    fn, message = Fits(100), "With enough memory: every sample once, in order."
     expect.close(candidate(fn, torch.arange(10), 4), 2 * torch.arange(10), message, hint=0)
-    expect.true(fn.sizes == [4, 4, 2], "With memory enough: parts of `size`.", yours=fn.sizes, expected=[4, 4, 2])
+    expect.true(fn.sizes == [4, 4, 2], "With enough memory: parts of `size`.", yours=fn.sizes, expected=[4, 4, 2])
     expect.close(candidate(Fits(100), torch.arange(8), 4), 2 * torch.arange(8), message, hint=0)
 
 
@@ -168,10 +168,10 @@ def _order(candidate: Any, reference: Any) -> None:
         fn = Fits(most, late, error)
         room = f"{most} samples" + (f", from sample {late} on for 2" if late < count else "")
         inputs = {"samples": f"0 … {count - 1}", "size": size, "memory for": room}
-        message, hint = "Where memory runs out, half as many samples are tried.", 1 if error is first else 4
+        message, hint = "When memory runs out, half as many samples are tried.", 1 if error is first else 4
         with expect.explained(OUT_OF_MEMORY, "", message, inputs=inputs, hint=hint):
             result = candidate(fn, torch.arange(count), size)
-        message = "Every sample is done once, in order, wherever memory ran out."
+        message = "Every sample is done once, in order, even if memory ran out."
         expect.tensor(result, torch.arange(count), message, inputs=inputs, hint=2)
         expect.close(result, 2 * torch.arange(count), message, inputs=inputs, hint=2)
 
@@ -186,7 +186,7 @@ def _one_is_too_many(candidate: Any, reference: Any) -> None:
 
 
 def _other_errors(candidate: Any, reference: Any) -> None:
-    message = "Any other error is none of its business: half a batch would not help."
+    message = "Any other error is passed on: half a batch would not help."
     for error in (ValueError, RuntimeError):
         fn = Fits(0, error=error)
         try:
@@ -204,7 +204,7 @@ OUT_OF_MEMORY = torch.OutOfMemoryError, MemoryError
 
 
 class Fits:
-    """Doubles its samples, if they are at most ``most`` (from number ``late`` on: two), else runs out of memory.
+    """Doubles its samples; runs out of memory above ``most`` of them (from number ``late`` on: above two).
 
     Attributes:
         sizes: of the calls so far; ``failed``: of the last one, if memory ran out in it, else 0.
@@ -219,9 +219,9 @@ class Fits:
         if len(self.sizes) > 50:
             raise Violation("Each call must make progress or use fewer samples.", yours=yours, hint=1)
         if not len(samples):
-            raise Violation("A part without samples is none.", yours=yours, hint=3 if self.failed == 1 else 0)
+            raise Violation("A part must have samples.", yours=yours, hint=3 if self.failed == 1 else 0)
         if len(samples) < self.failed // 2:
-            raise Violation("Where memory runs out, half as many samples are tried, not fewer.", yours=yours, hint=1)
+            raise Violation("When memory runs out, half as many samples are tried, not fewer.", yours=yours, hint=1)
         self.failed = 0
         if len(samples) > (2 if (samples >= self.late).any() else self.most):
             self.failed = len(samples)
@@ -237,13 +237,13 @@ EXERCISES = [
         [_the_model, _the_activity, _narrow_numbers],
         minutes=6,
         hints=(
-            "For each weight there are the weight itself, its gradient, and `copies` more: `2 + copies` numbers.",
+            "Each weight needs itself, its gradient, and `copies` more: `2 + copies` numbers.",
             "Numbers are not bytes yet: a float32 takes 4 of them.",
             "`copies` counts what the optimizer keeps: 0 for plain SGD, 1 with momentum, 2 for Adam.",
-            "The model is there once: it does not know how many samples look at it, nor for how long.",
+            "The model is stored once: its size does not depend on samples or steps.",
             "Four factors: steps, samples, numbers for each of them, bytes of a number. Which one is missing?",
             "`steps * batch * stored * width`.",
-            "`width` is of the activity only. A weight has 4 bytes: small updates would be lost in fewer.",
+            "`width` is for the activity only. A weight has 4 bytes: in fewer, small updates would be lost.",
         ),
     ),
     Exercise(
@@ -255,9 +255,9 @@ EXERCISES = [
         difficulty=2,
         hints=(
             "For each part: forward, its loss times its share, backward. `backward()` adds to `.grad` by itself.",
-            "`loss` is a mean over its samples. Four means added up are four times the mean of all.",
-            "No gradient has arrived. Who calls `.backward()`?",
-            "The gradients of the earlier parts are gone: nothing may be zeroed within the loop.",
+            "`loss` is a mean over its samples. The sum of four means is four times the mean of all.",
+            "There is no gradient yet. Where do you call `.backward()`?",
+            "The gradients of the earlier parts are gone: do not zero them within the loop.",
             "One backward at the end gives the right gradient, but holds all parts in memory. Call it in the loop.",
             "The share of a part is `len(y_part) / len(y)`: the last part may be smaller than the others.",
             "`part.item()` is a number without a graph; the shares of the parts add up to the mean of the batch.",
@@ -273,9 +273,9 @@ EXERCISES = [
         hints=(
             "`samples[start : start + size]` is a part, and after it `start += size`.",
             "In `except`: `size = size // 2`. The loop then tries again from the same `start`.",
-            "`start` moves on only when a part is done, by as many samples as were done; what is done stays done.",
-            "Half of 1 is 0, and no samples at all always fit. If `size == 1`: `raise`.",
-            "`except (torch.OutOfMemoryError, MemoryError)`: both, and nothing wider, or real mistakes are hidden.",
+            "Increase `start` only when a part is done, by the number of samples in it. Never repeat a part.",
+            "Half of 1 is 0, and 0 samples always fit, so the loop never ends. If `size == 1`: `raise`.",
+            "`except (torch.OutOfMemoryError, MemoryError)`: catch both, but no more, or real mistakes are hidden.",
         ),
     ),
 ]

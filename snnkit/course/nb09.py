@@ -27,7 +27,7 @@ def share(batch, rank, ranks):
 
 
 def snapshot(run):
-    """All that a run needs to go on as if nothing had happened: name of an attribute to a plain value."""
+    """All that a run needs to continue as without a break: name of an attribute to a plain value."""
     return {
         "model": run.model.state_dict(),
         "optimizer": run.optimizer.state_dict(),
@@ -72,7 +72,7 @@ def _each_sample_once(candidate: Any, reference: Any) -> None:
 def _fair(candidate: Any, reference: Any) -> None:
     for count, ranks in _CASES:
         most, least = max(len(mine) for mine, _ in _shares(candidate, count, ranks)), -(-count // ranks)
-        message = "No part is larger than it must be: the others wait for the rank that has most."
+        message = "No part is larger than needed: all ranks wait for the rank with the most samples."
         inputs = {"samples": count, "ranks": ranks}
         expect.true(most <= least, message, inputs=inputs, yours=f"up to {most}", expected=f"up to {least}", hint=4)
 
@@ -90,7 +90,7 @@ def _the_mean_of_all(candidate: Any, reference: Any) -> None:
 
 
 def _restored(candidate: Any, updates: int) -> tuple[TinyRun, TinyRun]:
-    """A run after so many updates, and another one that was restored from its snapshot."""
+    """A run after so many updates, and another run that is restored from its snapshot."""
     run = TinyRun()
     for _ in range(updates):
         run.update()
@@ -100,7 +100,7 @@ def _restored(candidate: Any, updates: int) -> tuple[TinyRun, TinyRun]:
     for name, value in saved.items():
         expect.written(value)
         known = ", ".join(PARTS)
-        expect.true(name in PARTS, f"Each entry is named like a part of the run: {known}.", yours=name, hint=0)
+        expect.true(name in PARTS, f"Each entry has the name of a part of the run: {known}.", yours=name, hint=0)
     file = io.BytesIO()
     message = "A checkpoint holds plain values and tensors, so that reading it runs no code."
     yours = {name: type(value).__name__ for name, value in saved.items()}
@@ -146,7 +146,7 @@ _LINK = {"latency": 1e-5, "bandwidth": 1e9}
 
 def _latency(candidate: Any, reference: Any) -> None:
     for ranks in (2, 8):
-        message = "Of an empty message only the steps are left, each with its latency."
+        message = "An empty message still takes the steps, each with its latency."
         result, want = candidate(ranks, 0.0, **_LINK), 2 * (ranks - 1) * 1e-5
         hint = 1 if math.isclose(result, want / 2) else 0
         expect.close(result, want, message, inputs={"ranks": ranks, "size": 0}, hint=hint, atol=1e-12)
@@ -159,7 +159,7 @@ def _bandwidth(candidate: Any, reference: Any) -> None:
         whole = 2 * (ranks - 1) * (size // ranks) / 1e9
         mistakes = ((1, want / 2), (2, want * ranks), (2, whole), (3, want * 1e18))
         close = [hint for hint, wrong in mistakes if math.isclose(result, wrong)]
-        message = "With no latency to speak of: in each step, a piece of size / ranks goes over the link."
+        message = "Almost without latency: in each step, a piece of size / ranks goes over the link."
         inputs = {"ranks": ranks, "size": size, "bandwidth": 1e9}
         expect.close(result, want, message, inputs=inputs, hint=[*close, 0][0], rtol=1e-6, atol=1e-12)
 
@@ -177,7 +177,7 @@ class TinyRun:
         model, optimizer, scheduler: of PyTorch; each has ``state_dict()``.
         noise: the generator that spikes are drawn from; it has ``get_state()``.
         epoch, batch: what comes next, from 0 on.
-        losses: of the updates so far; a log, of which nothing depends.
+        losses: of the updates so far; a log, which changes nothing.
     """
 
     BATCHES = 3
@@ -214,9 +214,9 @@ class TinyRun:
             self.epoch, self.batch = self.epoch + 1, 0
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Take over each part that was saved; the others stay as they are in a new run."""
+        """Restore each part that was saved; the others stay as in a new run."""
         for name, value in saved.items():
-            value = copy.deepcopy(value)  # an optimizer would go on in the very tensors that it is given
+            value = copy.deepcopy(value)  # an optimizer would change the very tensors that it gets
             part = getattr(self, name)
             if isinstance(part, torch.Generator):
                 part.set_state(value)
@@ -226,7 +226,7 @@ class TinyRun:
                 setattr(self, name, value)
 
     def message(self, name: str) -> Any:
-        """What can be compared of a part, and shown: a number that depends on all of its state."""
+        """A text to compare and to show: its number depends on the whole state of the part."""
         part = getattr(self, name)
         if name == "model":
             return f"weights that add up to {sum(p.sum().item() for p in part.parameters()):.6f}"
@@ -281,12 +281,12 @@ def _repairing(text: Any) -> str:
 
 
 def _the_same_job(text: Any, reference: Any) -> None:
-    """The repaired script requests what the broken one requested."""
+    """The repaired script requests the same as the broken one."""
     script = parse(_repairing(text))
     for name, want in (("nodes", 2), ("gpus-per-node", 4)):
-        message = f"It is still the job that was wanted: --{name}={want}."
+        message = f"It must still be the same job: --{name}={want}."
         expect.true(script.number(name) == want, message, yours=script.number(name), expected=want, hint=3)
-    message = "It still trains: srun starts `snnkit train workshop`."
+    message = "It must still train: srun starts `snnkit train workshop`."
     expect.true("snnkit train workshop" in text, message, hint=3)
 
 
@@ -301,7 +301,7 @@ def _no_mistakes_left(text: Any, reference: Any) -> None:
 
 
 def _two_hours(text: Any, reference: Any) -> None:
-    """The time limit is the one that was wanted."""
+    """The time limit is the requested one."""
     limit = parse(_repairing(text)).option("time")
     message = "The job asks for two hours."
     yours = None if limit is None else limit.value
@@ -319,11 +319,11 @@ EXERCISES = [
         hints=(
             "`batch[rank::ranks]` takes every `ranks`-th sample, from number `rank` on.",
             "Every rank has the whole batch: four ranks, four times the work, and the same gradient as one.",
-            "Samples are left out. What becomes of the rest where the ranks don't divide the number of samples?",
-            "Samples are there twice. Padding, as PyTorch's DistributedSampler does it, counts some of them double.",
-            "One rank has all that is left over. Deal the samples out like cards.",
-            "How much does this part count? `len(mine) / len(batch)`, times what the mean over ranks takes away.",
-            "A part of one sample would weigh as much as a part of two. It should weigh `len(mine)`, in some unit.",
+            "Samples are left out. What happens to the rest if `ranks` does not divide the number of samples?",
+            "Samples come twice. Padding, as in PyTorch's DistributedSampler, counts some of them double.",
+            "One rank has all samples that are left over. Deal the samples out like cards.",
+            "How much does this part count? `len(mine) / len(batch)`. Then undo the division by the mean over ranks.",
+            "A part of one sample would count as much as a part of two. Its weight should grow with `len(mine)`.",
             "Close: the weights add up to 1. But DDP divides the sum of gradients by `ranks` itself.",
         ),
     ),
@@ -334,8 +334,8 @@ EXERCISES = [
         [
             _a_plain_dict,
             _part("model", "The restored run has the weights.", 2),
-            _part("optimizer", "The restored run has what the optimizer remembers.", 3),
-            _part("scheduler", "The restored run is at the same place of the schedule.", 4),
+            _part("optimizer", "The restored run has the optimizer's memory.", 3),
+            _part("scheduler", "The restored run is at the same place in the schedule.", 4),
             _part("noise", "The restored run draws the same noise.", 5),
             _part("epoch", "The restored run is in the same epoch.", 6),
             _part("batch", "The restored run is at the same batch.", 6),
@@ -345,14 +345,14 @@ EXERCISES = [
         difficulty=2,
         seconds=30.0,  # some fifty small trainings
         hints=(
-            "Read `TinyRun.update` line by line, and ask of each value: will a new run have it?",
-            "Of an object, save what `state_dict()` gives; of a generator, what `get_state()` gives; never the object.",
+            "Read `TinyRun.update` line by line. For each value: will a new run have it?",
+            "Never save an object. Save what its `state_dict()` returns, or `get_state()` for a generator.",
             "`run.model.state_dict()` holds weights and buffers.",
             "Adam keeps two running means for each weight, and counts its updates. Without them it starts from zero.",
             "The learning rate follows a cosine. Which object knows how far it has come?",
             "Spikes are drawn from `run.noise`. A new generator would start at its first number again.",
             "Saved in the middle of an epoch, the run must know which one (`epoch`) and where (`batch`).",
-            "A state is of one moment. Is something changed, or made up, on the way?",
+            "A state belongs to one moment. Does your code change or invent a part of it?",
         ),
     ),
     Exercise(
@@ -365,7 +365,7 @@ EXERCISES = [
         hints=(
             "One process for each GPU of a node: `--ntasks-per-node` must equal `--gpus-per-node`.",
             "How does SLURM read `02:00`? With one colon it is minutes and seconds; hours need two.",
-            "All jobs on a node would meet at the same port. Make it from the job's number, and keep it below 65536.",
+            "All jobs on a node would use the same port. Compute it from the job's number, and keep it below 65536.",
             "Repair the lines, and keep the rest: 2 nodes, 4 GPUs each, and the training command.",
             "This was not one of the three: `slurm.check(text)` says what is wrong with it, and what to write.",
         ),
@@ -375,13 +375,13 @@ EXERCISES = [
         "The price of adding up",
         ring_seconds,
         [
-            expect.same("alone", 0, "A rank alone has nothing to add up.", {"ranks": 1, "size": 4e6} | _LINK),
+            expect.same("alone", 0, "One rank alone has nothing to add up.", {"ranks": 1, "size": 4e6} | _LINK),
             _latency,
             _bandwidth,
         ],
         hints=(
-            "How many steps are there, and what does one of them cost? Multiply.",
-            "Twice around: `ranks - 1` steps until the sums are there, as many until everybody has them.",
+            "How many steps are there, and how long is one? Multiply.",
+            "Twice around: `ranks - 1` steps until the sums are ready, and as many until all ranks have them.",
             "In each step a rank sends a piece, not everything: `size / ranks` bytes.",
             "Bytes over bytes per second are seconds: divide by the bandwidth.",
         ),

@@ -47,7 +47,7 @@ class Training(nn.Module):
 
 
 def crossover(small, large):
-    """The batch at which what grows with it takes as long as what does not; each argument is (batch, seconds)."""
+    """The batch whose samples take as long as the constant part of a call; each argument is (batch, seconds)."""
     (b0, t0), (b1, t1) = small, large
     per_sample = (t1 - t0) / (b1 - b0)
     if per_sample <= 0:
@@ -66,7 +66,7 @@ def _run(step: Callable[..., Any], x: Tensor) -> tuple[Tensor, Tensor]:
     """Spikes and membranes [T, B, N] of ``step`` from rest."""
     mem, spikes, mems = torch.zeros_like(x[0]), [], []
     for current in x:
-        message = "A step gives back two tensors of the shape of x: spikes, membrane."
+        message = "A step returns two tensors of the shape of x: spikes, membrane."
         fired, mem = expect.parts(step(mem, current, _strict), 2, message, hint=5)
         for part in (fired, mem):
             expect.tensor(part, current, message, hint=5)
@@ -78,7 +78,7 @@ def _run(step: Callable[..., Any], x: Tensor) -> tuple[Tensor, Tensor]:
 def _the_numbers(candidate: Any, reference: Any) -> None:
     x = torch.rand(STEPS, 3, 5, generator=torch.Generator().manual_seed(3)) * 1.4 - 0.1
     want, want_mem = _run(reference, x)
-    message = "A whole batch of neurons comes in, and each decides for itself: there is no single yes or no."
+    message = "The input is a whole batch of neurons. Each decides for itself, so there is no single yes or no."
     with expect.explained(RuntimeError, "ambiguous|scalar", message, hint=1):
         result, result_mem = _run(candidate, x)
     swapped = torch.allclose(result[0].float(), want_mem[0]) and torch.allclose(result_mem[0].float(), want[0])
@@ -87,7 +87,7 @@ def _the_numbers(candidate: Any, reference: Any) -> None:
     no_reset = torch.zeros_like(want_mem[0])
     without = torch.stack([no_reset := 0.9 * no_reset + current for current in x])
     expect.close(result_mem, want_mem, message, hint=0 if torch.allclose(result_mem.float(), without) else 3)
-    expect.close(result, want, "And it fires where the new membrane is above its threshold.", hint=0)
+    expect.close(result, want, "The neuron fires where the new membrane is above its threshold.", hint=0)
     mem, given = torch.tensor([0.4, 0.5, 0.6]), {"beta": 0.8, "threshold": 0.5}
     inputs = {"mem": mem, "x": "0 everywhere", **given}
     result, want = (step(mem, torch.zeros(3), _strict, **given)[1] for step in (candidate, reference))
@@ -102,13 +102,13 @@ def _a_static_graph(candidate: Any, reference: Any) -> None:
 
 def _no_gradient_in_reset(candidate: Any, reference: Any) -> None:
     result, want = (gradient(step, _strict) for step in (candidate, reference))
-    message = "The gradient is that of `Leaky`, where none goes through the reset."
+    message = "The gradient is that of `Leaky`: none goes through the reset."
     expect.close(result, want, message, hint=4)
 
 
 def _is_0_or_1(candidate: Any, reference: Any) -> None:
     u = torch.linspace(-3, 3, 301)
-    message = "The value is exactly 0.0 or 1.0, whatever smooth function helps with the gradient."
+    message = "The value is exactly 0.0 or 1.0, for any smooth function."
     for name, smooth in {"a sigmoid": torch.sigmoid, "a steep line": lambda u: 1234.567 * u}.items():
         result, want = expect.written(candidate(u, smooth)), (u > 0).float()
         expect.tensor(result, want, hint=0)
@@ -145,7 +145,7 @@ def _without_labels(candidate: Any, reference: Any) -> None:
     net, (x, _) = _readout(), pictures()
     inputs = {"x": tuple(x.shape)}
     with (
-        expect.explained(RuntimeError, "", "Pictures [B, 1, H, W] come in, of any number B.", inputs=inputs, hint=0),
+        expect.explained(RuntimeError, "", "The input is images [B, 1, H, W], for any B.", inputs=inputs, hint=0),
         expect.explained((AttributeError, TypeError), "NoneType", "Without y there is no loss, only out.", hint=1),
     ):
         out = expect.written(candidate(net, rates)(x))
@@ -154,7 +154,7 @@ def _without_labels(candidate: Any, reference: Any) -> None:
 
 def _with_labels(candidate: Any, reference: Any) -> None:
     net, (x, y) = _readout(), pictures()
-    message = "With y: out, and one loss, a tensor that has its history."
+    message = "With y: out, and one loss, a tensor with its graph."
     out, value = expect.parts(candidate(net, rates)(x, y), 2, message, expected="out, loss", hint=2)
     has_history = isinstance(value, Tensor) and value.requires_grad
     expect.true(has_history, message, yours=type(value).__name__, expected="a tensor with a gradient", hint=3)
@@ -186,7 +186,7 @@ def _a_flat_line(candidate: Any, reference: Any) -> None:
         result = expect.written(candidate(*flat))
     except ZeroDivisionError:
         result = "ZeroDivisionError"
-    message = "Where a larger batch takes no longer, the crossover is never reached: `math.inf`."
+    message = "If a larger batch takes no longer, the crossover is never reached: `math.inf`."
     expect.true(result == math.inf, message, inputs={"small": flat[0], "large": flat[1]}, yours=result, hint=4)
 
 
@@ -197,7 +197,7 @@ STEPS = 6
 
 
 class Net(nn.Module):
-    """Linear, neurons, linear over time, as an IPU would be given it."""
+    """Linear, neurons, linear over time, in the form for an IPU."""
 
     def __init__(self, step: Callable[..., Any], fire: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
@@ -226,7 +226,7 @@ def example(samples: int = 4) -> tuple[Tensor, Tensor]:
 
 
 def ready(report: ipu.Report, hints: dict[str, int]) -> None:
-    """Violation with the first rule that is broken. ``hints``: by rule, and "sizes" where one depends on values."""
+    """Violation with the first broken rule. ``hints``: by rule, and "sizes" for sizes that depend on values."""
     if report.ready:
         return
     first = report.errors[0]
@@ -244,7 +244,7 @@ def gradient(step: Callable[..., Any], fire: Callable[[Tensor], Tensor]) -> Tens
 
 
 def rates(out: Tensor, y: Tensor) -> Tensor:
-    """No operation of it is one that PopTorch knows as a loss."""
+    """None of its operations is one that PopTorch knows as a loss."""
     return ((out.mean(1) - F.one_hot(y, 3).to(out.dtype)) ** 2).mean()
 
 
@@ -265,13 +265,13 @@ EXERCISES = [
         ],
         difficulty=2,
         hints=(
-            "mem ← beta · mem + x - reset · threshold. The reset is of the membrane that came in: `mem > threshold`.",
+            "mem ← beta · mem + x - reset · threshold. The old membrane decides on the reset: `mem > threshold`.",
             "`if`, `.item()`, `bool()` and `float()` look at a value, and a recorded graph has none. Compute with 0 "
             "and 1: `(mem > threshold).to(mem.dtype)`.",
-            "Not every operation of PyTorch is known there: `x[mask]` has as many values as there are spikes, "
+            "PopTorch does not know all operations. `x[mask]` has as many values as there are spikes; "
             "`torch.heaviside` and `nonzero` have no counterpart. A comparison and a product do.",
             "`Leaky` takes the threshold away in the step *after* the spike, once, and keeps the rest of the membrane.",
-            "The reset must not pass on a gradient. A comparison has none; `fire` has: `.detach()` it.",
+            "The reset must not pass on a gradient. A comparison has none. `fire` has one: `.detach()` it.",
             "`return fire(mem - threshold), mem`: first the spikes, then the new membrane.",
         ),
     ),
@@ -282,12 +282,12 @@ EXERCISES = [
         [Check("0 or 1", _is_0_or_1), Check("the gradient", _has_the_gradient), _plain_operations],
         difficulty=2,
         hints=(
-            "Add to the step something that is 0 and has the gradient of `smooth(u)`: `s` less itself, detached.",
-            "A comparison has no gradient. Only a part of the answer that is computed from `smooth(u)` can bring one.",
+            "Add a term to the step that is 0 and has the gradient of `smooth(u)`: `s` minus `s` detached.",
+            "A comparison has no gradient. It must come from a term that is computed from `smooth(u)`.",
             "Rounding: `step + s - s.detach()` is computed from the left, and s may be large. `(s - s.detach())` first "
             "is exactly 0.",
             "The `backward` of a `torch.autograd.Function` is never called: PopTorch differentiates the forward pass.",
-            "This operation is none that PopTorch documents. `(u > 0).to(u.dtype)` is made of two that are.",
+            "PopTorch does not document this operation. It documents both in `(u > 0).to(u.dtype)`.",
         ),
     ),
     Exercise(
@@ -297,18 +297,18 @@ EXERCISES = [
         [_without_labels, _with_labels, _the_rules],
         difficulty=2,
         hints=(
-            "`x.view(128, -1)` fits one batch size only, and an IPU's call is cut into micro-batches: `x.flatten(1)`.",
+            "`x.view(128, -1)` fits one batch size only, but an IPU splits a call into micro-batches: `x.flatten(1)`.",
             "`if y is None: return out`.",
-            "`return out, …` with exactly one loss behind it.",
-            "A number (`.item()`, `float`) has no history, and looks at a value. Hand the tensor itself on.",
-            "No `.backward()` in the model: PopTorch appends the backward pass by itself.",
+            "`return out, …` with exactly one loss after `out`.",
+            "A number (`.item()`, `float`) has no graph, and looks at a value. Return the tensor itself.",
+            "No `.backward()` in the model: PopTorch adds the backward pass itself.",
             'Nothing tells PopTorch which tensor is the loss: mark it with `ipu.identity_loss(…, "none")`.',
-            "Exactly one loss may be marked. Add up what is to be trained on, and mark the sum.",
+            "Exactly one loss may be marked. Add up all terms of the loss, and mark the sum.",
         ),
     ),
     Exercise(
         "10.4",
-        "Where launches stop to matter",
+        "Where launches stop mattering",
         crossover,
         [
             _the_crossover,
@@ -316,7 +316,7 @@ EXERCISES = [
             expect.same(
                 "a steep line",
                 5,
-                "Where nothing is left at batch 0, it is 0: no batch is below 0.",
+                "If no time is left at batch 0, the answer is 0: no batch is below 0.",
                 {"small": (1, 0.001), "large": (64, 0.1)},
             ),
         ],
@@ -324,10 +324,10 @@ EXERCISES = [
         hints=(
             "Two points make a line: b = (t1 - t0) / (b1 - b0), a = t0 - b · b0. Then a / b.",
             "The other way round: b · batch = a.",
-            "The smaller batch has some work in it, too: a = t0 - b · b0.",
+            "The time of the smaller batch also includes work: a = t0 - b · b0.",
             "The time of the larger batch is not all work: the slope is of the *difference* of both.",
-            "A flat line never gets there. Ask before you divide: `if per_sample <= 0: return math.inf`.",
-            "A steep line may cross the axis to the left of 0, where no batch is: `max(…, 0.0)`.",
+            "A flat line never gets there. Check before you divide: `if per_sample <= 0: return math.inf`.",
+            "A steep line may cross the axis to the left of 0. No batch is there: `max(…, 0.0)`.",
         ),
     ),
 ]

@@ -17,21 +17,21 @@ NAMES = ("x", "y", "increase", "decrease")
 
 
 def stdp_step(pre, post, x, y, keep_x, keep_y):
-    """One step of pair STDP: the traces, and what it adds to and takes from each weight."""
+    """One step of pair STDP: the traces, and the increase and decrease of each weight."""
     x = keep_x * x + pre
     y = keep_y * y + post
-    increase = torch.outer(post, x)  # a postsynaptic spike finds what is left of earlier presynaptic ones
+    increase = torch.outer(post, x)  # a postsynaptic spike meets the trace of earlier presynaptic ones
     decrease = torch.outer(y, pre)  # and the other way round
     return x, y, increase, decrease
 
 
 def bounded(w, increase, decrease, mu):
-    """The weights after one step, within 0 and 1: a change shrinks with the room that is left to the power mu."""
+    """The weights after one step, in [0, 1]: each change is scaled by the remaining room to the power mu."""
     return (w + (1 - w) ** mu * increase - w**mu * decrease).clamp(0, 1)
 
 
 def assign_labels(counts, labels, classes):
-    """The class that each neuron answers to most, -1 for one that is silent."""
+    """The class that makes each neuron fire most, -1 for a silent neuron."""
     member = F.one_hot(labels, classes).to(counts.dtype)  # [N, classes]: 1 where an image is of a class
     mean = counts.T @ member / member.sum(0).clamp(min=1)
     return torch.where(mean.sum(1) > 0, mean.argmax(1), -1)
@@ -66,21 +66,19 @@ def _pre_then_post(candidate: Any, reference: Any) -> None:
     want = reference(*shown.values())
     message = "Post fires some time after pre: the weight between the two becomes stronger, and no other."
     expect.close(increase, want[2], message, inputs=shown, hint=2)
-    expect.close(decrease, want[3], "Where pre is silent in this step, nothing is taken away.", inputs=shown, hint=2)
+    expect.close(decrease, want[3], "If pre is silent in this step, there is no decrease.", inputs=shown, hint=2)
 
 
 def _post_then_pre(candidate: Any, reference: Any) -> None:
     *_, increase, decrease, shown = _step(candidate, [0, 1], [0, 0, 0], [0.0, 0.0], [0.0, 1.0, 0.0])
     want = reference(*shown.values())
-    message = (
-        "Pre fires some time after post: `decrease` says by how much the weight between them becomes weaker, 0 or more."
-    )
+    message = "Pre fires some time after post: `decrease` is the amount, 0 or more, by which their weight shrinks."
     expect.close(decrease, want[3], message, inputs=shown, hint=3)
-    expect.close(increase, want[2], "Where post is silent in this step, nothing is added.", inputs=shown, hint=2)
+    expect.close(increase, want[2], "If post is silent in this step, there is no increase.", inputs=shown, hint=2)
 
 
 def all_pairs(first: Tensor, then: Tensor, keep: float) -> Tensor:
-    """What pairs of a spike in ``first`` [T, m] and one not before it in ``then`` [T, n] come to [n, m]."""
+    """The sum [n, m] over pairs of a spike in ``first`` [T, m] and a later or equal one in ``then`` [T, n]."""
     total = torch.zeros(then.shape[1], first.shape[1], dtype=first.dtype)
     for early, late in torch.triu_indices(len(first), len(first)).T.tolist():
         total += keep ** (late - early) * torch.outer(then[late], first[early])
@@ -112,7 +110,7 @@ def _change(up: float = 0.0, down: float = 0.0, mu: Any = 1.0) -> dict[str, Any]
 def _additive(candidate: Any, reference: Any) -> None:
     w, none = torch.full((2, 2), 0.5), torch.zeros(2, 2)
     shown = {"w": w, "increase": none + 0.2, "decrease": none + 0.05, "mu": 0.0}
-    message = "With mu = 0 both factors are 1: 0.5 + 0.2 - 0.05, whatever the weight."
+    message = "With mu = 0 both factors are 1 for any weight: 0.5 + 0.2 - 0.05."
     expect.tensor(candidate(*shown.values()), w, inputs=shown)
     expect.close(candidate(*shown.values()), w + 0.15, message, inputs=shown, hint=0)
 
@@ -140,7 +138,7 @@ EXERCISES = [
             expect.same(
                 "in one step",
                 4,
-                "Two spikes within one step are a pair on both sides: each finds the trace that already has the other.",
+                "Two spikes in one step are a pair on both sides: each meets a trace that already includes the other.",
                 {"pre": _ONE, "post": _ONE, "x": 0 * _ONE, "y": 0 * _ONE, "keep_x": 0.5, "keep_y": 0.8},
             ),
             _all_pairs,
@@ -148,10 +146,10 @@ EXERCISES = [
         minutes=7,
         difficulty=2,
         hints=(
-            "First what is left, `keep_x * x`, then what is new, `+ pre`. Nothing else happens to a trace.",
-            "`torch.outer(a, b)` has a row for each element of `a`, a column for each of `b`. Rows are postsynaptic.",
-            "`increase` happens when post fires. Its size is what is left of presynaptic spikes: `post` and `x`.",
-            "`decrease` happens when pre fires. Its size is what is left of postsynaptic spikes: `y` and `pre`. "
+            "First the old trace shrinks, `keep_x * x`, then new spikes add, `+ pre`. Nothing else changes a trace.",
+            "`torch.outer(a, b)` has rows for the elements of `a` and columns for those of `b`. Rows are postsynaptic.",
+            "`increase` happens when post fires. Its size is the trace of presynaptic spikes: `post` and `x`.",
+            "`decrease` happens when pre fires. Its size is the trace of postsynaptic spikes: `y` and `pre`. "
             "It is a size: the minus sign comes later.",
             "Use the new traces, after the spikes of this step were added.",
         ),
@@ -181,7 +179,7 @@ EXERCISES = [
             expect.same(
                 "overshoot",
                 1,
-                "With mu = 1 and many pairs at once a weight could still overshoot: it is cut off.",
+                "With mu = 1 and many pairs at once, a weight could still leave [0, 1]: it is clamped.",
                 _change(up=1.5),
             ),
             expect.same(
@@ -190,7 +188,7 @@ EXERCISES = [
             expect.same(
                 "in between",
                 4,
-                "Between additive and multiplicative, the room is taken to the power mu.",
+                "Between additive and multiplicative, the factor is the room to the power mu.",
                 _change(up=0.1, down=0.1, mu=0.5),
                 "mu may be a column: one exponent for each postsynaptic neuron.",
                 _change(up=0.1, down=0.1, mu=torch.tensor([[0.0], [1.0]], dtype=torch.float64)),
@@ -199,8 +197,8 @@ EXERCISES = [
         hints=(
             "`w + … * increase - … * decrease`. Anything to the power 0 is 1, 0 included.",
             "`.clamp(0, 1)`, at the very end and for every mu.",
-            "Upwards there is `1 - w` left, downwards `w`.",
-            "One expression, with the `w` that was handed in on both sides.",
+            "The room is `1 - w` upwards and `w` downwards.",
+            "Use one expression, with the same old `w` in both factors.",
             "`(1 - w) ** mu` and `w ** mu`: a power, not a product.",
         ),
     ),
@@ -219,7 +217,7 @@ EXERCISES = [
             expect.same(
                 "the mean",
                 1,
-                "Three images of class 0 with 2 spikes each are less than one image of class 1 with 5.",
+                "Means count: three images of class 0 with 2 spikes each are less than one of class 1 with 5.",
                 _counts([[2], [2], [2], [5]], [0, 0, 0, 1], 2),
             ),
             expect.same(
@@ -234,7 +232,7 @@ EXERCISES = [
             expect.same(
                 "no images",
                 4,
-                "A class without images gets no neuron, and no NaN either.",
+                "A class without images gets no neuron and causes no NaN.",
                 _counts([[1, 0, 4], [3, 0, 2]], [0, 3], 4),
             ),
             _whole_numbers,
@@ -243,10 +241,10 @@ EXERCISES = [
         difficulty=2,
         hints=(
             "`counts.T @ member` is [neurons, classes]: a neuron's spikes for a class. Then its `argmax(1)`.",
-            "Divide by the number of images of each class, `member.sum(0)`: a frequent class is not a favourite one.",
-            "All images of a class count, those that made no spike, too: divide by `member.sum(0)`.",
-            "`torch.where(mean.sum(1) > 0, best, -1)`: the first class is no answer where nothing was said.",
-            "0 / 0 is NaN, and NaN wins every argmax. `member.sum(0).clamp(min=1)` keeps it away.",
+            "Divide by the number of images of each class, `member.sum(0)`. Else frequent classes win.",
+            "All images of a class count, also those without a spike: divide by `member.sum(0)`.",
+            "`torch.where(mean.sum(1) > 0, best, -1)`: a neuron without spikes must not get the first class.",
+            "0 / 0 is NaN, and NaN wins every argmax. `member.sum(0).clamp(min=1)` prevents it.",
             "`argmax` gives int64; leave it so.",
         ),
     ),

@@ -26,7 +26,7 @@ def count_events(recording, window):
 
 
 def backwards(recording):
-    """The recording as of a film that runs backwards."""
+    """The recording of the same film played backwards."""
     t = recording.duration - 1 - recording.t.flip(0)
     x, y, p = recording.x.flip(0), recording.y.flip(0), ~recording.p.flip(0)
     return replace(recording, t=t, x=x, y=y, p=p)
@@ -63,7 +63,7 @@ def _one_event(candidate: Any, reference: Any) -> None:
 
 def _rows_and_columns(candidate: Any, reference: Any) -> None:
     row = (0, 1, 2, 1)
-    result, message = candidate(made([row], (4, 4)), 1), "On a square sensor, too, the row is y and the column x."
+    result, message = candidate(made([row], (4, 4)), 1), "The row is y and the column is x, also on a square sensor."
     expect.close(result.nonzero(), torch.tensor([[0, 0, 2, 1]]), message, inputs=shown([row], size="4 × 4"), hint=2)
 
 
@@ -77,15 +77,15 @@ def _several_at_one_place(candidate: Any, reference: Any) -> None:
 def _edges_of_windows(candidate: Any, reference: Any) -> None:
     rows = [(t, 0, 0, 1) for t in (0, 999, 1000, 1999, 2000, 2400)]
     inputs = shown(rows, duration=3500, window=1000)
-    result, message = candidate(made(rows, (1, 1), 3500), 1000), "The recording lasts four windows, the last cut off."
+    result, message = candidate(made(rows, (1, 1), 3500), 1000), "The recording lasts four windows, the last shorter."
     expect.true(len(result) == 4, message, inputs=inputs, yours=f"{len(result)} windows", hint=4)
-    message = "A window starts at its first microsecond and ends before that of the next."
+    message = "A window starts at its first microsecond and ends before the next window starts."
     expect.close(result[:, 0, 0, 0], torch.tensor([2.0, 2.0, 2.0, 0.0]), message, inputs=inputs, hint=4)
 
 
 def _a_large_sensor(candidate: Any, reference: Any) -> None:
     rows = [(10, 200, 100, 1), (20, 5, 299, 0), (30, 399, 250, 1)]
-    message = "On a sensor of 300 × 400 pixels, too, each event is where it belongs."
+    message = "Each event is in its place, also on a sensor of 300 × 400 pixels."
     inputs = shown(rows, size="300 × 400")
     with expect.explained((RuntimeError, IndexError), "", message, inputs=inputs, hint=5):
         result = candidate(made(rows, (300, 400), 40), 40)
@@ -100,7 +100,7 @@ def _no_loop(candidate: Any, reference: Any) -> None:
         with Operations() as seen:
             candidate(recording, 250)
         counts.append(seen.count)
-    message = "Forty times the events take no more operations on tensors: a loop would be a thousand times slower."
+    message = "Forty times the events need no more operations on tensors: a loop would be a thousand times slower."
     inputs, yours = {"events": "10, then 400"}, f"{counts[0]} operations, then {counts[1]}"
     expect.true(counts[1] <= counts[0] + 20, message, inputs=inputs, yours=yours, hint=6)
 
@@ -111,7 +111,7 @@ def _nothing_is_lost(candidate: Any, reference: Any) -> None:
     expect.true(
         result.sum() == 3000, "All events are counted.", inputs=inputs, yours=result.sum(), expected=3000, hint=0
     )
-    expect.close(result, reference(recording, 1500), "Each is counted where it belongs.", inputs=inputs, hint=0)
+    expect.close(result, reference(recording, 1500), "Each event is counted in its place.", inputs=inputs, hint=0)
 
 
 # 12.2
@@ -130,19 +130,19 @@ def _played(candidate: Any, recording: Events) -> Events:
     if not isinstance(result, Events):
         raise Violation("The answer is a recording.", yours=type(result).__name__, expected="Events", hint=4)
     now = recording.t, recording.x, recording.y, recording.p
-    expect.true(all(map(torch.equal, was, now)), "The recording that was handed over stays as it was.", hint=4)
+    expect.true(all(map(torch.equal, was, now)), "The given recording does not change.", hint=4)
     return result
 
 
 def _times(candidate: Any, reference: Any) -> None:
     result = _played(candidate, made(_FILM, (3, 4), 1000))
-    message, inputs = "What was 100 µs after the start is 100 µs before the end.", shown(_FILM, duration=1000)
+    message, inputs = "An event 100 µs after the start comes 100 µs before the end.", shown(_FILM, duration=1000)
     expect.close(result.t, torch.tensor([299, 549, 599, 899]), message, inputs=inputs, hint=0)
 
 
 def _pixels(candidate: Any, reference: Any) -> None:
     result = _played(candidate, made(_FILM, (3, 4), 1000))
-    message, inputs = "Each event keeps its pixel: the last is the first now.", shown(_FILM, duration=1000)
+    message, inputs = "Each event keeps its pixel. The last event is now the first.", shown(_FILM, duration=1000)
     expect.close(result.x, torch.tensor([1, 3, 2, 0]), message, inputs=inputs, hint=2)
     expect.close(result.y, torch.tensor([2, 1, 0, 1]), message, inputs=inputs, hint=2)
 
@@ -150,14 +150,14 @@ def _pixels(candidate: Any, reference: Any) -> None:
 def _polarity(candidate: Any, reference: Any) -> None:
     result = _played(candidate, made(_FILM, (3, 4), 1000))
     turned = result.p.tolist() == [False, False, True, False]  # made dark, but not turned round
-    message, inputs = "Played backwards, what became brighter becomes darker.", shown(_FILM, duration=1000)
+    message, inputs = "Played backwards, a pixel that became brighter becomes darker.", shown(_FILM, duration=1000)
     expect.close(result.p, torch.tensor([0, 1, 0, 0]), message, inputs=inputs, hint=2 if turned else 3)
 
 
 def _and_back_again(candidate: Any, reference: Any) -> None:
     recording = drawn(200, (6, 5), 5000, seed=3)
     once = _played(candidate, recording)
-    message = "Sensor and duration stay as they are."
+    message = "The sensor size and the duration stay the same."
     expect.true((once.size, once.duration) == ((6, 5), 5000), message, yours=once, expected=recording, hint=4)
     twice = _played(candidate, once)
     for name in ("t", "x", "y", "p"):
@@ -186,7 +186,7 @@ def shown(rows: Sequence[tuple[int, int, int, int]], **more: Any) -> dict[str, A
 
 
 class Operations(TorchDispatchMode):
-    """How many operations on tensors are done."""
+    """The number of operations on tensors."""
 
     count = 0
 
@@ -240,14 +240,14 @@ def _in_time(candidate: Any, reference: Any) -> None:
         expect.true(result[1] == want, message, inputs=inputs, yours=result[1], expected=want, hint=2)
     rows = [(500, 2, 2, 1), (1400, 1, 2, 1), (2000, 3, 2, 1)]
     result, inputs = _answers(candidate, rows)
-    message = "The third's neighbour fired 1500 µs before; the second is no neighbour of it."
+    message = "The neighbour of the third fired 1500 µs before. The second is not its neighbour."
     expect.true(result == [False, True, False], message, inputs=inputs, yours=result, hint=2)
 
 
 def _itself(candidate: Any, reference: Any) -> None:
     rows = [(500, 2, 2, 1), (700, 2, 2, 0), (900, 2, 2, 1)]
     result, inputs = _answers(candidate, rows)
-    message = "A defective pixel that fires again and again has no neighbours for that."
+    message = "A defective pixel that fires again and again does not support itself."
     expect.true(result == [False] * 3, message, inputs=inputs, yours=result, hint=3)
     rows = [(500, 3, 2, 1), (600, 2, 2, 1), (900, 2, 2, 1)]
     result, inputs = _answers(candidate, rows)
@@ -260,7 +260,7 @@ def _at_the_edge(candidate: Any, reference: Any) -> None:
         "The corner has neighbours, too.": ([(500, 0, 0, 1), (800, 1, 1, 1)], [False, True]),
         "The last column is not next to the first.": ([(500, 0, 2, 1), (800, 5, 2, 1)], [False, False]),
         "The last row is not next to the first.": ([(500, 3, 0, 1), (800, 3, 4, 1)], [False, False]),
-        "At the far corner nothing is different.": ([(500, 5, 4, 1), (800, 5, 3, 1)], [False, True]),
+        "The far corner follows the same rule.": ([(500, 5, 4, 1), (800, 5, 3, 1)], [False, True]),
     }  # fmt: skip
     for message, (rows, want) in cases.items():
         with expect.explained(IndexError, "", message, inputs=shown(rows, size="5 × 6"), hint=4):
@@ -291,7 +291,7 @@ EXERCISES = [
         minutes=8,
         difficulty=2,
         hints=(
-            "Lay all cells of the result in one long row. Which number has the cell [window, channel, y, x]?",
+            "Put all cells of the result in one long row. Which number does the cell [window, channel, y, x] have?",
             "ON comes first: channel 0 where `p` is True, channel 1 where it is False.",
             "The row is `y`, the column is `x`, and a row has `width` pixels: `y * width + x`.",
             "`frames[places] += 1` adds once per place, however often it occurs. `torch.bincount` counts every time, "
@@ -308,9 +308,9 @@ EXERCISES = [
         [_times, _pixels, _polarity, _and_back_again],
         hints=(
             "The first microsecond, 0, becomes the last, `recording.duration - 1`. What becomes of 100?",
-            "What came last comes first now, and times must not fall: `.flip(0)`.",
-            "x, y and p are turned round with the times, or each event gets those of another.",
-            "A film of a lamp that goes on, played backwards, shows one that goes off: `~p`.",
+            "The last event comes first now, and times must not fall: `.flip(0)`.",
+            "Flip x, y and p with the times, or each event gets the values of another one.",
+            "In a film played backwards, a lamp that goes on goes off: `~p`.",
             "`replace(recording, t=…, x=…, y=…, p=…)` makes a new recording of the same size and duration.",
         ),
     ),
@@ -323,11 +323,11 @@ EXERCISES = [
         difficulty=3,
         hints=(
             "Read first, then write: an event that has already entered its own time would support itself.",
-            "The eight around (x, y), no more and no fewer: rows y - 1 to y + 1, columns x - 1 to x + 1.",
-            "From the last time that a neighbour fired until now, at most `within`: `<=`.",
-            "The block of nine holds the pixel itself. Note what stood there, and put it back.",
-            "Beyond the edge, `y - 1` is -1, which Python takes for the end: `max(y - 1, 0)`.",
-            "Behind an ON edge there often comes an OFF edge. Neighbours of either polarity count.",
+            "Exactly the eight pixels around (x, y): rows y - 1 to y + 1, columns x - 1 to x + 1.",
+            "The time since a neighbour last fired is at most `within`: `<=`.",
+            "The block of nine includes the pixel itself. Save its value, and put it back.",
+            "At the edge `y - 1` is -1, which means the last row in Python: `max(y - 1, 0)`.",
+            "An OFF edge often follows an ON edge. Neighbours of either polarity count.",
         ),
     ),
 ]

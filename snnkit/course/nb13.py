@@ -39,7 +39,7 @@ def paired(a: Tensor, b: Tensor) -> tuple[float, float]:
 
 
 def honest_winner(valid: Tensor, test: Tensor) -> tuple[int, float]:
-    """Which of the networks to take, and what to report of it, by accuracies on two sets of samples [n]."""
+    """Which network to choose, and the accuracy to report, by accuracies on two sets of samples [n]."""
     chosen = int(valid.argmax())
     return chosen, test[chosen].item()
 
@@ -49,7 +49,7 @@ def honest_winner(valid: Tensor, test: Tensor) -> tuple[int, float]:
 CORRECT = torch.tensor([True, True, False, True, True, True, False, True])
 SPIKES = torch.tensor([4.0, 2.0, 7.0, 3.0, 0.0, 5.0, 1.0, 2.0])
 ERROR = "The standard error is the standard deviation of the samples' scores, divided by the root of their number."
-TOGETHER = "Accuracy and spikes vary together: the error is that of their difference, sample by sample."
+TOGETHER = "Accuracy and spikes vary together: compute the error of their difference, sample by sample."
 WON = torch.tensor([True, False] * 50)  # every right answer takes 10 spikes, every wrong one none
 
 
@@ -68,26 +68,26 @@ def _the_score(candidate: Any, reference: Any) -> None:
 
 def _who_is_beaten(candidate: Any, reference: Any) -> None:
     accuracy, spikes = [0.90, 0.95, 0.80, 0.99], [5.0, 3.0, 8.0, 20.0]
-    message = "Network 1 beats 0 and 2: it is more accurate with fewer spikes. Nobody beats 1 or 3."
+    message = "Network 1 beats 0 and 2: it is more accurate with fewer spikes. None beats 1 or 3."
     _same(candidate, reference, accuracy, spikes, message, hint=0, ordered=False)
 
 
 def _both_ends(candidate: Any, reference: Any) -> None:
     accuracy, spikes = [0.99, 0.50, 0.97, 0.90], [60.0, 0.0, 9.0, 10.0]
     message = (
-        "The front has both ends: the most accurate network, and the one with the fewest spikes, however bad it is."
+        "The front has both ends: the most accurate network, and the one with the fewest spikes, even if it is bad."
     )
     _same(candidate, reference, accuracy, spikes, message, hint=1, ordered=False)
 
 
 def _the_order(candidate: Any, reference: Any) -> None:
     accuracy, spikes = [0.99, 0.50, 0.97, 0.60], [60.0, 0.0, 9.0, 1.0]
-    _same(candidate, reference, accuracy, spikes, "They come by ascending spikes.", hint=2)
+    _same(candidate, reference, accuracy, spikes, "Their order is by ascending spikes.", hint=2)
 
 
 def _draws(candidate: Any, reference: Any) -> None:
     accuracy, spikes = [0.9, 0.9, 0.9, 0.8], [5.0, 5.0, 6.0, 5.0]
-    message = "Two that are equal in both don't beat each other; equal in one and worse in the other is beaten."
+    message = "Networks equal in both don't beat each other. One that is equal in one and worse in the other is beaten."
     _same(candidate, reference, accuracy, spikes, message, hint=3, ordered=False)
 
 
@@ -97,13 +97,13 @@ A = torch.tensor([0.91, 0.72, 0.85, 0.64, 0.80, 0.77])
 B = torch.tensor([0.89, 0.71, 0.82, 0.60, 0.79, 0.73])
 SEEDS = torch.tensor([0.5, 0.8, 0.2, 0.9])
 DIFFERENCE = "The first is the mean of a - b, with its sign."
-SHIFT = "Where a is better by the same amount with every seed, that amount is certain: the error is 0."
+SHIFT = "If a is better by the same amount with every seed, that amount is certain: the error is 0."
 
 
 def _its_error(candidate: Any, reference: Any) -> None:
     _, result = expect.parts(candidate(A, B), 2, "The answer is two values: a mean and its error.")
     apart = math.sqrt((A.var().item() + B.var().item()) / len(A))
-    message = "The error is that of the differences: what a seed does to both networks cancels."
+    message = "The error is that of the differences: the effect of a seed on both networks cancels."
     inputs = {"a": A, "b": B}
     if math.isclose(float(result), apart, rel_tol=1e-3):
         raise Violation(message, inputs=inputs, yours=result, expected=reference(A, B)[1], hint=1)
@@ -115,7 +115,7 @@ def _its_error(candidate: Any, reference: Any) -> None:
 TWO = {"valid": torch.tensor([0.95, 0.98, 0.97, 0.96]), "test": torch.tensor([0.96, 0.95, 0.97, 0.99])}
 BY_VALID = "You choose before you look at the test samples: by `valid` alone."
 FRESH = "What you report is measured on samples that played no part in choosing."
-ANYONE = "Whichever network it is: its number, counted from 0, and its own accuracy."
+ANYONE = "Return the number of the chosen network, counted from 0, and its own accuracy."
 
 
 def _indices(answer: Any) -> list[int]:
@@ -155,7 +155,7 @@ EXERCISES = [
             "PyTorch subtracts nothing from True: `correct.float()`. Its mean is the accuracy.",
             "One score for each sample: `each = correct.float() - price * spikes`. The score is `each.mean()`.",
             "`each.std() / len(each) ** 0.5`.",
-            "Don't add up an error of the accuracy and one of the spikes: take the spread of `each`.",
+            "Don't add an error of the accuracy and one of the spikes: use the spread of `each`.",
         ),
     ),
     Exercise(
@@ -167,9 +167,9 @@ EXERCISES = [
         difficulty=2,
         hints=(
             "k beats i if `accuracy[k] >= accuracy[i] and spikes[k] <= spikes[i]`, and one of the two is strict.",
-            "A silent network has 0 spikes: which other could have fewer? Nothing is said about a good score here.",
+            "A silent network has 0 spikes, and none has fewer. A network on the front need not have a good score.",
             "`sorted(front, key=lambda i: spikes[i])`.",
-            "Who beats must be better somewhere: `accuracy[k] > accuracy[i] or spikes[k] < spikes[i]`.",
+            "The winner must be better in one of them: `accuracy[k] > accuracy[i] or spikes[k] < spikes[i]`.",
         ),
     ),
     Exercise(
@@ -184,7 +184,7 @@ EXERCISES = [
         difficulty=2,
         hints=(
             "`difference = a - b`, one for each seed; then its mean.",
-            "A hard seed is hard for both. Subtract first, then look how far the differences spread.",
+            "A hard seed is hard for both. Subtract first, then compute the spread of the differences.",
             "`difference.std() / len(difference) ** 0.5`: of the mean, not of a single difference.",
         ),
     ),
@@ -200,7 +200,7 @@ EXERCISES = [
         minutes=4,
         hints=(
             "`valid.argmax()`.",
-            "The best of `valid` was chosen because it was lucky, too. Luck does not repeat: `test[chosen]`.",
+            "The best of `valid` was also lucky. Luck does not repeat: `test[chosen]`.",
             "An index into both: `chosen = int(valid.argmax())`, then `test[chosen]`.",
         ),
     ),

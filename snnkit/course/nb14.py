@@ -68,9 +68,9 @@ def _restored(saved: dict[str, Any], run: _Run) -> _Run:
     )
     for hint, (part, put_back) in enumerate(ways, 1):
         try:
-            put_back(copy.deepcopy(saved[part]))  # an optimizer goes on with the very tensors that it gets
-        except Exception as error:  # PyTorch raises many kinds for what is no state
-            message = f'What is in "{part}" can be put back: it is the state, not the object.'
+            put_back(copy.deepcopy(saved[part]))  # an optimizer changes the very tensors that it gets
+        except Exception as error:  # PyTorch raises many kinds of errors for anything but a state
+            message = f'"{part}" can be put back: it is the state, not the object.'
             raise Violation(message, yours=f"{type(error).__name__}: {error}"[:120], hint=hint) from None
     return run
 
@@ -87,7 +87,7 @@ def _it_goes_on(candidate: Any, reference: Any) -> None:
     x = torch.tensor([[1.0, 2.0]])
     run.update(x)
     other.update(x)
-    message = "From the same sample, both make the same update: the momentum is there again."
+    message = "From the same sample, both make the same update: the momentum is restored."
     expect.close(other.net.weight, run.net.weight, message, hint=2)
     yours, expected = (torch.rand(3, generator=one.order) for one in (other, run))
     expect.close(yours, expected, "Both draw the same samples next.", hint=3)
@@ -128,7 +128,7 @@ def _a_pair(candidate: Any, reference: Any) -> None:
 
 def _one_scale_per_output(candidate: Any, reference: Any) -> None:
     _, scale = _converted(candidate, WEIGHT)
-    message = "The largest weight of each row becomes 127, whatever the other rows hold."
+    message = "The largest weight of each row becomes 127. Other rows do not matter."
     # Of 127 and 128 the next check tells more.
     expect.close(scale * 127, torch.tensor([[1.0], [0.01]]), message, inputs={"weight": WEIGHT}, rtol=0.02, hint=1)
 
@@ -142,10 +142,10 @@ def _no_overflow(candidate: Any, reference: Any) -> None:
 
 def _rounded(candidate: Any, reference: Any) -> None:
     numbers, scale = _converted(candidate, WEIGHT)
-    message = "Each number is the nearest one: no weight is wrong by more than half a scale."
+    message = "Each number is the nearest one: no weight is off by more than half a scale."
     wanted, _ = reference(WEIGHT)
     expect.close(numbers, wanted, message, inputs={"weight": WEIGHT}, hint=3)
-    expect.close(scale * 127, torch.tensor([[1.0], [0.01]]), "scale · number is the weight again.", hint=2)
+    expect.close(scale * 127, torch.tensor([[1.0], [0.01]]), "scale · number gives the weight again.", hint=2)
 
 
 def _fewer_bits(candidate: Any, reference: Any) -> None:
@@ -158,8 +158,8 @@ def _fewer_bits(candidate: Any, reference: Any) -> None:
 def _a_row_of_zeros(candidate: Any, reference: Any) -> None:
     weight = torch.tensor([[0.0, 0.0], [1.0, 0.5]])
     numbers, scale = _converted(candidate, weight)
-    message = "A row of zeros stays one, and its scale is above 0: else 0 is divided by 0."
-    good = (numbers[0] == 0).all() and (scale > 0).all()  # what NaN becomes in int8 is another on each machine
+    message = "A row of zeros stays a row of zeros. Its scale is above 0: else 0 is divided by 0."
+    good = (numbers[0] == 0).all() and (scale > 0).all()  # NaN becomes different numbers in int8 on different machines
     expect.true(good, message, yours=scale, inputs={"weight": weight}, hint=5)
 
 
@@ -177,7 +177,7 @@ EXERCISES = [
             "`net.state_dict()` holds all weights, and the running means of batch norms.",
             "The momentum is in `optimizer.state_dict()`.",
             "`order` is a `torch.Generator`. Its position is `order.get_state()`; its seed is only its start.",
-            "`state_dict()` hands out the tensors themselves, and training writes into them: `copy.deepcopy(…)` first.",
+            "`state_dict()` returns the tensors themselves, and training changes them: `copy.deepcopy(…)` first.",
         ),
     ),
     Exercise(
@@ -191,7 +191,7 @@ EXERCISES = [
             "Return two tensors: `….to(torch.int8)` with the shape of `weight`, then the scale.",
             "The largest absolute value of each row: `weight.abs().amax(1, keepdim=True)`, which is [outputs, 1].",
             "Divide the largest value by 127, not by 128 or 255: int8 ends at 127.",
-            "`.to(torch.int8)` cuts off everything behind the point. `.round()` first.",
+            "`.to(torch.int8)` cuts off the decimals. `.round()` first.",
             "The largest number of `bits` bits, with a sign, is `2 ** (bits - 1) - 1`: 127 for 8, 7 for 4.",
             "0 / 0 is not a number. `.clamp(min=1e-12)` keeps the scale above 0.",
         ),

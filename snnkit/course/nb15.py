@@ -28,7 +28,7 @@ class Spike(torch.autograd.Function):
 
 
 def backward(u, g, beta):
-    """From the last step to the first: what each step gets from its own spike, and through the leak."""
+    """From the last step to the first: the gradient from the step's own spike, and through the leak."""
     d, gradients = torch.zeros_like(u[0]), []
     for u_t, g_t in zip(u.flip(0), g.flip(0), strict=True):
         d = g_t / (1 + (torch.pi * u_t) ** 2) + beta * d
@@ -37,7 +37,7 @@ def backward(u, g, beta):
 
 
 def recurrent(current, r, beta):
-    """As `leaky`, and each neuron is also charged by the last spikes of all, times the weights r."""
+    """As `leaky`, but the last spikes of all neurons, times the weights r, also charge each neuron."""
     v = s = torch.zeros_like(current[0])
     spikes = []
     for x_t in current:
@@ -62,7 +62,7 @@ def _by_autograd(candidate: Any, reference: Any) -> None:
     for x_t in x.detach():
         v = 0.8 * v + x_t - (v > 1).to(v.dtype)
         u.append(v - 1)
-    message = "For random inputs and gradients it is what PyTorch computes."
+    message = "For random inputs and gradients it is the same as PyTorch's."
     inputs = "12 steps of 3 neurons, beta = 0.8"
     expect.close(candidate(torch.stack(u), g, 0.8), x.grad, message, inputs=inputs, atol=1e-5, hint=3)
 
@@ -138,7 +138,7 @@ EXERCISES = [
             "The slope of equation (1) is `1 / (1 + (torch.pi * u) ** 2)`. Multiply it by g of the same step.",
             "Begin with d = 0 after the last step and go back: `for t in reversed(range(len(u)))`. "
             "`d = … + beta * d` takes from the step after it.",
-            "All of d goes back, not only `g` times the slope of the next step: `beta * d`, with the d just computed.",
+            "All of d goes back, not only `g` times the slope of the next step: `beta * d`, with the latest d.",
         ),
     ),
     Exercise(

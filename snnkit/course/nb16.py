@@ -114,7 +114,7 @@ def _it_fires_as_fire_says(candidate: Any, reference: Any) -> None:
 
 def _the_surplus_stays(candidate: Any, reference: Any) -> None:
     x = torch.tensor([1.7, 0.0, 3.0, 0.0, 0.0]).view(5, 1, 1)
-    message = "Soft reset, in the step of the spike: who fired loses 1 and keeps the rest."
+    message = "Soft reset, in the step of the spike: a neuron that fired loses 1 and keeps the rest."
     for steps in (5, 1):
         inputs = {"x": x[:steps].flatten(), "beta": 0.5}
         for yours, want in zip(_both(candidate, x[:steps]), reference(x[:steps], 0.5, step), strict=True):
@@ -196,7 +196,7 @@ def _the_triangle(candidate: Any, reference: Any) -> None:
 
 def _the_chain_rule(candidate: Any, reference: Any) -> None:
     u, upstream = torch.tensor([-0.5, 0.0, 0.5]), torch.tensor([2.0, -3.0, 0.0])
-    message = "What arrives at the spikes is multiplied by the slope and passed on."
+    message = "The gradient at the spikes is multiplied by the slope and passed on."
     want = _slope(reference, u, 1.0, upstream)
     expect.close(_slope(candidate, u, 1.0, upstream), want, message, inputs={"u": u, "grad": upstream}, hint=4)
 
@@ -237,7 +237,7 @@ def _run(
     weights = _weights(x.shape[1])
     given = list(weights)
     losses = fit(scores, weights, x, y, epochs, batch, lr, generator=torch.Generator().manual_seed(3))
-    message = "The tensors in `weights` themselves are changed, in place, and still require gradients."
+    message = "The tensors in `weights` are changed in place, and still require gradients."
     pairs = zip(given, weights, strict=False)
     same = len(given) == len(weights) and all(a is b and a.is_leaf and a.requires_grad for a, b in pairs)
     expect.true(same, message, hint=1)
@@ -298,7 +298,7 @@ def _a_new_order_each_epoch(candidate: Any, reference: Any) -> None:
 
 
 def _the_generator_decides(candidate: Any, reference: Any) -> None:
-    torch.rand(1)  # what others drew must not matter
+    torch.rand(1)  # earlier draws must not matter
     first, second = _seen(candidate), _seen(candidate)
     message = "Two calls with equal generators see the images in the same order."
     expect.true(first == second, message, yours=(first[:3], second[:3]), hint=4)
@@ -307,7 +307,7 @@ def _the_generator_decides(candidate: Any, reference: Any) -> None:
 def _images_keep_their_labels(candidate: Any, reference: Any) -> None:
     losses, weights = _run(candidate, _X.repeat(8, 1), _Y.repeat(8), epochs=30, batch=4)
     right = (_linear(_X, weights).argmax(1) == _Y).all()
-    message = "It learns three images by heart: each batch has the labels of its own images."
+    message = "It learns three images exactly: each batch has the labels of its own images."
     expect.true(right & (losses[-1] < 0.2), message, yours=f"last loss {losses[-1]:.3g}", hint=4)
 
 
@@ -316,7 +316,7 @@ def _the_mean_over_images(candidate: Any, reference: Any) -> None:
     weights = _weights()
     want = F.cross_entropy(_linear(x, weights), y).item()
     losses, _ = _run(candidate, x, y, batch=5, lr=0.0)
-    message = "With lr = 0 the loss of an epoch is the mean over all images, whatever the batches are."
+    message = "With lr = 0 the loss of an epoch is the mean over all images, for any batches."
     expect.close(losses, [want], message, inputs="7 images, batch 5", hint=5)
 
 
@@ -365,7 +365,7 @@ def _post_then_pre(candidate: Any, reference: Any) -> None:
 
 
 def _in_the_same_step(candidate: Any, reference: Any) -> None:
-    message = "Both in one step are a pair on either side: w[2, 1] changes by up - down."
+    message = "Two spikes in one step are a pair on both sides: w[2, 1] changes by up - down."
     _pair(candidate, reference, 5, 5, message, 3)
 
 
@@ -381,7 +381,7 @@ def _between_0_and_1(candidate: Any, reference: Any) -> None:
     pre[2], post[3], pre[9] = 1.0, 1.0, 1.0
     for change in ({"up": 2.0, "down": 0.4}, {"up": 0.0, "down": 2.0}):
         yours, want = (_stdp(one, pre, post, _W, **change)[0] for one in (candidate, reference))
-        message = "After each step the weights are within 0 and 1, and go on from there."
+        message = "After each step the weights are in [0, 1], and the next step starts from these."
         expect.close(yours, want, message, inputs=change, hint=5)
 
 
@@ -417,9 +417,9 @@ EXERCISES = [
             "Begin with `v = torch.zeros_like(x[0])` and an empty list; loop over `x`, append, and at the end return "
             "`torch.stack(spikes), v`.",
             "Charge: `v = beta * v + x_t`. The input is not multiplied by beta.",
-            "Spikes: `s = fire(v - 1)`. No comparison of your own: what fires is up to `fire`.",
+            "Spikes: `s = fire(v - 1)`. Write no comparison: `fire` decides.",
             "Reset: `v = v - s`, in the same step. A hard reset, `v * (1 - s)`, would throw the surplus away.",
-            "Whole tensors do it all: no loop over samples or neurons, and no mean, sum or max.",
+            "Use whole tensors: no loop over samples or neurons, and no mean, sum or max.",
             "If a `v` is given, start from it, and return the v after the last reset.",
             "A `.detach()`, `.item()` or `torch.no_grad()` cuts the graph. Leave them out.",
         ),
@@ -443,10 +443,10 @@ EXERCISES = [
             "`(u >= 0).to(u.dtype)` is the step. At u = 0 it fires.",
             "A comparison cuts the graph. Write a `torch.autograd.Function`, or add something to the step that is 0 "
             "and has a gradient.",
-            "Forward knows no ramp: return the step, or the step plus `a - a.detach()`, which is exactly 0.",
+            "Forward has no ramp: return the step, or the step plus `a - a.detach()`, which is exactly 0.",
             "The triangle: `(1 - u.abs() / width).clamp(min=0) / width`. Its area is 1 for each width.",
-            "In `backward`: what arrives, times the slope, and `None` for width. In the other way PyTorch multiplies: "
-            "`slope.detach() * u` has the gradient slope.",
+            "In `backward`: return the gradient times the slope, and `None` for width. In the other way "
+            "PyTorch multiplies: `slope.detach() * u` has the gradient slope.",
         ),
     ),
     Exercise(
@@ -497,8 +497,8 @@ EXERCISES = [
             "In each step `x = keep * x + pre_t` with `keep = math.exp(-1 / tau)`. Where post fires, w grows: "
             "`up * torch.outer(post_t, x)`.",
             "The mirror: `y = keep * y + post_t`. Where pre fires, w shrinks: `down * torch.outer(y, pre_t)`.",
-            "Update both traces first, then the weights: then a spike finds what the other side did in this step, too.",
-            "A trace adds up: `+ pre_t`, and neither a maximum nor a restart at 1.",
+            "Update both traces first, then the weights. Then a spike also meets the other side's spike of this step.",
+            "A trace adds up: `+ pre_t`, not a maximum or a restart at 1.",
             "`.clamp(0, 1)` inside the loop, after each change.",
             "If traces are given, start from them in place of zeros.",
         ),

@@ -1,4 +1,4 @@
-"""Predictions that count, and the quiz: prompt in the page, locked, judged by what the notebook then finds."""
+"""Predictions and quizzes: the page asks, the learner locks an answer, and the notebook's own result judges it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _NO_SCRIPT = "Write your guess down, then read on. (To choose here, run this cel
 
 @checks.arguments
 def predict(key: str) -> None:
-    """Ask for a prediction ("01.a"): a card on which one answers, says how sure, and locks; then it explains.
+    """Ask for a prediction ("01.a"). On its card the learner answers, says how sure, and locks; then the card explains.
 
-    A locked prediction stays locked, when the cell runs again and in the next kernel. Without a page, the question is
+    A locked prediction stays locked if the cell runs again, and in the next kernel. Without a page, the question is
     printed. ValueError if there is no such prediction.
     """
     prompt = question.find(key)
@@ -30,14 +30,14 @@ def predict(key: str) -> None:
 
 @checks.arguments
 def outcome(key: str, value: Any) -> None:
-    """Show what came out beside the learner's prediction ("01.b"); before it is locked, the page hides the result.
+    """Show the result beside the learner's prediction ("01.b"). The page hides it until the prediction is locked.
 
     Args:
         value: a number; the index or text of a choice; or, for a sketch, the curve (xs, ys), from lists or tensors.
 
     Raises:
-        ValueError: no such prediction, a value of another kind, or, in a headless run, one that the answer in the
-            notebook's file of questions contradicts.
+        ValueError: there is no such prediction, or the value is of another kind. In a headless run also if the answer
+            in the notebook's file of questions contradicts the value.
     """
     prompt = question.find(key)
     result = question.truth(prompt, value)
@@ -55,7 +55,7 @@ def outcome(key: str, value: Any) -> None:
 
 @checks.arguments
 def quiz(notebook: str) -> None:
-    """Ask the questions of a notebook ("01"): with a reply to each choice and a second try; without a page as text."""
+    """Ask the questions of a notebook ("01"), with a reply to each choice and a second try. Without a page: as text."""
     questions = registry.questions(notebook)
     lines = []
     for number, one in enumerate(questions, start=1):
@@ -71,13 +71,13 @@ def _fallback(prompt: dict[str, Any]) -> str:
 
 
 def _record(key: str) -> dict[str, Any] | None:
-    """The learner's locked prediction, if there is one that still answers the question."""
+    """The learner's locked prediction, if there is one and it still fits the question."""
     entry = progress.current().progress.predictions().get(key)
     return entry if entry is not None and question.is_guess(question.find(key), entry["guess"]) else None
 
 
 def _judge(key: str) -> None:
-    """Note whether a locked prediction was right, once anything says so: the notebook's run, or else the file."""
+    """Note whether a locked prediction was right, by the notebook's run or else by the file."""
     now, prompt, entry = progress.current(), question.find(key), _record(key)
     result = now.outcomes.get(key, prompt["answer"])
     if entry is not None and result is not None:
@@ -88,7 +88,7 @@ def _judge(key: str) -> None:
 
 
 def receive(message: Any) -> dict[str, Any]:
-    """Note what a page says, and return the news for all pages of this kernel: records by key, scorecards as HTML.
+    """Note a page's message. Returns the news for all pages of this kernel: records by key, scorecards as HTML.
 
     A page says {"known": keys} (which of them are locked?), {"lock": key, "guess", "sure"} or
     {"quiz": notebook, "index", "right"}.

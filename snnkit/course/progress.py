@@ -2,7 +2,7 @@
 
 The file is $SNNKIT_PROGRESS, or ``progress.json`` in the user's cache folder; a headless run writes only where
 $SNNKIT_PROGRESS says. Every change reads the file, changes one entry and replaces the file in one step, so that two
-open notebooks do not undo each other's entries. A lock keeps changes by threads of one kernel apart.
+open notebooks do not undo each other's entries. A lock lets only one thread of a kernel change it at a time.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def default_path() -> Path | None:
 
 
 class Progress:
-    """Results and locked predictions by key, quiz answers by notebook. With ``path=None`` they stay in memory."""
+    """Results and locked predictions by key, quiz answers by notebook. With ``path=None`` nothing is written."""
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
@@ -67,12 +67,12 @@ class Progress:
         return fresh | self._data["exercises"].get(key, {})
 
     def quiz(self, notebook: str, questions: int) -> list[bool | None]:
-        """For each question: answered rightly, wrongly, or (None) not yet."""
+        """For each question: True (right), False (wrong) or None (not answered yet)."""
         known = self._data["quiz"].get(notebook, [])
         return [*known, *[None] * questions][:questions]
 
     def attempted(self, key: str, status: str, check: str = "") -> None:
-        """Note an attempt, and the ``check`` that it failed at. What has once passed stays passed."""
+        """Note an attempt, and the ``check`` that it failed at. An exercise that has passed stays passed."""
         with self._changing(key) as entry:
             entry["attempts"] += 1
             entry["status"] = max(entry["status"], status, key=_RANK.__getitem__)
@@ -100,7 +100,7 @@ class Progress:
         return self._data["predictions"]
 
     def locked(self, key: str, guess: Any, sure: int, *, again: bool = False) -> None:
-        """Note a prediction. One that is locked stays as it is, unless ``again``."""
+        """Note a prediction. A locked one stays as it is, unless ``again``."""
         self._predicted(key, {"guess": guess, "sure": sure, "right": None, "when": _now()}, again=again)
 
     def judged(self, key: str, right: bool) -> None:
@@ -130,7 +130,7 @@ class Progress:
     def _read(self) -> None:
         if self.path is None or not self.path.is_file():
             return
-        with contextlib.suppress(OSError):  # where it cannot be read, what is in memory remains
+        with contextlib.suppress(OSError):  # if it cannot be read, the entries in memory remain
             try:
                 self._data = _checked(json.loads(self.path.read_text(encoding="utf-8")))
             except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -212,7 +212,7 @@ _session: Session | None = None
 
 
 def current() -> Session:
-    """The running session; made at the first use, so that importing the course touches no file."""
+    """The running session, made at its first use: importing the course touches no file."""
     global _session
     if _session is None:
         _session = Session(Progress(default_path()))
@@ -255,8 +255,7 @@ class ExerciseScore:
 
 @dataclass(frozen=True)
 class Scorecard:
-    """What a learner has reached in one notebook. Shown as a table when it is a cell's last line, and up to date
-    there."""
+    """A learner's results in one notebook. As a cell's last line it is shown as a table that stays up to date."""
 
     notebook: str
     exercises: tuple[ExerciseScore, ...]
@@ -266,7 +265,7 @@ class Scorecard:
 
     @property
     def passed(self) -> int:
-        """How many exercises the learner has passed (those of solve mode do not count)."""
+        """How many exercises the learner has passed. Solve mode does not count."""
         return sum(row.status == "passed" for row in self.exercises)
 
     def card(self) -> Card:
@@ -313,7 +312,7 @@ def scorecard(notebook: str) -> Scorecard:
 
 
 def news(notebook: str) -> dict[str, Any]:
-    """For pages: the scorecard of a notebook as it is now, where it is on a page."""
+    """For pages: the current scorecard of a notebook, if one is on a page."""
     shown = notebook in current().scorecards
     return {"scorecards": {notebook: scorecard(notebook).card().html()}} if shown else {}
 
@@ -325,7 +324,7 @@ def tell(notebook: str) -> None:
 
 
 def calibration(predictions: Iterable[Mapping[str, Any]]) -> list[str]:
-    """For each level of sureness that was chosen, and whose outcome is known: "90 % sure: right 5 of 6 times"."""
+    """For each chosen level of sureness with known outcomes: "90 % sure: right 5 of 6 times"."""
     known = [(entry["sure"], entry["right"]) for entry in predictions if entry["right"] is not None]
     counts = {sure: [right for level, right in known if level == sure] for sure in SURE}
     return [f"{sure} % sure: right {sum(n)} of {len(n)} times" for sure, n in counts.items() if n]
@@ -338,9 +337,9 @@ def calibration(predictions: Iterable[Mapping[str, Any]]) -> list[str]:
 def export(path: str | os.PathLike[str], name: str = "") -> Path:
     """Write the progress in all notebooks to ``path`` (JSON), and return the path.
 
-    The file holds no more than: the name, results, attempts, hints, which checks failed, quiz marks, how sure and right
-    predictions were, dates, and the kit's version. No answers. ``course.room(folder)`` shows a folder of such files.
-    ``name``, one line of text, is the learner's name or nickname; by default the file's without its ending.
+    The file holds only the name, results, attempts, hints, which checks failed, quiz marks, how sure and right
+    predictions were, dates, and the kit's version. It holds no answers. ``course.room(folder)`` shows such files.
+    ``name``, one line of text, is the learner's name or nickname. Default: the file's name without its ending.
     """
     target = files.expanded(path)
     name = name or target.stem

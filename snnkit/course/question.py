@@ -1,8 +1,8 @@
 """The predictions and quiz questions of a notebook: data in ``questions/NN.yaml``, read and checked here.
 
 A prediction is one of three kinds: "choice" (of ``choices``), "number" (with ``unit``, ``low`` and ``high``) or
-"sketch" (of a curve over ``x`` and ``y``). What a learner answers is its *guess*, what the notebook finds its *truth*:
-the index of a choice, a number, or for a sketch heights at ``POINTS`` places and a result (xs, ys).
+"sketch" (of a curve over ``x`` and ``y``). The learner's answer is the *guess*, the notebook's result the *truth*. Both
+are the index of a choice, or a number. For a sketch, the guess is heights at ``POINTS`` places, the truth (xs, ys).
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ _MOST = 400  # points of a result's curve that go into a page
 
 @functools.cache
 def read(notebook: str) -> dict[str, Any]:
-    """{"predictions": {key: prediction}, "quiz": [question, …]} of a notebook ("01"); both empty where it has no file.
+    """{"predictions": {key: prediction}, "quiz": [question, …]} of a notebook ("01"); both empty if it has no file.
 
     Raises:
         ModuleNotFoundError: PyYAML is missing.
-        ValueError: the file is not as CONTRIBUTING says; the message has the place.
+        ValueError: the file is not as CONTRIBUTING says; the message names the place.
     """
     file = resources.files("snnkit.course") / "questions" / f"{notebook}.yaml"
     return parse(file.read_text(encoding="utf-8"), notebook) if file.is_file() else {"predictions": {}, "quiz": []}
 
 
 def find(key: str) -> dict[str, Any]:
-    """The prediction with this key ("01.a"). ValueError, listing the keys there are, if there is none."""
+    """The prediction with this key ("01.a"). If there is none: ValueError with a list of the keys."""
     notebook = str(key).partition(".")[0]
     known = read(notebook)["predictions"] if notebook.isdecimal() else {}
     if key not in known:
@@ -48,7 +48,7 @@ def find(key: str) -> dict[str, Any]:
 
 
 def parse(text: str, notebook: str) -> dict[str, Any]:
-    """What ``read`` returns, from the text of a file. ValueError for the first thing that is wrong."""
+    """What ``read`` returns, from the text of a file. ValueError for the first mistake."""
     try:
         import yaml
     except ModuleNotFoundError:
@@ -92,7 +92,7 @@ def _fields(name: str, given: Any, needed: tuple[str, ...], others: tuple[str, .
 
 def _text(name: str, value: Any) -> str:
     if not isinstance(value, str) or not value.strip() or "\\" in value or "$" in value or value.count("`") % 2:
-        raise ValueError(f"{name} must be text without LaTeX, in quotes where need be, but it is {checks.shown(value)}")
+        raise ValueError(f"{name} must be text without LaTeX, in quotes if needed, but it is {checks.shown(value)}")
     return " ".join(value.split())
 
 
@@ -183,7 +183,7 @@ def is_guess(question: dict[str, Any], guess: Any) -> bool:
 
 
 def truth(question: dict[str, Any], value: Any) -> Any:
-    """What ``outcome`` was given, as the file's ``answer`` would be, or a curve [xs, ys]. ValueError if it is none."""
+    """A value given to ``outcome``, in the form of the file's ``answer`` or as a curve [xs, ys]; or ValueError."""
     name = f"outcome of {question['key']}"
     if question["kind"] == "choice":
         choices = question["choices"]
@@ -216,7 +216,7 @@ def _floats(name: str, value: Any) -> Any:
 
 
 def is_right(question: dict[str, Any], guess: Any, result: Any) -> bool:
-    """Whether a guess counts as right where ``truth`` is ``result``. ``questions.js`` has the same rule for pages."""
+    """Whether a guess counts as right if ``truth`` is the result. ``questions.js`` has the same rule for pages."""
     if question["kind"] == "choice":
         return guess == result
     if question["kind"] == "number":
@@ -230,7 +230,7 @@ def is_right(question: dict[str, Any], guess: Any, result: Any) -> bool:
 
 
 def in_words(question: dict[str, Any], value: Any) -> str:
-    """A guess or a result as a reader writes it: "overshoots", "2.7 times", "a curve, loss from 0.1 to 1.8"."""
+    """A guess or a result in words: "overshoots", "2.7 times", "a curve, loss from 0.1 to 1.8"."""
     if question["kind"] == "choice":
         return question["choices"][value]
     if question["kind"] == "number":
@@ -240,7 +240,7 @@ def in_words(question: dict[str, Any], value: Any) -> str:
 
 
 def how(question: dict[str, Any]) -> str:
-    """What may be answered, in one line of text."""
+    """The possible answers, in one line of text."""
     if question["kind"] == "choice":
         return " · ".join(f"({i}) {choice}" for i, choice in enumerate(question["choices"], start=1))
     if question["kind"] == "number":

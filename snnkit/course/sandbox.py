@@ -1,7 +1,7 @@
-"""Runs a learner's answer so that little it does reaches the notebook: time, prints, settings, arguments.
+"""Runs a learner's answer and shields the notebook from it: time, prints, settings, arguments.
 
-A check is stopped by a timer's signal when its time is over. That needs the main thread of a system with timers (Linux,
-macOS); elsewhere there is no limit. A call into C that never returns to Python cannot be interrupted.
+A timer's signal stops a check when its time is over. That needs the main thread of a system with timers (Linux,
+macOS); elsewhere there is no limit. A call into C that never returns to Python can't be interrupted.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SETTINGS: tuple[tuple[str, Callable[[], Any], Callable[[Any], Any]], ...] = (
     ),
     ("whether PyTorch records gradients", torch.is_grad_enabled, torch.set_grad_enabled),
 )
-# Prints and settings belong to the process: two checks at a time would take one's for the other's.
+# Prints and settings belong to the process, so two checks at a time would mix them up.
 _one_at_a_time = threading.RLock()
 
 
@@ -47,7 +47,7 @@ class OutOfTime(BaseException):
 
 
 class Trial(NamedTuple):
-    """What was raised (``OutOfTime`` when the time was up), where, and which settings were changed, and restored."""
+    """The error (``OutOfTime`` when the time was up), its place, and the settings that were changed and restored."""
 
     error: BaseException | None
     stack: StackSummary
@@ -66,7 +66,7 @@ class Prints(io.StringIO):
         return len(text)
 
     def text(self) -> str:
-        """The first lines, and how many more there were; "" if nothing was printed."""
+        """The first lines and the number of further ones; "" if nothing was printed."""
         shown = self.getvalue().splitlines()[: self.LINES]
         more = self.count - len(shown)
         return "\n".join([*shown, f"… and {more:,} more lines"] if more > 0 else shown)
@@ -98,7 +98,7 @@ def _time_limit(seconds: float | None) -> Iterator[None]:
         raise OutOfTime
 
     before = signal.signal(signal.SIGALRM, expire)
-    # It comes again until the code has left: one signal may fall into a destructor, which swallows it.
+    # The signal repeats until the code has stopped, as a destructor may swallow one.
     signal.setitimer(signal.ITIMER_REAL, seconds, 0.05)
     try:
         yield
@@ -111,8 +111,8 @@ def _time_limit(seconds: float | None) -> Iterator[None]:
 def _restored(changed: list[str]) -> Iterator[None]:
     """Restore settings and random states, and append to ``changed`` what was different.
 
-    Random number generators are restored silently: drawing from them is no mistake, but a check must not shift what the
-    next cell draws. Setting PyTorch's seed is reported.
+    Random number generators are restored silently: drawing from them is no mistake, but a check must not change the
+    numbers of the next cell. Setting PyTorch's seed is reported.
     """
     settings, seed = [read() for _, read, _ in SETTINGS], torch.initial_seed()
     numpy_state, python_state = np.random.get_state(), random.getstate()
@@ -137,8 +137,8 @@ class Candidate:
     """An answer as the checks see it.
 
     Attributes:
-        answer: what the checks receive: a function is wrapped, so that its arguments and its result are watched.
-        is_stub: whether there is nothing in it but ``...``.
+        answer: for the checks. A function is wrapped, so that its arguments and its result are watched.
+        is_stub: whether it holds nothing but ``...``.
         files: the names of the files or cells that hold its code.
         last: the latest result of the function.
     """
@@ -153,7 +153,7 @@ class Candidate:
         self.answer = self._watched(given, exercise.in_place) if watched else given
 
     def _watched(self, function: Any, in_place: bool) -> Any:
-        """``function``, but ``...`` or None as its result means "to do", and changed arguments are a violation."""
+        """``function``, but a result of ``...`` or None means "to do", and changed arguments are a violation."""
 
         def answer(*args: Any, **kwargs: Any) -> Any:
             given = {f"argument {i + 1}": a for i, a in enumerate(args)} | kwargs
@@ -165,7 +165,7 @@ class Candidate:
             if inspect.isgenerator(result) or inspect.iscoroutine(result):
                 result.close()
                 kind = type(result).__name__
-                hint = "Use `return`, not `yield`, and neither `(… for … in …)` nor `async`: nothing would be computed."
+                hint = "Use `return`. With `yield`, `(… for … in …)` or `async`, nothing is computed."
                 raise Violation(f"The function returned a {kind}, not a result.", yours=f"a {kind}", hint=hint)
             for name, was in before.items():
                 if fingerprint(given[name]) != was:
@@ -174,7 +174,7 @@ class Candidate:
                         yours=f"{name} was changed",
                         expected="inputs as they were",
                         hint="In-place operations (`+=`, `x[...] =`, methods ending in `_`) change what the caller "
-                        "goes on using: make a copy, and change that.",
+                        "still uses. Change a copy instead.",
                     )
             return result
 
@@ -182,7 +182,7 @@ class Candidate:
 
 
 def _is_stub(candidate: Any) -> bool:
-    """Whether the body is only ``...``, ``pass`` or ``return ...``; of a class: whether a method of its own is."""
+    """Whether the body is only ``...``, ``pass`` or ``return ...``; for a class: whether one of its methods is."""
     if inspect.isclass(candidate):
         return any(_is_stub(m) for m in vars(candidate).values() if isinstance(m, FunctionType))
     if not isinstance(candidate, FunctionType):
@@ -195,9 +195,9 @@ def _is_stub(candidate: Any) -> bool:
 
 
 def fingerprint(value: Any) -> Any:
-    """Something that equals an earlier fingerprint of ``value`` as long as ``value`` was not changed in place."""
+    """A value that equals an earlier fingerprint of ``value`` if ``value`` was not changed in place since."""
     if isinstance(value, Tensor):
-        # An in-place operation counts even where it changes no value; bytes show what bypasses PyTorch (x.numpy()).
+        # An in-place operation counts even if no value changes; bytes show changes that bypass PyTorch (x.numpy()).
         return None if value.is_inference() else value._version, _bytes(value)
     if isinstance(value, np.ndarray):
         return value.tobytes()
@@ -209,7 +209,7 @@ def fingerprint(value: Any) -> Any:
 
 
 def _bytes(tensor: Tensor) -> bytes | None:
-    """The bytes behind a plain tensor, read without an operation: checks may trace what is computed."""
+    """The bytes of a plain tensor, read without an operation: a check may be tracing."""
     if type(tensor) is not Tensor or tensor.device.type != "cpu":
         return None
     try:

@@ -18,7 +18,7 @@ from ..drawing import add_line, finish, panels, whole_ticks
 PANELS: tuple[tuple[str, dict[str, str]], ...] = (
     ("Loss", {"train_loss": "train", "test_loss": "test"}),
     ("Accuracy (%)", {"train_accuracy": "train", "test_accuracy": "test"}),
-    ("Spikes per step", {"output_rate": "output", "rates": ""}),
+    ("Mean output per step", {"output_rate": "output", "rates": ""}),
 )
 # Of one update: where it is, in epochs, and its loss, accuracy (a fraction) and output rate; NaN where not known.
 Point = tuple[float, float, float, float]
