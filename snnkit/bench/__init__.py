@@ -1,4 +1,4 @@
-"""Benchmarks: candidates side by side, verified before they are timed, and records that say where numbers come from.
+"""Benchmarks: candidates side by side, verified before they are timed. Records say where the numbers come from.
 
     from snnkit import bench
 

@@ -1,4 +1,4 @@
-"""What a notebook measures on the machine at hand: one piece of work, and each layer of a network alone."""
+"""Measurements that a notebook makes on its own machine: one piece of work, and each layer of a network alone."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _NAMES = {"cpu": "CPU", "cuda": "GPU"}
 def places(
     work: Callable[[torch.device], Callable[[], object]], kind: str, *, repeats: int = 5, **wanted: Any
 ) -> dict[str, dict[str, float]]:
-    """Milliseconds of ``work`` here and as recorded, for ``viz.figures.shares``; empty where there is no such device.
+    """Milliseconds of ``work`` here and as recorded, for ``viz.figures.shares``; empty if there is no such device.
 
     Args:
-        work: given a device, it returns a function without arguments that does the work there.
-        kind: of the records that count, such as "training".
+        work: called with a device, it returns a function without arguments that does the work there.
+        kind: of the records to use, such as "training".
         repeats: how often the work is timed, at least 3; the median counts.
-        wanted: of their rows, those with these values, such as ``net="mlp"``; of each record the fastest.
+        wanted: uses rows with these values only, such as ``net="mlp"``; from each record the fastest.
     """
     bars: dict[str, dict[str, float]] = {}
     for kind_of, name in _NAMES.items():
@@ -57,11 +57,11 @@ def _where(record: Any) -> dict[str, Any]:
 def layer_times(net: Sequential, x: Tensor, *, amp: bool = False, repeats: int = 9) -> dict[str, float]:
     """Median seconds of each kind of layer ("Conv2d"), forward and backward, by the name of its class.
 
-    Each layer runs on the input that it has in the network, and the layers take turns. What stays static is computed
-    once, as in the network. A layer inside another (``nn.Once``) goes by the name of the inner one.
+    Each layer runs on its input in the network, and the layers take turns. A static result is computed once, as in
+    the network. For a layer inside another (``nn.Once``), the name is that of the inner one.
 
     Args:
-        net: on the device of ``x``, as it is: in training mode its running statistics change.
+        net: on the device of ``x``; in training mode its running statistics change.
         x: [T, B, ...].
         amp: in mixed precision, as ``train.fit`` does.
         repeats: of each layer, at least 3.

@@ -1,7 +1,7 @@
 """Other libraries, to be timed beside ours: single layers, whole networks in training, and Norse's STDP.
 
-Each is run as its tutorials run it, and in the best settings that PyTorch offers for it. What is not installed is left
-out; ``make peers`` installs it. Nothing of it is used by the kit itself.
+Each runs as in its tutorials, and in the best settings that PyTorch offers for it. Libraries that are not installed are
+left out; ``make peers`` installs them. The kit itself does not use them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SPIKINGJELLY, SNNTORCH, NORSE, SINABS = "SpikingJelly", "snnTorch", "Norse", "Si
 _MODULES = {SPIKINGJELLY: "spikingjelly.activation_based", SNNTORCH: "snntorch", NORSE: "norse.torch"}
 _MODULES |= {SINABS: "sinabs.layers"}
 
-# The equation of each library's neuron, by which our networks and engines compute the same.
+# The equation of each library's neuron. Our networks and engines compute the same.
 EQUATIONS = {SNNTORCH: "Leaky", SPIKINGJELLY: "LIF", NORSE: "CubaLIF", SINABS: "LIF, soft reset"}
 
 Forward = Callable[[Tensor], Tensor]
@@ -48,7 +48,7 @@ def imported(library: str) -> Any:
 
 
 class Layer(NamedTuple):
-    """A library's neuron in its recommended multi-step form: x [T, B, N] to spikes, by one of our equations."""
+    """A library's neuron in its recommended multi-step form: x [T, B, N] to spikes. It equals one of our equations."""
 
     name: str
     equation: str
@@ -56,7 +56,7 @@ class Layer(NamedTuple):
 
 
 def layers(device: torch.device) -> list[Layer]:
-    """Those of SpikingJelly, snnTorch and Norse that are installed, on ``device``."""
+    """The installed neurons of SpikingJelly, snnTorch and Norse, on ``device``."""
     return _installed(
         [
             (SPIKINGJELLY, SPIKINGJELLY, EQUATIONS[SPIKINGJELLY], _spikingjelly_layer),
@@ -68,7 +68,7 @@ def layers(device: torch.device) -> list[Layer]:
 
 
 def more_layers(device: torch.device) -> list[Layer]:
-    """Sinabs, and other forms of the layers of ``layers``: those that are installed, on ``device``."""
+    """Installed neurons of Sinabs, and other forms of the layers of ``layers``, on ``device``."""
     return _installed(
         [
             (SPIKINGJELLY, f"{SPIKINGJELLY}, FlexSN", EQUATIONS[SPIKINGJELLY], _flexsn_layer),
@@ -108,7 +108,7 @@ def _spikingjelly_layer(library: Any, device: torch.device) -> Forward:
 
 
 def _from_rest(library: Any, node: nn.Module) -> Forward:
-    """A neuron of SpikingJelly, reset after each sequence: its membrane would hold the graph of the pass."""
+    """A neuron of SpikingJelly, reset after each sequence, as its membrane holds the graph of the pass."""
 
     def forward(x: Tensor) -> Tensor:
         try:
@@ -139,7 +139,7 @@ def _norse_layer(library: Any, device: torch.device) -> Forward:
 
 
 def _norse_cell(library: Any, device: torch.device) -> Forward:
-    """One step in ``torch.compile``: of all steps at once it would compile for minutes."""
+    """One step in ``torch.compile``: to compile all steps at once would take minutes."""
     secure_inductor()
     cell = torch.compile(library.LIFCell().to(device))
 
@@ -154,7 +154,7 @@ def _norse_cell(library: Any, device: torch.device) -> Forward:
 
 
 def _flexsn_layer(library: Any, device: torch.device) -> Forward:
-    """The same equation through its compiler of neurons, which chooses its kernel itself."""
+    """The same equation through the library's compiler of neurons, which chooses the kernel itself."""
 
     def step(x: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         v = v + (x - v) / 2
@@ -167,7 +167,7 @@ def _flexsn_layer(library: Any, device: torch.device) -> Forward:
 
 
 def _stateleaky_layer(library: Any, device: torch.device) -> Forward:
-    """A convolution in time; it never resets. Its constant of 10 steps makes a decay of exp(-0.1)."""
+    """A convolution in time; it never resets. Its time constant of 10 steps is a decay of exp(-0.1)."""
 
     @functools.cache
     def node(channels: int) -> nn.Module:
@@ -203,7 +203,7 @@ Build = Callable[..., Network]
 
 
 def networks(workload: Workload) -> Iterator[Candidate]:
-    """Those that are installed and have this network, from their tutorial to their best settings."""
+    """Installed libraries that have this network, from their tutorial to their best settings."""
     conv = workload.net == "conv"
     builders: dict[str, Build] = {SPIKINGJELLY: _spikingjelly, SNNTORCH: snntorch_net, NORSE: _norse}
     for library, build in builders.items():
@@ -215,7 +215,7 @@ def networks(workload: Workload) -> Iterator[Candidate]:
             yield Candidate(f"{library}, channels-last", library, BaselineTrainer(build, channels_last=True))
             compiled = BaselineTrainer(build, channels_last=True, compile=True)
             yield Candidate(f"{library}, channels-last + compile", library, compiled, compiles=True)
-            # As its older tutorial did by hand: convolution and batch norm of the static image before the loop.
+            # As in its older tutorial: convolution and batch norm of the static image before the loop.
             once = BaselineTrainer(partial(build, once=True), channels_last=True)
             yield Candidate(f"{library}, channels-last + first layer once", library, once)
         else:
@@ -224,7 +224,7 @@ def networks(workload: Workload) -> Iterator[Candidate]:
 
 @dataclass(frozen=True)
 class BaselineTrainer:
-    """Makes the training step of another library: forward, backward and optimizer on a batch that is ready."""
+    """Makes the training step of another library: forward, backward and optimizer on a prepared batch."""
 
     build: Build
     channels_last: bool = False
@@ -242,7 +242,7 @@ class BaselineTrainer:
             x = x.contiguous(memory_format=torch.channels_last)
         parameters = list(model.parameters())
         fill(parameters, workload.weights())
-        # A library as it is by default keeps PyTorch's default optimizer kernels.
+        # A library in its default settings uses PyTorch's default optimizer kernels.
         optimizer = workload.optimizer(parameters, self.fused or self.channels_last or self.compile)
         scaler = precision.scaler()
         run: Any = model
@@ -300,7 +300,7 @@ def _spikingjelly(workload: Workload, once: bool = False) -> Network:
 
 
 class _TwoParts(nn.Module):
-    """What does not fire and the rest, on a static image [B, ...] shown for all steps; ``once``: before or after."""
+    """Layers before the first neuron, then the rest, on a static image [B, ...]; ``once``: repeat it between them."""
 
     def __init__(self, first: nn.Module, rest: nn.Module, steps: int, once: bool) -> None:
         super().__init__()
@@ -352,12 +352,12 @@ def _norse(workload: Workload) -> Network:
 
 # Its defaults: a step and the time constants, in seconds.
 DT, TAU = 1e-3, 50e-3
-# Its traces decay by a step of Euler's, so they have this time constant exactly.
+# Its traces decay by Euler's rule, so they have this time constant exactly.
 EXACT_TAU = -DT / math.log(1 - DT / TAU)
 
 
 def norse_stdp(convolution: bool) -> Steps | None:
-    """Its step after step over pre and post, additive with hard bounds; None if it is not installed."""
+    """Norse's rule, step by step over pre and post, additive with hard bounds; None if it is not installed."""
     try:
         from norse.torch.functional import stdp  # pyright: ignore[reportMissingImports]
     except ImportError:

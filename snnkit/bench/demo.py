@@ -2,7 +2,7 @@
 
     snnkit bench demo --model all
 
-"GPU/CPU" is the ratio of the fastest of each.
+"GPU/CPU" is the ratio of the fastest runs on each.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..measure import ThroughputClock, first_call, race
 from .suite import Options, Outcome, Record, Row, Rows, Suite, dtype_name, option, repeats_option, seconds_of, table
 
 MODES = ("inference", "training")
-_LONGEST = 8.0  # seconds: no more rounds than fit into them (but three), as a large net takes long on a CPU
+_LONGEST = 8.0  # seconds for all rounds (at least three), as a large net takes long on a CPU
 _WORDS = 1000
 
 
@@ -44,7 +44,7 @@ class Arguments(Options):
 
 @dataclass(frozen=True)
 class Demo:
-    """A model and how it is run: over ``steps``, ``call`` takes it and ``inputs`` [B, ...] to output [T, B, ...]."""
+    """A model and how to run it: ``call`` takes it and ``inputs`` [B, ...] to output [T, B, ...], over ``steps``."""
 
     steps: int
     make: Callable[[], nn.Module]
@@ -65,7 +65,7 @@ def _embedding() -> nn.Module:
 
 
 def _rate_cross_entropy(spikes: Tensor, labels: Tensor) -> Tensor:
-    """Of the rates of the first ten neurons: it sends a gradient through the spikes to the table."""
+    """A loss of the rates of the first ten neurons: its gradient passes the spikes and reaches the table."""
     return F.cross_entropy(spikes.float().mean(0)[:, :10], labels)
 
 
@@ -149,7 +149,7 @@ def _table(record: Record, rows: Rows) -> str:
     """Samples per second of one model, a column for each device and dtype."""
 
     def rate(case: Record, device: str, dtype: str = "") -> float:
-        """The fastest of this mode and batch; 0 where there is none."""
+        """The fastest of this mode and batch; 0 if there is none."""
         alike = [row for row in rows if (row["mode"], row["batch"]) == (case["mode"], case["batch"])]
         of_device = [row for row in alike if row["device"] == device and dtype in ("", row["dtype"])]
         return max((row["samples_per_s"] for row in of_device), default=0)

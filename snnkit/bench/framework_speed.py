@@ -2,15 +2,15 @@
 
     snnkit bench frameworks --features 512 --features 2048
 
-As Open Neuromorphic's table (2024): T = 500 steps, a batch of 16. Unlike there, every contestant of an equation has the
-same weights and input, its spikes and gradients are compared with our eager engine before a clock starts, a clock
-stops when the device is done, and all run the same batch at once. Each library has an equation of its own, on which
-our engine runs as well. Spyx runs in a process of its own, by JAX, in turns with the others.
+As Open Neuromorphic's table (2024): T = 500 steps, a batch of 16. But here all contestants of an equation have the same
+weights and input, and all run the same batch at once. Their spikes and gradients are compared with our eager engine
+before a clock starts, and a clock stops when the device is done. Each library has its own equation, and our engine runs
+it, too. Spyx runs in its own process, by JAX, in turns with the others.
 
-"layer" is both, with the gradient of the weights in training; "neurons" is the neurons alone, with that of their input.
-"less forward" is the time of training without that of inference: what gradients cost. "x products" is the time over
-that of the matrix products of the same pass alone (of "neurons": over the bytes to move), "x ours" that over our own on
-the same equation.
+"layer" is both, with the gradient of the weights in training; "neurons" is the neurons alone, with their input's.
+"less forward" is the time of training minus that of inference, so the price of gradients. "x products" is the time as a
+multiple of the matrix products of the same pass alone (for "neurons": of moving the bytes). "x ours" is the time as a
+multiple of ours on the same equation.
 """
 
 from __future__ import annotations
@@ -75,13 +75,13 @@ class Arguments(suite.Options):
 
 
 class Remote:
-    """A contestant in another process: what a ``RemoteClock`` times."""
+    """A contestant in another process, for a ``RemoteClock``."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
 
     def seconds(self, calls: int) -> float:
-        """Of one call, as the process measured it. Raises OSError if it has ended."""
+        """Seconds of one call, as the process measured it. Raises OSError if it has ended."""
         print(calls, file=self.process.stdin, flush=True)
         answer = self.process.stdout.readline()  # type: ignore[union-attr]
         if not answer:
@@ -93,7 +93,7 @@ class Remote:
 
 
 class RemoteClock:
-    """A clock that reads a ``Remote``'s own, so that no message counts."""
+    """A clock that reads the ``Remote``'s clock, so that messages do not count."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock, self.name = clock, clock.name

@@ -1,18 +1,17 @@
-"""IPU against what is here: the network of snnTorch's IPU tutorial, measured, predicted and as published.
+"""IPUs against this machine: the network of snnTorch's IPU tutorial, measured, predicted and as published.
 
     snnkit bench compare --out FILE.json --plot FILE.png
 
-All candidates train from the same weights on the same batch with the same loss and optimizer, and take turns in the
-same run; one update is compared with that of our eager engine first. IPUs are predicted by ``hardware.roofline``; none
-was run.
+All candidates train from the same weights on the same batch with the same loss and optimizer. They take turns in the
+same run, and one update is first compared with our eager engine's. ``hardware.roofline`` predicts IPUs; none was run.
 
 The tutorial shows one image for all steps, so the first layer gives the same currents 25 times. snnTorch computes them
-in every step, our ``Sequential`` once. To show what that alone is worth, ours also takes part with a first layer in
-every step, and snnTorch with one that runs once.
+in every step, our ``Sequential`` once. To show the effect of this alone, ours also runs with the first layer in every
+step, and snnTorch with the first layer once.
 
-Columns: "first s" is the first update, "x floor" the time over that of the floating-point operations, with the first
-layer computed once, at the rate of a large matrix product on the same device. "times snnTorch": of its eager samples
-per second. Predictions are below the measurements, never in one column with them.
+Columns: "first s" is the first update. "x floor" is the time as a multiple of the floating-point operations (first
+layer once) at the rate of a large matrix product on the same device. "times snnTorch" compares samples per second with
+its eager code. Predictions are below the measurements, never in one column with them.
 """
 
 from __future__ import annotations
@@ -46,10 +45,10 @@ ONCE = f"{SNNTORCH}, layer 1 once"
 
 @dataclass(frozen=True)
 class Claim:
-    """A published ratio: times as fast as eager PyTorch code on a GPU, or as a GPU itself. None was measured here.
+    """A published speed, as a multiple of eager PyTorch code on a GPU, or of a GPU. None was measured here.
 
-    ``said`` is how many times in its own words, ``low`` and ``high`` the same as numbers; it is drawn at its own
-    ``batch`` and ``hidden``, where they are known, or at the tutorial's. ``derived``: here, from published times.
+    ``said`` is the multiple in the source's words, ``low`` and ``high`` are its numbers. It is drawn at its own
+    ``batch`` and ``hidden`` if they are known, else at the tutorial's. ``derived``: computed here from published times.
     """
 
     who: str
@@ -140,13 +139,13 @@ def _adam(parameters: list[nn.Parameter], fused: bool) -> torch.optim.Adam:
 def tutorial(hidden: int = HIDDEN, batch: int = BATCH, steps: int = STEPS) -> Workload:
     """784-hidden-10 of ``Leaky(0.9)`` neurons, cross-entropy of the spike counts, Adam.
 
-    The tutorial hands the membrane to the loss where its text says spikes; here it gets spikes.
+    The tutorial's text says that the loss takes spikes, but its code passes the membrane. Here it gets spikes.
     """
     return dense("Leaky", hidden, batch, steps, optimizer=_adam)
 
 
 def candidates(device: torch.device, workload: Workload, peers: bool) -> Iterator[Candidate]:
-    """All that can take part on ``device``; ``left_out`` names the other engines."""
+    """All candidates that run on ``device``; ``left_out`` names the other engines."""
     missing = left_out(device)
     for engine in ("eager", *ENGINES[device.type], "auto"):
         if engine not in missing:
@@ -167,16 +166,16 @@ def left_out(device: torch.device) -> dict[str, str]:
     return neuron_speed.candidates(device, ENGINES[device.type], peers=False)[1]
 
 
-# Mixed precision in PyTorch is closest to an IPU that computes in half precision.
+# PyTorch's mixed precision is closest to an IPU's half precision.
 _ON_IPU: dict[str, Literal["float32", "float16"]] = {"float32": "float32", "bfloat16": "float16", "float16": "float16"}
 
 
 def predictions(workload: Workload, dtype: str, names: Iterable[str]) -> tuple[list[Row], dict[str, str]]:
-    """For each IPU its band in samples per second, and name to reason of those for which there is none.
+    """For each IPU its band in samples per second; and for IPUs without a band, name to reason.
 
-    The band reaches from the slowest case, with a first layer that is computed in every step as the tutorial is
-    written, to the fastest, with one that is computed once: whether Poplar's compiler detects the equal products is not
-    known. Its middle is the likely value of the former.
+    The band reaches from the slowest case, with the first layer computed in every step as in the tutorial, to the
+    fastest, with the first layer computed once. Whether Poplar's compiler detects the equal products is not known. The
+    middle is the likely value of the first case.
     """
     bands, missing = [], {}
     works = _works(workload.batch, workload.width, workload.steps)
@@ -231,7 +230,7 @@ def _parts(arguments: Arguments, device: torch.device) -> Row:
 
 
 def _rate(rows: Rows, contestant: str) -> float | None:
-    """Samples per second; None for one that was not timed."""
+    """Samples per second; None if it was not timed."""
     return next((row["samples_per_s"] for row in rows if row["contestant"] == contestant), None)
 
 
@@ -249,7 +248,7 @@ def _table(record: Record, rows: Rows) -> str:
 
 
 def summary(record: Record) -> str:
-    """For the tutorial's size: how much faster than eager snnTorch ours is; and what was published."""
+    """At the tutorial's size: our speed as a multiple of eager snnTorch's; and the published speeds."""
     size = {name: record["arguments"][name] for name in ("width", "steps", "batch")}
     lines = []
     for rows in by_case(record["rows"], KEY):

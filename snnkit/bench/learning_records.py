@@ -22,7 +22,7 @@ from ..plasticity import MAX_RATE, STEPS, LocalRun, learn_locally
 from .suite import Options, Record, Row, Say, begin, check_out, device_option, heading, option, save
 from .suite import table as table_of
 
-# So many receptive fields go into a record, those of the first neurons: none is selected for its looks.
+# So many receptive fields go into a record: those of the first neurons, not a selection.
 FIELDS = 36
 
 SIZES = {
@@ -67,7 +67,7 @@ def record_of(run: LocalRun, shape: tuple[int, int], arguments: Record) -> Row:
     Args:
         run: of ``plasticity.learn_locally``.
         shape: (H, W) of the images.
-        arguments: what it was called with; how images become spikes, and the layer, are added.
+        arguments: those of the call; the encoding of the images and the layer are added.
     """
     shown = run.weights[:FIELDS].cpu()
     scale = float(shown.max()) or 1.0
@@ -88,7 +88,7 @@ def record_of(run: LocalRun, shape: tuple[int, int], arguments: Record) -> Row:
 
 
 def fields_of(record: Record) -> tuple[np.ndarray, list[int]]:
-    """The receptive fields in a record, to a 255th of the largest weight among them.
+    """The receptive fields in a record, in steps of a 255th of their largest weight.
 
     Returns:
         Weights float32 [neurons, H × W], and the class of each of these neurons, -1 for none.
@@ -106,7 +106,7 @@ def tables(record: Record) -> str:
 
 
 def table(record: Record) -> str:
-    """Of kind "local" or "recipe": the settings, and a line for each pass or epoch."""
+    """For kind "local" or "recipe": the settings, and a line for each pass or epoch."""
     shown = {k: v for k, v in record["arguments"].items() if k != "layer" and v is not None and v is not False}
     if record["kind"] == "recipe":
         title = f"{shown.pop('name')}: {shown.pop('about')}\nsettings: {_listed(shown)}"

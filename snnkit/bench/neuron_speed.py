@@ -2,12 +2,11 @@
 
     snnkit bench neurons --neurons 262144 --steps 32
 
-Inference and training are timed separately. All candidates get the same input, and spikes and gradients are compared
-with those of our eager engine first. Each other library has an equation of its own, on which our engines run as well.
+Inference and training are timed separately. All candidates get the same input. Their spikes and gradients are first
+compared with our eager engine's. Each other library has its own equation, and our engines run it, too.
 
-Columns: "first s" is the first call, which may use kernels that other sizes or earlier runs left in memory and on disk.
-"x floor" is the time over that of the bytes that have to be moved, "x ours" that over the fastest of our compiled
-engines on the same equation.
+Columns: "first s" is the first call, which may use kernels from other sizes or earlier runs. "x floor" is the time as a
+multiple of moving the necessary bytes, "x ours" as a multiple of our fastest compiled engine on the same equation.
 """
 
 from __future__ import annotations
@@ -37,13 +36,13 @@ KEY = ("mode", "dtype", "neurons", "steps")
 
 ENGINE_NAMES = tuple(name for name in ENGINES if name != "auto")
 
-# Upper guess of what training needs besides inputs and outputs, in float32 tensors of the shape of x: loops were seen
-# to save three for backward, and hold as many lists of gradients on the way back.
+# A high guess of the memory for training besides inputs and outputs, in float32 tensors of the shape of x: loops saved
+# three for backward, and had as many lists of gradients on the way back.
 LOOP_SAVES = 8
 
-# Most that a candidate may differ from the eager engine: share of spikes, and relative L2 distance of gradients.
-# Another order of float32 operations moves a membrane across its threshold now and then, and one spike more or less
-# changes the gradients around it. Other libraries keep membranes in the dtype of the input; ours are float32 always.
+# Largest allowed difference from the eager engine: share of spikes, and relative L2 distance of gradients. Another
+# order of float32 operations sometimes moves a membrane across its threshold, and one spike more or less changes the
+# gradients around it. Other libraries' membranes have the dtype of the input; ours are always float32.
 SPIKES_MAY_DIFFER = {torch.float32: 1e-3, torch.bfloat16: 2e-2, torch.float16: 2e-2}
 GRADIENT_MAY_DIFFER = {torch.float32: 5e-2, torch.bfloat16: 0.15, torch.float16: 0.15}
 COMPARED = 2**16  # neurons; half of them the first ones of the layer, half the last ones
@@ -76,8 +75,8 @@ class Arguments(suite.Options):
 class Candidate:
     """One line of the table: ``forward`` takes x [T, B, N] to spikes [T, B, N].
 
-    ``engine`` is that of ours that runs it, "" for other libraries; ``equation`` a key of ``EQUATIONS``, with whose
-    eager engine the result is compared; ``why_not`` says why it would not run as its name says.
+    ``engine`` is our engine that runs it, "" for other libraries. ``equation`` is a key of ``EQUATIONS``: the result is
+    compared with the eager engine on it. ``why_not`` says why it would not run as its name says.
     """
 
     name: str
@@ -91,9 +90,9 @@ class Candidate:
 def candidates(
     device: torch.device, engines: Sequence[str] = ENGINE_NAMES, peers: bool = True, more: Sequence[Layer] = ()
 ) -> tuple[list[Candidate], dict[str, str]]:
-    """The candidates on ``device``, equation by equation, ours, then others; and why other engines are left out.
+    """The candidates on ``device``, by equation, ours first; and the reasons why other engines are left out.
 
-    ``peers``: other libraries too, and our engines on their equations; ``more``: libraries besides those.
+    ``peers``: also other libraries, and our engines on their equations; ``more``: further libraries.
     """
     others = [*(layers(device) if peers else []), *more]
     every: list[Candidate] = []
@@ -119,7 +118,7 @@ def _ours(engine: str, equation: str) -> Candidate:
 
 
 def bytes_per_neuron_step(mode: str, dtype: torch.dtype) -> int:
-    """The floor: bytes that a layer has to move for each neuron and step. State can stay in registers.
+    """The floor: bytes that a layer must move for each neuron and step. State can stay in registers.
 
     inference: read x, write the spikes (float32 8, bfloat16 4).
     training: read x, write the spikes; in backward read x and the gradient of the spikes, write that of x (20, 10).
@@ -151,7 +150,7 @@ class Case(Race):
 
     @property
     def x(self) -> Tensor:
-        """The input, made when the first candidate that fits into memory wants it."""
+        """The input, made for the first candidate that fits into memory."""
         if self._x is None:
             drive = 1.5 if self.weight is None else 1.0
             self._x = torch.rand(self.shape, device=self.device).mul_(drive).to(self.dtype)
@@ -170,13 +169,13 @@ class Case(Race):
         run = self._pass(candidate.forward)
 
         def call() -> Result:
-            # Traces an equation that is new: a part of the first call.
+            # Traces a new equation, as part of the first call.
             if reason := candidate.why_not(self.x):
                 raise DoesNotRun(reason)
             return run()
 
         with warnings.catch_warnings():
-            warnings.filterwarnings("error", ".* runs in the .* engine")  # and not in the one of its name
+            warnings.filterwarnings("error", ".* runs in the .* engine")  # and not in the engine of its name
             try:
                 seconds, result = suite.attempt(candidate.library, lambda: first_call(call, self.device))
             except UserWarning as fallback:
@@ -193,7 +192,7 @@ class Case(Race):
         }, run
 
     def _check_memory(self) -> None:
-        """``DoesNotRun`` where there is too little for x, its copy, spikes, two gradients and what is saved."""
+        """``DoesNotRun`` if memory is too small for x, its copy, spikes, two gradients and saved tensors."""
         size = 4 * self.dtype.itemsize if self.mode == INFERENCE else 5 * self.dtype.itemsize + 4 * LOOP_SAVES
         need, free = math.prod(self.shape) * size, available(self.device)
         if free is not None and need > free:
@@ -212,11 +211,11 @@ class Case(Race):
         return {"copies": [self.labels | seconds_of(scale) | {"bytes": moved, "bytes_per_s": moved / scale.median}]}
 
     def _pass(self, forward: Forward) -> Callable[[], Result]:
-        """The function that is timed."""
+        """The function to time."""
         return lambda: self._result(forward, self.x, self.gradient_in)
 
     def _result(self, forward: Forward, x: Tensor, gradient: Callable[[torch.dtype], Tensor]) -> Result:
-        """In training with the gradient of x, a fresh leaf, as in a hidden layer; with a matrix product that of it."""
+        """In training with the gradient of x, a fresh leaf, as in a hidden layer; or of the matrix, if there is one."""
         leaf = (x if self.weight is None else self.weight).detach()
         with torch.set_grad_enabled(self.mode == TRAINING):
             leaf.requires_grad_(self.mode == TRAINING)
@@ -226,13 +225,13 @@ class Case(Race):
         return out.detach(), torch.autograd.grad(out, leaf, gradient(out.dtype))[0]
 
     def gradient_in(self, dtype: torch.dtype) -> Tensor:
-        """That of the output; in the dtype of a library that returns another one it is made in its first call."""
+        """The output's gradient. For a library with another dtype of output, its first call makes it in that dtype."""
         if dtype not in self._gradients:
             self._gradients[dtype] = self._gradients[self.dtype].to(dtype)
         return self._gradients[dtype]
 
     def _reference(self, equation: str) -> Result:
-        """Spikes and gradient of our eager engine for some neurons of the layer: they are independent."""
+        """Spikes and gradient of our eager engine for some neurons of the layer. All are independent."""
         if equation not in self._references:
             x, gradient = _some(self.x), _some(self._gradients[self.dtype])
             neuron = EQUATIONS[equation]("eager")
@@ -240,7 +239,7 @@ class Case(Race):
         return self._references[equation]
 
     def _verify(self, result: Result, reference: Result) -> Row:
-        """How far a result is from the reference; ``DoesNotRun`` where that is too far."""
+        """The distance of a result from the reference; ``DoesNotRun`` if it is too large."""
         (spikes, gradient), (expected, expected_gradient) = result, reference
         differ = (_some(spikes).float() != expected.float()).float().mean().item()
         if not differ <= SPIKES_MAY_DIFFER[self.dtype]:
@@ -256,7 +255,7 @@ class Case(Race):
 
 
 def _some(tensor: Tensor) -> Tensor:
-    """The first and the last neurons of [T, B, N], all where there are few."""
+    """The first and the last neurons of [T, B, N], or all if there are few."""
     if tensor.shape[-1] <= COMPARED:
         return tensor
     return torch.cat([tensor[..., : COMPARED // 2], tensor[..., -COMPARED // 2 :]], dim=-1)
@@ -279,7 +278,7 @@ def _parts(arguments: Arguments, device: torch.device) -> Row:
 
 
 def over_ours(row: Record, rows: Rows) -> str:
-    """Times the fastest of our compiled engines on the same equation and dtype of outputs."""
+    """The time as a multiple of our fastest compiled engine, for the same equation and dtype of outputs."""
     alike = [one for one in rows if all(one[key] == row[key] for key in ("equation", "floor_bytes"))]
     ours = [one["median_s"] for one in alike if one["library"] == OURS and one["engine"] != "eager"]
     return times(row["median_s"], min(ours, default=None))

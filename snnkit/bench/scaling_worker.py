@@ -20,7 +20,7 @@ import torch
 import torch.distributed as dist
 
 ANSWER = "snnkit-scaling: "
-WARM_UP = 5  # updates before the clock counts: allocators and DDP's buckets have settled then
+WARM_UP = 5  # updates before the clock counts, until allocators and DDP's buckets no longer change
 LINK_BYTES = (2**10, 2**14, 2**18, 2**20, 2**22, 2**24)
 _LINK_ROUNDS = 15
 _TIMEOUT = 120.0  # seconds to wait for another rank
@@ -57,7 +57,7 @@ def updates(words: Any) -> dict[str, Any]:
     from ..models import mlp
     from ..train import lit
 
-    # On CUDA the host runs ahead; it waits for the device every so many updates only, else it would never do so.
+    # On CUDA the host runs ahead. It waits for the device only after every so many updates.
     stretch = min(10, words.updates // 2) if words.device == "cuda" else 1
     ends: list[float] = []
 
@@ -72,7 +72,7 @@ def updates(words: Any) -> dict[str, Any]:
     rank, local, world = (int(os.environ.get(name, default)) for name, default in zip(_PLACE, "001", strict=False))
     torch.manual_seed(0)
     net = mlp((784, words.hidden, 10))
-    # What is in the images plays no part; there are enough of them for one epoch.
+    # The content of the images does not matter; there are enough for one epoch.
     images = torch.randint(256, ((WARM_UP + words.updates) * world * words.batch, 1, 28, 28), dtype=torch.uint8)
     labels = torch.randint(10, (len(images),))
     device = torch.device(words.device, local) if words.device == "cuda" else torch.device("cpu")

@@ -1,4 +1,4 @@
-"""Spyx's LIF layer in a process of its own, with JAX and without PyTorch or this kit: ``python spyx_worker.py FOLDER``.
+"""Spyx's LIF layer in its own process, with JAX and without PyTorch or this kit: ``python spyx_worker.py FOLDER``.
 
 FOLDER holds ``x.npy`` [T, B, n], ``d_out.npy`` of the same shape and, for a layer with a matrix product before the
 neurons, ``weight.npy`` [n, n]; ``job.json`` has "mode" (inference or training) and "beta". The worker writes

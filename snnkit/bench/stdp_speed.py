@@ -1,9 +1,9 @@
-"""STDP, step by step and over sequences: our rule beside Norse's functions of the same rule.
+"""STDP, step by step and over sequences: ours beside Norse's functions for the same rule.
 
     snnkit bench plasticity
 
-Columns: "x floor": the time of a step over that of reading and writing all weights once, as a copy does; a sequence has
-them in the cache and may stay below. "times Norse": how many of our steps fit into one of Norse's.
+Columns: "x floor": the time of a step as a multiple of reading and writing all weights once, as in a copy. A sequence
+has them in the cache and may be below 1. "times Norse": how many of our steps fit into one of Norse's.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from . import suite
 from .baselines import DT, EXACT_TAU, NORSE, TAU, Steps, norse_stdp
 from .suite import OURS, Race, Record, Row, Rows, Suite, option, seconds_of, table, times
 
-# What weights may differ by in float64, in which they are compared, and over how many steps.
+# Largest difference of weights, which are compared in float64, and the number of steps.
 TOLERANCE, COMPARED_STEPS = 1e-12, 3
-_LONGEST = 2**26  # synapse-steps of a sequence: of very large weights, fewer steps are timed at once
+_LONGEST = 2**26  # synapse-steps of a sequence: with very large weights, fewer steps are timed at once
 
 STEP, RUN, NORSE_STEP = "our step", "our run", "Norse's step"
 
 
 class Connection(NamedTuple):
-    """Two layers and what connects them: samples at once, neurons of a sample on each side ([n], or [channels, height,
-    width]), and the shape of the weights."""
+    """A connection of two layers: samples at once, neurons of a sample on each side ([n] or [channels, height, width]),
+    and the shape of the weights."""
 
     batch: int
     pre: tuple[int, ...]
@@ -89,7 +89,7 @@ class Arguments(suite.Options):
 
 
 class Candidate(NamedTuple):
-    """Goes through a sequence from rest, and may change the weight that it is given."""
+    """Goes through a sequence from rest, and may change the given weight."""
 
     name: str
     library: str
@@ -97,7 +97,7 @@ class Candidate(NamedTuple):
 
 
 def candidates(connection: Connection, peers: bool) -> list[Candidate]:
-    """Ours, and Norse's where it is installed."""
+    """Ours, and Norse's if it is installed."""
     amplitude = 1e-3 * DT / TAU  # Norse counts dt / tau for a spike
     rule = PairSTDP(amplitude, amplitude, EXACT_TAU, EXACT_TAU, DT, connection=connection.kind, engine="cpp")
     every = [
@@ -122,7 +122,7 @@ class Case(Race):
     """One connection.
 
     Raises:
-        AssertionError: the weights of two candidates differ in the end; then none is timed.
+        AssertionError: the weights of two candidates differ at the end; then none is timed.
     """
 
     def __init__(self, connection: Connection, rate: float, steps: int, peers: bool) -> None:
@@ -151,7 +151,7 @@ class Case(Race):
             raise AssertionError(f"{self.labels['case']}: {names} differ by {differ:.3g}")
         pre, post, weight = self._timed
         row = {"contestant": candidate.name, "library": candidate.library, "weights_differ": differ}
-        # Each has weights of its own, which go on changing from round to round, within their bounds.
+        # Each has its own weights, which change from round to round within their bounds.
         return self.labels | row, partial(candidate.run, pre, post, weight.clone())
 
     def scale(self) -> Callable[[], object]:
@@ -166,7 +166,7 @@ class Case(Race):
 
 
 def random_case(connection: Connection, steps: int, rate: float, dtype: torch.dtype) -> Sequence[Tensor]:
-    """Spikes of both sides [T, B, ...], of which a share of ``rate`` is 1, and weights anywhere between the bounds."""
+    """Spikes of both sides [T, B, ...], a share of ``rate`` of them 1, and weights anywhere between the bounds."""
     draw = torch.Generator().manual_seed(0)
     sides = [torch.rand(steps, connection.batch, *n, generator=draw) < rate for n in (connection.pre, connection.post)]
     return [*(side.to(dtype) for side in sides), torch.rand(connection.weight, generator=draw, dtype=dtype)]

@@ -1,7 +1,7 @@
 """How every benchmark runs: warm up, verify results, time all candidates in turns, and write a record after each case.
 
-A suite says what its cases are and how their rows become a table. ``run`` does the rest, so no suite can skip the
-verification or the provenance.
+A suite defines its cases and the table of their rows. ``run`` does the rest, so no suite can skip the verification or
+the provenance.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Outcome:
 
 
 class Race(ABC):
-    """A case whose candidates are verified, then timed in turns with an operation that sets the scale."""
+    """A case: its candidates are verified, then timed in turns with an operation that sets the scale."""
 
     labels: Row  # the fields of a row that name this case
     candidates: Sequence[Any]  # with a ``name``, a ``library`` and an ``equation`` or none
@@ -59,14 +59,14 @@ class Race(ABC):
 
     @abstractmethod
     def floor(self, row: Row, scale: Timing) -> float:
-        """Seconds that no candidate can do with less than, by the operation that sets the scale."""
+        """Fewest seconds that a candidate needs, by the operation that sets the scale."""
 
     def finish(self, row: Row, timing: Timing) -> Row:
         """The row with its times."""
         return row | seconds_of(timing)
 
     def beside(self, scale: Timing) -> dict[str, list[Row]]:
-        """``Outcome.beside``, made of the timing of the operation that sets the scale."""
+        """``Outcome.beside``, from the timing of the operation that sets the scale."""
         return {}
 
     def key(self, candidate: Any) -> str:
@@ -74,7 +74,7 @@ class Race(ABC):
         return candidate.name
 
     def measure(self, repeats: int) -> Outcome:
-        """Verify, then time. Without rows where no candidate runs."""
+        """Verify, then time. There are no rows if no candidate runs."""
         ready: dict[str, tuple[Row, Callable[[], object]]] = {}
         skipped = []
         for candidate in self.candidates:
@@ -124,9 +124,9 @@ class Suite:
     ending: Callable[[Record], str] = lambda record: ""  # below all tables
 
     def run(self, arguments: Any, say: Say = print, out: str | Path | None = None) -> Row:
-        """Measure every case and return the record; ``say`` takes a table as text when each case is done.
+        """Measure every case and return the record; ``say`` gets a table as text after each case.
 
-        ``out`` is a file for the record. It is written after each case, so that an interruption loses one case at most
+        ``out`` is a file for the record. It is written after each case, so that an interruption loses at most one case
         (``complete`` is false until the end).
         """
         check_out(out)
@@ -173,14 +173,14 @@ def option(
     choices: Sequence[str] = (),
     least: int = 1,
 ) -> Any:
-    """A field of a suite's ``Arguments`` that is an option of its command. A tuple may be given value by value.
+    """A field of a suite's ``Arguments`` that is an option of its command. The option of a tuple may be repeated.
 
     Args:
         text: its help.
-        default: on a CPU, and on CUDA where ``cuda`` is None; with ``--quick``, unless ``quick`` is None, that.
-        flag: its name on the command line; by default that of the field.
-        choices: the values that it may have.
-        least: the smallest whole number that it may be.
+        default: on a CPU; also on CUDA if ``cuda`` is None. With ``--quick`` it is ``quick``, unless that is None.
+        flag: its name on the command line; by default the field's.
+        choices: its possible values.
+        least: its smallest whole number.
     """
     about = {"text": text, "cuda": cuda, "quick": quick, "flag": flag, "choices": choices, "least": least}
     return field(default=default, metadata=about)
@@ -190,7 +190,7 @@ def option(
 class Options:
     """The options of a command; their ranges are checked when they are made, before anything is measured.
 
-    But for the device, which may be any from Python: it is checked when the suite runs.
+    Only the device is checked when the suite runs, as it may be any in Python.
     """
 
     def __post_init__(self) -> None:
@@ -222,11 +222,11 @@ def peers_option() -> Any:
 
 def repeats_option(default: int, least: int = 3) -> Any:
     """``--repeats``."""
-    return option("Rounds of which the median is taken.", default, quick=least, least=least)
+    return option("Rounds; the median counts.", default, quick=least, least=least)
 
 
 def chosen(kind: type[T], device: str, quick: bool = False, **given: Any) -> T:
-    """``Arguments`` of a kind with the defaults of the device for what is None, empty or not given."""
+    """``Arguments`` of a kind; fields that are None, empty or missing get the defaults of the device."""
     values: dict[str, Any] = {"device": device}
     for each in fields(kind):  # type: ignore[arg-type]
         about, value = each.metadata, given.get(each.name)
@@ -241,13 +241,13 @@ def chosen(kind: type[T], device: str, quick: bool = False, **given: Any) -> T:
 
 
 def begin(kind: str, device: torch.device, arguments: Record, **parts: Any) -> Row:
-    """A record of which nothing is measured yet."""
+    """A record without measurements yet."""
     made = {"schema": records.SCHEMA, "kind": kind, "complete": False, "provenance": provenance(device)}
     return made | {"arguments": dict(arguments), **parts, "rows": []}
 
 
 def check_out(out: str | Path | None) -> None:
-    """Before anything is measured: ValueError if no record could be written."""
+    """Before all measurements: ValueError if no record could be written."""
     if out is not None:
         writable(out, "--out")
 
@@ -259,7 +259,7 @@ def save(record: Row, out: str | Path | None) -> None:
 
 
 def by_case(rows: Iterable[Any], key: Sequence[str]) -> list[list[Any]]:
-    """The rows that have the same values of ``key`` together, in the order of the record."""
+    """The rows in groups of equal values of ``key``, in the order of the record."""
     cases: dict[tuple[Any, ...], list[Any]] = {}
     for row in rows:
         cases.setdefault(tuple(row[name] for name in key), []).append(row)
@@ -272,7 +272,7 @@ def same_case(entries: Iterable[Any], row: Record, key: Sequence[str]) -> list[A
 
 
 def seconds_of(timing: Timing, calls: int = 1) -> Row:
-    """The times in a row: of one of so many calls that were timed as one."""
+    """The times in a row: those of one call, if so many calls were timed together."""
     low, high = (seconds / calls for seconds in timing.spread)
     times = {"median_s": timing.median / calls, "p10_s": low, "p90_s": high}
     return times | {"host_s": timing.host / calls, "calls": timing.calls}
@@ -289,7 +289,7 @@ Columns = Mapping[str, Callable[[Record], str]]
 
 
 def table(title: str, columns: Columns, rows: Rows, *, left: int = 1) -> str:
-    """Text: a line for each row, of head to cell; columns without a cell are left out, but the first."""
+    """Text with a line for each row (head to cell); columns without cells are left out, except the first."""
     cells = [[cell(row) for cell in columns.values()] for row in rows]
     return "\n".join([title, *text_table(list(columns), cells, left=left, always=1)])
 
@@ -328,7 +328,7 @@ THROUGHPUT: Columns = {
 
 @checks.arguments
 def heading(record: Record) -> str:
-    """Where the numbers of a record come from, in a few lines."""
+    """The origin of a record's numbers, in a few lines."""
     origin = record["provenance"]
     if record["kind"] == "published":
         labels = ("source", "url", "hardware", "what", "statistic")

@@ -2,13 +2,13 @@
 
     snnkit bench training --net conv --width 32
 
-All candidates get the same weights, batch, loss and optimizer. One update is compared with that of our eager engine
-before the clock starts, and all take turns in the same run.
+All candidates get the same weights, batch, loss and optimizer. One update is compared with our eager engine's before
+the clock starts, and all take turns in the same run.
 
-Columns: "first s" is the first update, "ready s" the time until steps are as fast as they get: making the network, and
-its first six updates, in which compilers run and graphs are recorded. "x floor" is the time over that of the
+Columns: "first s" is the first update, "ready s" the time until steps have full speed: making the network, and its
+first six updates, in which compilers run and graphs are recorded. "x floor" is the time as a multiple of the
 floating-point operations of all layers at the rate of a large matrix product on the same device. "x ours" is the time
-over that of our fastest setting.
+as a multiple of our fastest setting's.
 """
 
 from __future__ import annotations
@@ -33,16 +33,15 @@ from .workloads import Candidate, Trainer, Workload, conv, dense, fill, ours
 PRECISIONS = ("float32", "amp")
 KEY = ("net", "equation", "dtype", "width", "steps", "batch")
 
-# First steps before anything is compared or timed: compilers are done then, and graphs recorded (the fourth does it).
+# First steps before the comparison and the timing: after them compilers are done and graphs recorded (by the fourth).
 SETTLE = 6
 _MATMUL_SIZE = {"cpu": 1024, "cuda": 8192}
 
-# Most that an update may differ from that of our eager engine in the same dtype: share of output spikes, relative L2
-# distance of the change of all weights. Another order of operations moves a membrane across its threshold now and then,
-# and one spike more or less changes the gradients of all layers before it: another memory format alone was seen to
-# change 2 % of the output spikes and 12 % of an update. Low precision rounds far more, and differently where a library
-# stores its membranes in it (ours are float32): there the comparison only detects something unrelated, for which the
-# distance is above 1.
+# Largest allowed difference from an update of our eager engine in the same dtype: share of output spikes, relative L2
+# distance of the change of all weights. Another order of operations sometimes moves a membrane across its threshold,
+# and one spike more or less changes the gradients of all layers before it. Another memory format alone changed 2 % of
+# the output spikes and 12 % of an update. Low precision rounds far more, and differently if a library also stores its
+# membranes in it (ours are float32). There the comparison only detects unrelated updates, at a distance above 1.
 SPIKES_MAY_DIFFER = {None: 0.05, torch.bfloat16: 0.1, torch.float16: 0.1}
 UPDATE_MAY_DIFFER = {None: 0.3, torch.bfloat16: 0.7, torch.float16: 0.7}
 
@@ -78,7 +77,7 @@ class UpdateRace(Race):
 
     def prepare(self, candidate: Candidate) -> tuple[Row, Callable[[], object]]:
         if candidate.compiles:
-            torch.compiler.reset()  # or it would reach torch's limit of recompilations and run uncompiled
+            torch.compiler.reset()  # else it would reach torch's limit of recompilations and run uncompiled
         row, trainer, result = suite.attempt(candidate.library, lambda: self._first_steps(candidate))
         (out, change), (expected_out, expected) = result, self._reference
         differ = (out != expected_out).float().mean().item()
@@ -109,7 +108,7 @@ class UpdateRace(Race):
                 raise DoesNotRun(refusal)
             if cuda:
                 row["peak_bytes"] = torch.cuda.max_memory_allocated(self.device) - before
-            elif not candidate.compiles:  # counting happens between operations, of which there are none then
+            elif not candidate.compiles:  # counting happens between operations, and a graph has none
                 make = partial(candidate.make, self.workload, self.precision)
                 row["peak_bytes"] = peak_of(lambda: _repeat(make().step, 2), self.device)
             return row, trainer, _one_update(trainer, self._weights)
@@ -145,7 +144,7 @@ def _repeat(step: Callable[[], object], count: int) -> None:
 
 
 def _product(a: Tensor, b: Tensor) -> Tensor:
-    """In the arithmetic that convolutions are allowed: PyTorch lets them, but not products, round to TF32 on CUDA."""
+    """In the arithmetic of convolutions: on CUDA, PyTorch lets them round to TF32, but not products."""
     usual = torch.backends.cuda.matmul.allow_tf32
     torch.backends.cuda.matmul.allow_tf32 = usual or torch.backends.cudnn.allow_tf32
     try:
@@ -157,7 +156,7 @@ def _product(a: Tensor, b: Tensor) -> Tensor:
 def flops_of(workload: Workload, device: torch.device) -> int:
     """Floating-point operations of all convolutions and matrix products in forward and backward of an update.
 
-    Of our network, which computes what is static once: no network needs more.
+    They are counted in our network, which computes static results once: no network needs more.
     """
     few = min(workload.batch, 8)
     trainer = next(iter(ours(workload, device))).make(replace(workload, batch=few), Precision(device, None))
@@ -167,7 +166,7 @@ def flops_of(workload: Workload, device: torch.device) -> int:
 
 
 def _one_update(trainer: Trainer, weights: list[Tensor]) -> tuple[Tensor, Tensor]:
-    """The spikes of an update from the initial weights on, without momentum, and the change of all weights [P]."""
+    """The spikes of an update from the initial weights, without momentum, and the change of all weights [P]."""
     fill(trainer.parameters, weights)
     for state in trainer.optimizer.state.values():
         for value in state.values():
@@ -185,7 +184,7 @@ def _cases(arguments: Arguments, device: torch.device) -> Iterator[UpdateRace]:
     for workload in workloads:
         others = list(baselines.networks(workload)) if arguments.peers else []
         if not others and workload.equation not in ("IF", "Leaky"):
-            continue  # an equation that is there for another library alone
+            continue  # an equation of another library alone
         every = [c for c in (*ours(workload, device), *others) if arguments.compiled or not c.compiles]
         for dtype in arguments.dtypes:
             yield UpdateRace(workload, Precision.choose(device, dtype == "amp"), every)
@@ -207,7 +206,7 @@ def _table(record: Record, rows: Rows) -> str:
 
 
 def ratios(record: Record) -> str:
-    """For each network, dtype and library: our samples per second over its own, best setting by best."""
+    """For each network, dtype and library: our samples per second over the library's, each in its best setting."""
     lines = []
     for rows in suite.by_case(record["rows"], KEY):
         best: dict[str, float] = {}

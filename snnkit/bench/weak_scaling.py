@@ -1,10 +1,10 @@
-"""Weak scaling: how much of their speed processes on this machine retain when they train one network together.
+"""Weak scaling: the share of their speed that processes on this machine retain when they train one network together.
 
     snnkit bench scaling --out scaling.json --plot scaling.png
 
-Each rank trains 784-1000-10 on its own 256 samples of an update, through Lightning, as users do. Before they do it
-together, ``hardware.scaling`` predicts what they will reach, from one rank alone, all-reduces alone and ranks side by
-side that do not communicate.
+Each rank trains 784-1000-10 on its own 256 samples of an update, through Lightning, as users do. Before they train
+together, ``hardware.scaling`` predicts the result from one rank alone, all-reduces alone, and ranks side by side that
+do not communicate.
 
 Columns: "predicted" was printed before ranks were measured together. "off" is its error in the seconds of an update.
 """
@@ -32,7 +32,7 @@ from .suite import Record, Row, option
 
 TOGETHER, APART = "together", "apart"
 _FLOAT = 4  # bytes of a gradient
-_LIMIT = 600.0  # seconds for one launch, after which something hangs
+_LIMIT = 600.0  # seconds for one launch; after them, it counts as hanging
 
 
 @checks.arguments
@@ -55,7 +55,7 @@ class Arguments(suite.Options):
     def __post_init__(self) -> None:
         super().__post_init__()
         if max(self.ranks) == 1:
-            raise ValueError("--ranks must have a number above 1: one rank alone scales to nothing")
+            raise ValueError("--ranks must have a number above 1: one rank alone does not scale")
         devices = torch.cuda.device_count()
         if self.device == "cuda" and max(self.ranks) > devices:
             raise ValueError(f"--ranks must be at most {devices}, the CUDA devices here, but it is {max(self.ranks)}")
@@ -64,8 +64,8 @@ class Arguments(suite.Options):
 def benchmark(arguments: Arguments, say: suite.Say = print, out: str | Path | None = None) -> Row:
     """Predict, measure, and return the record; ``out`` is a file for it, written after each round.
 
-    ``say`` takes the results as text: the prediction before the first measurement of ranks together. LaunchError: a
-    process failed; says which, and its last lines.
+    ``say`` gets the results as text: the prediction comes before the first measurement of ranks together. LaunchError
+    if a process failed, with its number and last lines.
     """
     suite.check_out(out)
     several = sorted({1, *arguments.ranks})[1:]
@@ -125,7 +125,7 @@ def _row(arguments: Arguments, mode: str, ranks: int, answers: Sequence[Row]) ->
 
 
 def _machine(device: str, rows: Sequence[Row], links: Sequence[Row]) -> Row:
-    """What the prediction needs to know of this machine, none of it from ranks that train together."""
+    """The facts of this machine for the prediction, none of them from ranks that train together."""
     alone, beside = rows
     ranks, slower = beside["ranks"], beside["median_s"] / alone["median_s"]
     turns = 1.0 if device == "cuda" else max(1.0, ranks / cores())
@@ -135,7 +135,7 @@ def _machine(device: str, rows: Sequence[Row], links: Sequence[Row]) -> Row:
         "cores": cores(),
         "step_s": alone["median_s"],
         "gradient_bytes": _FLOAT * alone["parameters"],
-        # By how much each neighbour at work at the same time slows a rank down: hardware's ``slowdown``, the other way.
+        # By how much each busy neighbour slows a rank down: hardware's ``slowdown``, the other way round.
         "sharing": max(slower / turns - 1, 0.0) / max(ranks / turns - 1, 1.0),
         "bytes_per_s": link.bandwidth,
         "latency_s": link.latency,
@@ -143,7 +143,7 @@ def _machine(device: str, rows: Sequence[Row], links: Sequence[Row]) -> Row:
 
 
 def model_of(record: Record) -> tuple[model.Workload, model.Cluster]:
-    """The workload and the machine as they were known before any ranks trained together."""
+    """The workload and the machine as known before any ranks trained together."""
     machine, options = record["machine"], record["arguments"]
     source = "measured by `snnkit bench scaling`: all-reduces of 1 kB to 17 MB"
     link = model.Link("this machine", machine["bytes_per_s"], machine["latency_s"], source)
@@ -155,7 +155,7 @@ def model_of(record: Record) -> tuple[model.Workload, model.Cluster]:
 
 
 def predicted(record: Record) -> list[model.Prediction]:
-    """What ``model_of`` predicts for the requested numbers of ranks."""
+    """The predictions of ``model_of`` for the requested numbers of ranks."""
     return model.curve(*model_of(record), sorted(record["arguments"]["ranks"]))
 
 
@@ -175,7 +175,7 @@ def tables(record: Record) -> str:
 
 
 def prediction(record: Record) -> str:
-    """What the model knew of the machine, and what it predicted."""
+    """The model's facts about the machine, and its predictions."""
     workload, machine = model_of(record)
     link = machine.inside
     shared = f"{machine.cores} cores; " if machine.cores else ""
@@ -195,7 +195,7 @@ def prediction(record: Record) -> str:
 
 
 def results(record: Record) -> str:
-    """The ranks that trained together, beside what was predicted."""
+    """The ranks that trained together, beside their predictions."""
     rows = sorted((row for row in record["rows"] if row["mode"] == TOGETHER), key=lambda row: row["ranks"])
     before = {p.ranks: p for p in predicted(record)}
     base = rows[0]["median_s"]

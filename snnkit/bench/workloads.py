@@ -23,7 +23,7 @@ from .suite import OURS, Row, dtype_name
 
 
 class SoftReset(Neuron):
-    """As Sinabs 3.1 writes ``LIF`` without normalised input: v ← 0.9 v + x, spike = H(v - 1), v ← v - spike."""
+    """``LIF`` of Sinabs 3.1 without normalised input: v ← 0.9 v + x, spike = H(v - 1), v ← v - spike."""
 
     def step(self, x: Tensor, state: MembraneState) -> tuple[Tensor, MembraneState]:
         v = 0.9 * state.v + x
@@ -32,7 +32,7 @@ class SoftReset(Neuron):
 
 
 class SpikeFirst(Neuron):
-    """As Spyx 1.0 writes ``LIF``: it spikes on the membrane before the step, and the gradient flows through the reset.
+    """``LIF`` of Spyx 1.0: it spikes on the membrane before the step, and the gradient flows through the reset.
 
     spike = H(v - 1), v ← 0.9 v + x - spike.
     """
@@ -42,7 +42,7 @@ class SpikeFirst(Neuron):
         return spike, MembraneState(0.9 * state.v + x - spike)
 
 
-# Each equation with the constants and the surrogate that its library has by default.
+# Each equation has its library's default constants and surrogate.
 EQUATIONS: dict[str, Callable[[str], Neuron]] = {
     "LIF": lambda engine: LIF(2.0, surrogate=ATan(), engine=engine),  # SpikingJelly 2.0
     "Leaky": lambda engine: Leaky(0.9, surrogate=ATan(), engine=engine),  # snnTorch 1.0
@@ -55,7 +55,7 @@ EQUATIONS: dict[str, Callable[[str], Neuron]] = {
 
 
 HIDDEN_PER_CHANNEL = 16  # hidden neurons of the convolutional net
-DRIVE = 4.0  # times 1/√fan-in: the standard deviation of linear weights with which all layers fire from the start
+DRIVE = 4.0  # times 1/√fan-in: with this standard deviation of linear weights, all layers fire from the start
 
 
 def sgd(parameters: list[nn.Parameter], fused: bool) -> torch.optim.SGD:
@@ -102,7 +102,7 @@ class Workload:
     def weights(self) -> list[Tensor]:
         """Initial values of all parameters, in order; the same in every call.
 
-        PyTorch's own would leave the last layer silent, and silent networks compare as equal whatever they compute.
+        PyTorch's own would leave the last layer silent, and silent networks always compare as equal.
         """
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
@@ -141,7 +141,7 @@ class Trainer:
     Attributes:
         step: one update with the batch; the spikes [T, B, 10] before it.
         parameters: in the order of ``Workload.weights``.
-        optimizer: whose state a comparison sets back.
+        optimizer: a comparison restores its state.
         refusal: why it does not run as its name says, or "".
     """
 
@@ -155,7 +155,7 @@ class Trainer:
 class Candidate:
     """One line of the table; its name, the setting, is unique for its workload and dtype.
 
-    ``compiles``: torch.compile is in it, which takes minutes; ``default``: this is what the library does by default.
+    ``compiles``: it uses torch.compile, which takes minutes; ``default``: these are the library's defaults.
     """
 
     name: str
@@ -167,10 +167,10 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Ours:
-    """Makes the training step of ``snnkit.train.fit``, the gathering of the batch from uint8 images included.
+    """Makes the training step of ``snnkit.train.fit``, including the batch from uint8 images.
 
-    ``engine`` is that of the neurons; ``channels_last``, ``compile`` and ``graphed`` are those of ``fit``. With
-    ``static=False`` the network does not see that the input is the same in all steps.
+    ``engine`` is for the neurons; ``channels_last``, ``compile`` and ``graphed`` are as in ``fit``. With
+    ``static=False`` the network does not use that the input is the same in all steps.
     """
 
     engine: str
@@ -200,7 +200,7 @@ class Ours:
 
 
 def ours(workload: Workload, device: torch.device) -> Iterator[Candidate]:
-    """From the loop to everything at once."""
+    """From the plain loop to all improvements at once."""
     yield Candidate("eager", OURS, Ours("eager"))
     yield Candidate("auto", OURS, Ours("auto"), default=True)
     for last in (None, False) if workload.net == "conv" else (None,):
@@ -216,6 +216,6 @@ def ours(workload: Workload, device: torch.device) -> Iterator[Candidate]:
 
 @torch.no_grad()
 def fill(parameters: list[nn.Parameter], values: list[Tensor]) -> None:
-    """Set parameters in place: a recorded graph knows their addresses."""
+    """Set parameters in place, as a recorded graph uses their addresses."""
     for parameter, value in zip(parameters, values, strict=True):
         parameter.copy_(value)
