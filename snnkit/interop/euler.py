@@ -1,8 +1,8 @@
 """NIR's neurons under Euler's rule, with a time step of ``dt`` seconds.
 
-With z = H(v - v_threshold), strictly above, and v ← v_reset where it spiked. Equations: Pedersen et al. 2024,
-doi:10.1038/s41467-024-52259-9. NIR does not define where a membrane begins: here at ``v_leak``, that of an ``IF`` at
-``v_reset``. Numbers are for all neurons or tensors that broadcast against a step [B, ...].
+A neuron spikes, z = H(v - v_threshold), strictly above it; then v ← v_reset. Equations: Pedersen et al. 2024,
+doi:10.1038/s41467-024-52259-9. NIR does not define where a membrane begins: here at ``v_leak``, for an ``IF`` at
+``v_reset``. Numbers are for all neurons, or tensors that broadcast against a step [B, ...].
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _DEFAULTS = {"v_leak": 0.0, "v_reset": 0.0, "w_in": 1.0}
 
 
 class EulerNeuron(Neuron):
-    """Base of the five.
+    """Base class of the five neurons.
 
     Args:
-        numbers: those of the equation, by NIR's names; ``v_leak`` and ``v_reset`` are 0 by default, ``w_in`` is 1.
+        numbers: of the equation, by NIR's names; ``v_leak`` and ``v_reset`` are 0 by default, ``w_in`` is 1.
         dt: time step in s.
         surrogate, engine: as in every neuron.
     """
@@ -51,7 +51,7 @@ class EulerNeuron(Neuron):
             self.threshold_above_reset("v_threshold", "v_reset")
 
     def fire(self, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Spikes, and the membrane after them."""
+        """The spikes, and the membrane after the reset."""
         spike = self.spike(v - self.v_threshold, strict=True)
         return spike, reset_membrane(v, spike, self.v_threshold, self.v_reset)
 
@@ -65,8 +65,8 @@ class EulerNeuron(Neuron):
 class EulerIF(EulerNeuron):
     """v ← v + dt r x, then fires.
 
-    Numbers: r, resistance (1/s for a dimensionless membrane); v_threshold and v_reset, potential at which it fires, and
-    after it has fired.
+    Numbers: r, resistance (1/s for a dimensionless membrane); v_threshold, potential at which it fires; v_reset,
+    potential after a spike.
     """
 
     names = ("r", "v_threshold", "v_reset")

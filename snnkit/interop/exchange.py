@@ -1,4 +1,4 @@
-"""Networks of ours as NIR graphs, and NIR graphs as networks of ours."""
+"""Our networks as NIR graphs, and NIR graphs as our networks."""
 
 from __future__ import annotations
 
@@ -29,12 +29,11 @@ INPUT, OUTPUT = "input", "output"
 class Graph(nn.Module):
     """``out, state = graph(x, state=None)``: the input of a node is the sum over its incoming edges.
 
-    Each node runs over the whole sequence, as in ``nn.Sequential``. ``from_nir`` makes it, and checks what it is made
-    of.
+    Each node runs over the whole sequence, as in ``nn.Sequential``. ``from_nir`` makes it and checks its parts.
 
     Args:
         layers: by name: neurons, ``Recurrent``s and stateless modules.
-        edges: (from, to), with "input" and "output" for those of the graph.
+        edges: (from, to); "input" and "output" are the graph's own.
     """
 
     @checks.arguments
@@ -84,28 +83,28 @@ def in_order(edges: Sequence[tuple[str, str]]) -> list[str]:
 
 
 class InexactWarning(UserWarning):
-    """Other readers of a graph may compute spikes at other times than the network that it was written from."""
+    """Other readers of a graph may compute spikes at other times than the original network."""
 
 
 @checks.arguments
 def to_nir(model: nn.Module, example: Tensor, dt: float) -> Any:
-    """Write a network as a graph of NIR, as it is in evaluation mode.
+    """Write a network as a graph of NIR, as in evaluation mode.
 
     Args:
-        model: a ``Sequential`` of neurons and of layers that NIR has, in any depth; or one of these. It stays as it is.
+        model: a ``Sequential`` of neurons and of layers that NIR has (may be nested), or one of these.
         example: x [T, B, ...]; only the shape of a sample matters, as NIR has every number once per neuron.
-        dt: the time step in s, which turns time constants in steps into seconds. That of ``CubaLIF`` and ``LI`` must be
-            the same.
+        dt: the time step in s, which turns time constants in steps into seconds. ``CubaLIF`` and ``LI`` must have the
+            same.
 
     Returns:
-        A ``nir.NIRGraph``, ready for ``nir.write``. Node names are those of the modules. Files with convolutions that
-        are grouped or not square are read by ``nir.read(path, type_check=False)``.
+        A ``nir.NIRGraph``, ready for ``nir.write``. Nodes have the modules' names. If convolutions are grouped
+        or not square, read the file with ``nir.read(path, type_check=False)``.
 
     Raises:
-        TypeError, ValueError: something that NIR can't express; the message begins with the module's name in the model.
+        TypeError, ValueError: NIR can't express a module; the message begins with the module's name in the model.
 
     Warns:
-        InexactWarning: the network fires at its threshold where other readers will fire above it only.
+        InexactWarning: the network fires at its threshold, but other readers will fire only above it.
     """
     nir = nir_package()
     dt = checks.number("dt", dt, above=0)
@@ -126,7 +125,7 @@ def to_nir(model: nn.Module, example: Tensor, dt: float) -> Any:
             stacklevel=2,
         )
     metadata = {KEY: "dt is a hint", "dt": dt}
-    # The package's own check takes kernels for square and convolutions for ungrouped, up to 1.0.8.
+    # Up to nir 1.0.8, the package's own check assumes square kernels and no groups.
     return nir.NIRGraph(writer.nodes, writer.edges, metadata=metadata, type_check=False)
 
 
@@ -137,21 +136,21 @@ def from_nir(
     dtype: torch.dtype = torch.float32,
     surrogate: Callable[..., Tensor] = ATan(),
 ) -> Sequential | Graph:
-    """Make a network of a NIR graph, of this or another program.
+    """Make a network from a NIR graph, written by this or another program.
 
     Args:
-        graph: a ``nir.NIRGraph``, or the path of a file of one.
-        dt: time step in s at which the network is to run. Euler's rule holds while it is far below all time constants.
+        graph: a ``nir.NIRGraph``, or the path of its file.
+        dt: time step of the network in s. Euler's rule is accurate if it is far below all time constants.
         dtype: of weights and of numbers that differ between neurons: ``torch.float32`` or ``torch.float64``.
         surrogate: the spike function of all neurons, as NIR has none.
 
     Returns:
-        ``out, state = net(x, state=None)``: a ``Sequential`` if one layer follows the other, else a ``Graph``. Neurons
-        that ``to_nir`` wrote are the same again, others are ``EulerLIF`` and the like.
+        ``out, state = net(x, state=None)``: a ``Sequential`` if the layers form a chain, else a ``Graph``. Neurons that
+        ``to_nir`` wrote are the same again; others are ``EulerLIF`` and the like.
 
     Raises:
-        ValueError: naming the node or edge that makes no network: of unknown kind, in a loop other than a matrix from a
-            neuron to itself, with numbers that don't fit or a time constant below ``dt``.
+        ValueError: a node or edge can't be used, and the message names it: an unknown kind, a loop other than a matrix
+            from a neuron to itself, numbers that don't fit, or a time constant below ``dt``.
     """
     nir = nir_package()
     dt = checks.number("dt", dt, above=0)
@@ -165,7 +164,7 @@ def from_nir(
     edges = [edge for edge in flat.edges if not recurrent.keys() & set(edge)]
     layers = _built(flat, recurrent, edges, dt, dtype, surrogate)
     sources = [a for a, _ in edges]
-    if len(set(sources)) < len(sources):  # of a chain, one edge leads on from each
+    if len(set(sources)) < len(sources):  # in a chain, one edge starts at each node
         return Graph(layers, edges)
     net = Sequential()
     for name, layer in layers.items():
@@ -186,7 +185,7 @@ def _opened(nir: Any, path: str | os.PathLike) -> Any:
 
 
 class _Writer:
-    """Nodes and edges so far. ``sources`` are the nodes whose outputs, added up, are the signal available."""
+    """Nodes and edges so far. The outputs of the nodes ``sources``, added up, are the current signal."""
 
     def __init__(self, nir: Any, dt: float, shape: tuple[int, ...]) -> None:
         self.nir = nir
@@ -264,7 +263,7 @@ class _Flat(NamedTuple):
 
 
 def _flattened(graph: Any) -> _Flat:
-    """The graph without subgraphs and with names that modules can have; ValueError for a node or an edge of no use."""
+    """The graph without subgraphs, with names that modules can have; ValueError for an unusable node or edge."""
     nodes, edges, ins, outs = _inlined(graph, "")
     for what, ends in (("input", ins), ("output", outs)):
         if len(ends) != 1:
@@ -290,12 +289,12 @@ def _flattened(graph: Any) -> _Flat:
     )
 
 
-# Names that modules can't have: those of what a network has already.
+# Names that modules can't have: a network has attributes of these names.
 _TAKEN = {*dir(Sequential()), *dir(Graph({}, [(INPUT, OUTPUT)]))}
 
 
 def _inlined(graph: Any, prefix: str) -> tuple[dict[str, Any], list[tuple[str, str]], list[str], list[str]]:
-    """Nodes, edges, and the names of inputs and outputs; those of subgraphs are replaced by joined edges."""
+    """Nodes, edges, and the names of inputs and outputs; joined edges replace those of subgraphs."""
     nodes: dict[str, Any] = {}
     ins: dict[str, list[str]] = {}  # where an edge to this name arrives
     outs: dict[str, list[str]] = {}  # where one from it begins
@@ -335,7 +334,7 @@ def _shape(types: Any, key: str, name: str) -> Shape:
 
 
 def _recurrent(flat: _Flat) -> dict[str, str]:
-    """Matrices that lead from the outputs of a neuron to its inputs and nowhere else, each with its neuron."""
+    """Matrices from the outputs of a neuron to its own inputs only, each with its neuron."""
     loops: dict[str, str] = {}
     for name, node in flat.nodes.items():
         before, after = [a for a, b in flat.edges if b == name], [b for a, b in flat.edges if a == name]

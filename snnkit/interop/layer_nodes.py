@@ -16,12 +16,12 @@ from snnkit.files import check_size
 
 Shape = tuple[int, ...]
 
-# Layers that do nothing to a trained network's values.
+# Layers that do not change the values of a trained network.
 TRANSPARENT = (nn.Identity, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout)
 
 
 def nir_package() -> Any:
-    """The module ``nir``, imported when it is needed; ImportError with how to install it."""
+    """The module ``nir``, imported when needed; ImportError says how to install it."""
     try:
         import nir
     except ImportError as error:
@@ -34,7 +34,7 @@ def nir_package() -> Any:
 
 
 class SumPool2d(nn.Module):
-    """Sum over windows, which NIR has and PyTorch has not: [B, C, H, W] -> [B, C, H', W'].
+    """Sum over windows, which is in NIR but not in PyTorch: [B, C, H, W] -> [B, C, H', W'].
 
     It counts spikes, where an average would weaken them.
 
@@ -65,7 +65,7 @@ class SumPool2d(nn.Module):
 
 @checks.arguments
 class Scale(nn.Module):
-    """Every number of a sample times one of its own: [B, ...] -> [B, ...].
+    """Multiplies every number of a sample by its own factor: [B, ...] -> [B, ...].
 
     Args:
         scale: [...], the shape of a sample.
@@ -103,12 +103,12 @@ def node_of(layer: nn.Module, shape: Shape) -> Any:
 
 
 def layer_of(node: Any, dtype: torch.dtype) -> nn.Module:
-    """The layer that a node of ``LAYERS`` describes; ValueError if its numbers make none."""
+    """The layer that a node of ``LAYERS`` describes; ValueError if its numbers do not fit."""
     return LAYERS[type(node).__name__](node, dtype)
 
 
 def check_numbers(nodes: Mapping[str, Any]) -> None:
-    """Raise ValueError, naming the node, if numbers are not finite, or all together more than the free memory."""
+    """Raise ValueError with the node's name if numbers are not finite, or do not fit into the free memory."""
     arrays = [
         (f"{key} of node {name!r} of graph", value) for name, node in nodes.items() for key, value in vars(node).items()
     ]

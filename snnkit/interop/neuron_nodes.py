@@ -1,9 +1,9 @@
-"""Between our neurons and NIR's nodes: their numbers, and a note by which a neuron comes back exactly as it was.
+"""Between our neurons and NIR's nodes: their numbers, and a note that restores a neuron exactly.
 
-Numbers that went through seconds and back differ in their last digit, and NIR can't express that a neuron fires at its
-threshold. So a node's metadata note which of our neurons it was, with its arguments. The note counts only where that
-neuron, written again, has the numbers of the node: after another program has changed these, or at another ``dt``, the
-numbers alone count.
+A number converted to seconds and back differs in its last digit, and NIR can't express that a neuron fires at its
+threshold. So a node's metadata note which of our neurons it was, with its arguments. The note counts only if that
+neuron, written again, has the numbers of the node. If another program has changed these, or at another ``dt``, only
+the numbers count.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .euler import EulerCubaLI, EulerCubaLIF, EulerIF, EulerLI, EulerLIF, EulerN
 
 KEY = "snnkit"  # of the note in the metadata
 
-# NIR's name of an equation, and the neuron that takes all of its numbers.
+# NIR's name of an equation, and the neuron with all of its numbers.
 EULER: dict[str, type[EulerNeuron]] = {
     "IF": EulerIF,
     "LI": EulerLI,
@@ -89,7 +89,7 @@ def _of_leaky(neuron: Leaky, dt: float) -> Described:
 
 def _synaptic(neuron: CubaLIF | LI, dt: float) -> Numbers:
     tau_syn = 1 / _plain(neuron.tau_syn_inv)
-    # A spike of 1 adds 1 to the current whatever dt is, where NIR's would add dt / tau_syn of its w_in.
+    # A spike of 1 adds 1 to the current for any dt; in NIR it adds w_in dt / tau_syn.
     return {
         "tau_syn": tau_syn,
         "tau_mem": 1 / _plain(neuron.tau_mem_inv),
@@ -135,7 +135,7 @@ def euler_neuron(
     return EULER[kind](dt=dt, surrogate=surrogate, **values)
 
 
-# The arguments on which the output of each depends.
+# The arguments that the output of each depends on.
 _ARGUMENTS: dict[type[Neuron], tuple[str, ...]] = {
     IF: ("v_threshold", "v_reset"),
     LIF: ("tau", "v_threshold", "v_reset", "decay_input"),
@@ -189,7 +189,7 @@ def _made(owner: type[Neuron], arguments: dict[str, Any], surrogate: Callable[..
 
 
 def _stored(value: Any) -> Any:
-    """As HDF5 stores it: a tensor of no dimension becomes one of one value, which differs from a float's arithmetic."""
+    """As HDF5 stores it: a tensor without dimensions gets one value, and its arithmetic differs from a float's."""
     return np.atleast_1d(value.detach().cpu().numpy()) if isinstance(value, Tensor) else value
 
 

@@ -1,10 +1,10 @@
-"""Intelligence processing units (Graphcore): is a network ready for one?
+"""Intelligence processing units (IPUs, by Graphcore): is a network ready for one?
 
     print(ipu.check(net, (images, labels), loss))  # why not? how to fix it?
 
-**Nothing in this package has ever run on an IPU.** It is written after the documentation and the sources of PopTorch
-3.4, the last release (October 2023; github.com/graphcore/poptorch, © Graphcore Ltd., MIT licence), which needs exactly
-PyTorch 2.0.1, older than what snnkit needs: what reaches such a machine is a model of plain PyTorch.
+**Nothing in this package has ever run on an IPU.** It follows the documentation and the sources of PopTorch 3.4, the
+last release (October 2023; github.com/graphcore/poptorch, © Graphcore Ltd., MIT licence). PopTorch needs exactly
+PyTorch 2.0.1, but snnkit needs a newer one. So only a model of plain PyTorch can run on such a machine.
 """
 
 from .nets import Detached as Detached

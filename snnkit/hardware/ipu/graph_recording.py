@@ -1,8 +1,8 @@
 """Record a forward pass: every operation, every value that is read, every loss, and the line where it happens.
 
 On tensors without values (PyTorch's meta device) this is what PopTorch does (poptorch/source/dispatch_tracer/
-TypeInferenceHandler.cpp, release 3.4, MIT). A value that is read there is noted, and a made-up one is returned, so that
-later mistakes are seen as well.
+TypeInferenceHandler.cpp, release 3.4, MIT). If a value is read there, this is noted, and a made-up value is returned,
+so that later mistakes are seen, too.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ LOSSES = {
 # Functions that PopTorch handles as a whole, so that the operations inside do not matter.
 _WHOLE = LOSSES | {"dropout", "lstm", "gru", "rnn_tanh", "rnn_relu"}
 _WHOLE |= {f"max_pool{dimensions}d_with_indices" for dimensions in (1, 2, 3)}
-# Calls that are noted by their name: Python runs them while the graph is recorded.
+# Calls that are noted by name: Python runs them while the graph is recorded.
 _NOTED = {"register_hook", "grad", "backward", "__repr__", "__format__"}
 _SET_DATA = torch.Tensor.data.__set__  # of ``tensor.data = …``  # type: ignore[attr-defined]
-# A loop that waits for another value would never end: so often a made-up value is returned at one line.
+# So often one line gets a made-up value: a loop that waits for another value would never end.
 _PATIENCE = 100
-# Calls of one copy without values. Python's random numbers, such as random.random() < 0.5, go unnoticed in one of
-# 2**(calls - 1) checks.
+# Calls of one copy without values. One of 2**(calls - 1) checks misses Python's random numbers, such as
+# random.random() < 0.5.
 _CALLS = 3
 
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
@@ -71,7 +71,7 @@ class Place(NamedTuple):
 class Operation(NamedTuple):
     """One operation below autograd: its name without "aten::"; ``part`` of a function that PopTorch handles whole.
 
-    Such a function, with the arguments it was called with, is one as well, behind its parts: "torch.lstm".
+    Such a function is also an operation itself, with its arguments, after its parts: "torch.lstm".
     """
 
     name: str
@@ -122,14 +122,14 @@ class Record:
 
 @dataclass
 class Runs:
-    """The runs that the rules look at: of copies of the model, on real values and on none."""
+    """The runs for the rules: copies of the model, on real values and without values."""
 
     inputs: list[Tensor]  # one micro-batch
     real_model: nn.Module  # a copy on the CPU
     real: Record
     meta: list[Record]  # several calls of one copy without values; the first is the graph
-    replaced: list[str]  # paths of parameters and buffers that are other tensors after the real run
-    attributes: dict[str, Tensor]  # that the first call left in plain attributes of modules, by path
+    replaced: list[str]  # paths of parameters and buffers that the real run has replaced by other tensors
+    attributes: dict[str, Tensor]  # left by the first call in plain attributes of modules, by path
     saved: int  # bytes that autograd saves for the backward pass of the graph
 
     @property
@@ -158,7 +158,7 @@ def run(model: nn.Module, inputs: list[Tensor]) -> Runs:
             saved[_memory(tensor)] = tensor
         return tensor
 
-    # In later calls as well, since saving with a hook and without are different operations.
+    # Also in later calls, as saving with a hook and without one are different operations.
     with torch.autograd.graph.saved_tensors_hooks(save, lambda tensor: tensor):
         records = [record(meta_model, values, meta=True)]
         size = sum(t.untyped_storage().nbytes() for t in saved.values())
@@ -168,7 +168,7 @@ def run(model: nn.Module, inputs: list[Tensor]) -> Runs:
 
 
 def record(model: nn.Module, inputs: list[Tensor], *, meta: bool = False) -> Record:
-    """Call ``model``, a copy, as the call may change it, on copies of ``inputs``; errors are recorded, not raised.
+    """Call ``model`` (a copy, as the call may change it) on copies of ``inputs``; errors are recorded, not raised.
 
     With ``meta`` the inputs are on the meta device, and tensors made on the way have no values either.
     """
@@ -225,7 +225,7 @@ def tensors_in(tree: Any) -> list[Tensor]:
 
 
 class _Operations(TorchDispatchMode):
-    """Below autograd: what PopTorch's dispatcher sees."""
+    """Below autograd: the operations that PopTorch's dispatcher sees."""
 
     def __init__(self, record: Record, names: dict[int, str], meta: bool) -> None:
         super().__init__()
@@ -304,7 +304,7 @@ class _Calls(TorchFunctionMode):
 
 @contextmanager
 def _replaced(owner: type, name: str, function: Any) -> Iterator[None]:
-    """``function`` instead of the attribute of a class, meanwhile."""
+    """Put ``function`` in place of an attribute of a class, for the time of the block."""
     original = owner.__dict__[name]
     setattr(owner, name, function)
     try:
@@ -318,7 +318,7 @@ def _place_here(names: dict[int, str]) -> Place:
 
 
 def _outwards() -> Iterator[tuple[FrameType, int]]:
-    """Frames and lines from here outwards to ``record``'s call of the model."""
+    """Frames and lines, from here out to the call of the model in ``record``."""
     own = record.__code__
     return itertools.takewhile(lambda at: at[0].f_code is not own, traceback.walk_stack(sys._getframe(1)))
 

@@ -1,10 +1,11 @@
-"""What a network needs in the form that an IPU takes: spikes in plain operations, and the loss inside the model.
+"""Parts of a network in the form that an IPU needs: spikes in plain operations, and the loss inside the model.
 
-PopTorch records the forward pass and differentiates what it recorded: the ``backward`` of an ``autograd.Function`` is
-never called (poptorch/source/dispatch_tracer/RegisterAtenOverloads.cpp, release 3.4, MIT). So the surrogate is part of
-the forward pass: with h the step of 0 and 1, and s smooth, ``h + (s - s.detach())`` has the value of h and the gradient
-of s. The loss is each operation that PopTorch knows as one and each result of ``poptorch.identity_loss``, except those
-that another loss is made of; exactly one must remain (poptorch/source/RemoveSurplusIdentityLosses.cpp).
+PopTorch records the forward pass and differentiates the record: it never calls the ``backward`` of an
+``autograd.Function`` (poptorch/source/dispatch_tracer/RegisterAtenOverloads.cpp, release 3.4, MIT). So the surrogate is
+part of the forward pass: if h is the step (0 or 1) and s is smooth, ``h + (s - s.detach())`` has the value of h and the
+gradient of s. A loss is each operation that PopTorch knows as one, and each result of ``poptorch.identity_loss``.
+Losses that another loss is made of do not count; exactly one must remain
+(poptorch/source/RemoveSurplusIdentityLosses.cpp).
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from ...surrogate import Surrogate
 class Detached(Surrogate):
     """A surrogate in detach form: the spikes and the gradient of ``surrogate``, without an ``autograd.Function``.
 
-    The smooth function is the tangent ``s = derivative(u.detach()) * u``. As ``s - s.detach()`` is exactly 0 for finite
-    ``u``, spikes are exactly 0 or 1; ``(h - s).detach() + s`` would depend on rounding, which may be stochastic on an
-    IPU.
+    The smooth function is the tangent ``s = derivative(u.detach()) * u``. For finite ``u``, ``s - s.detach()`` is
+    exactly 0, so spikes are exactly 0 or 1. ``(h - s).detach() + s`` would depend on rounding, which may be stochastic
+    on an IPU.
     """
 
     def __init__(self, surrogate: Surrogate) -> None:
@@ -50,7 +51,7 @@ class Detached(Surrogate):
         return f"Detached({self.surrogate!r})"
 
 
-# Called with (input, output) of every loss that is marked while the check records a model.
+# Called with (input, output) of every marked loss while the check records a model.
 _watchers: list[Callable[[Tensor, Tensor], None]] = []
 
 
@@ -60,10 +61,10 @@ def identity_loss(x: Tensor, reduction: Literal["none", "mean", "sum"] = "none")
 
     After that, x should be a scalar.
     """
-    poptorch = sys.modules.get("poptorch")  # once it is imported, a model may be on its way to an IPU
+    poptorch = sys.modules.get("poptorch")  # if it is imported, the model may be for an IPU
     if poptorch is not None and not _watchers:
         return poptorch.identity_loss(x, reduction=reduction)
-    # Always another tensor: what is computed from ``x`` afterwards is not computed from the loss.
+    # Always another tensor: later results from ``x`` are then not results from the loss.
     out = x.mean() if reduction == "mean" else x.sum() if reduction == "sum" else x.view_as(x)
     for watch in _watchers:
         watch(x, out)
@@ -72,7 +73,7 @@ def identity_loss(x: Tensor, reduction: Literal["none", "mean", "sum"] = "none")
 
 @contextmanager
 def watching_losses(note: Callable[[Tensor, Tensor], None]) -> Iterator[None]:
-    """Call ``note(input, output)`` for every loss that is marked meanwhile."""
+    """Call ``note(input, output)`` for every loss that is marked within the block."""
     _watchers.append(note)
     try:
         yield
@@ -81,12 +82,12 @@ def watching_losses(note: Callable[[Tensor, Tensor], None]) -> Iterator[None]:
 
 
 class NotOneLoss(ValueError):
-    """What a loss function returned is not one scalar tensor."""
+    """A loss function did not return one scalar tensor."""
 
 
 @checks.arguments
 class WithLoss(nn.Module):
-    """A network and its loss as one model, as PopTorch trains it: ``out, loss = model(x, y)``, or ``out = model(x)``.
+    """A network and its loss as one model for PopTorch: ``out, loss = model(x, y)``, or ``out = model(x)``.
 
     Args:
         net: from x to out, batch first.
@@ -98,7 +99,7 @@ class WithLoss(nn.Module):
         self.net, self.loss = net, loss
 
     def forward(self, x: Tensor, y: Tensor | None = None) -> Tensor | tuple[Tensor, Tensor]:
-        """x [B, ...] to out; with the classes y [B], to out and the loss, a marked scalar."""
+        """x [B, ...] to out. With the classes y [B]: to out and the loss, a marked scalar."""
         out = self.net(x)
         if y is None:
             return out

@@ -1,15 +1,15 @@
-"""The operations that PopTorch 3.4 takes, by the names that PyTorch's dispatcher gives them.
+"""The operations that PopTorch 3.4 supports, by their names in PyTorch's dispatcher.
 
-From its user guide (docs/user_guide/supported_ops.rst) and, where that leaves out what layers are decomposed into, from
-the names that its sources register handlers for (poptorch/source/popart_canonicalization); © Graphcore Ltd., MIT
-licence. In-place forms count as their operation. Two that look doubtful are tested there, in training as well:
+They come from its user guide (docs/user_guide/supported_ops.rst). The guide leaves out some parts of layers; these come
+from the handlers in its sources (poptorch/source/popart_canonicalization); © Graphcore Ltd., MIT licence. An in-place
+form counts as its operation. Two operations look doubtful, but its tests use them, in training, too:
 ``x[mask] = value`` is recorded as a ``where`` (tests/index_ops_test.py), and ``sort`` has a gradient
 (tests/math_ops_test.py).
 """
 
 from __future__ import annotations
 
-# As in the guide, without "torch." and "torch.nn.functional."; layers (capitals) are below, decomposed.
+# As in the guide, without "torch." and "torch.nn.functional."; the parts of layers (capitals) are below.
 DOCUMENTED = {
     "creation": "arange fill full full_like new_full new_ones new_zeros ones ones_like zeros zeros_like",
     "indexing": (
@@ -43,7 +43,7 @@ REGISTERED = (
     "hardswish unfold cosine_similarity pairwise_distance pixel_shuffle im2col col2im narrow dot mv "
     "reflection_pad1d reflection_pad2d replication_pad1d replication_pad2d replication_pad3d constant_pad_nd"
 )
-# What documented layers and functions are decomposed into below autograd, in current versions of PyTorch.
+# Parts of documented layers and functions below autograd, in current versions of PyTorch.
 COMES_DOWN_TO = (
     "_softmax _log_softmax log_sigmoid_forward nll_loss_forward nll_loss2d_forward native_dropout "
     "convolution convolution_overrideable max_pool2d_with_indices max_pool3d_with_indices max_pool1d_with_indices "
@@ -54,7 +54,7 @@ COMES_DOWN_TO = (
     "upsample_nearest1d upsample_nearest2d upsample_nearest3d upsample_bicubic2d _cdist_forward "
     "_ctc_loss _unsafe_index linalg_cross _trilinear"
 )
-# Views, copies and memory, which PopTorch's dispatcher handles itself or which do not reach an IPU.
+# Views, copies and memory: PopTorch's dispatcher handles them itself, or they do not reach an IPU.
 MEMORY = (
     "empty empty_like empty_strided new_empty new_empty_strided alias detach clone contiguous _to_copy to copy_ "
     "lift lift_fresh lift_fresh_copy as_strided view _unsafe_view _reshape_alias view_as_real permute select slice "
@@ -68,12 +68,12 @@ SUPPORTED = frozenset(
 # The size of their result depends on values, so they cannot be part of a static graph.
 SIZE_FROM_VALUES = frozenset({"nonzero", "masked_select", "unique_dim", "_unique2", "unique_consecutive", "bincount"})
 
-# In-place random numbers without a handler, although the operation that they are named after has one.
+# In-place random numbers without a handler, although the operation of the same name has one.
 _NOT_IN_PLACE = frozenset({"bernoulli_"})
 
 
 def is_supported(name: str) -> bool:
-    """Whether PopTorch 3.4 takes an operation, by its name without "aten::" and overload ("add", "add_", "gt")."""
+    """Whether PopTorch 3.4 supports an operation, by its name without "aten::" and overload ("add", "add_", "gt")."""
     if name in _NOT_IN_PLACE:
         return False
     if name.startswith("profiler::"):  # marks for a profiler, which compute nothing

@@ -14,7 +14,7 @@ from .graph_recording import Loss, Operation, Place, Record, Runs, run
 from .nets import NotOneLoss
 from .operations import SIZE_FROM_VALUES, is_supported
 
-# Above this share of the memory a warning: code, exchange buffers and temporaries are not in the estimate. Assumed.
+# Above this share of the memory: a warning. The estimate lacks code, exchange buffers and temporaries. Assumed.
 CROWDED = 0.6
 _NOWHERE = Place()
 
@@ -47,9 +47,8 @@ class Finding(NamedTuple):
 class MemoryEstimate(NamedTuple):
     """Estimated bytes on the chip in a training step with Adam, evenly spread over the tiles.
 
-    Not included, as only the compiler knows them: code, buffers of the exchange, temporaries of an operation.
-    The activations are those that autograd saves for the backward pass of one micro-batch; transfer is its inputs and
-    outputs; chip is what there is.
+    Code, exchange buffers and temporaries are not included, as only the compiler knows them. The activations are saved
+    by autograd for the backward pass of one micro-batch. ``transfer`` is its inputs and outputs, ``chip`` all memory.
     """
 
     weights: int
@@ -77,7 +76,7 @@ class MemoryEstimate(NamedTuple):
 
 @dataclass
 class Case:
-    """A model with its example and options, and its runs, made when a rule first needs them."""
+    """A model with its example and options. Its runs are made when a rule first needs them."""
 
     model: nn.Module
     inputs: list[Tensor]
@@ -95,7 +94,7 @@ class Case:
 
     @cached_property
     def runs(self) -> Runs:
-        """Of one micro-batch, or of the whole example where it can't be split."""
+        """Of one micro-batch, or of the whole example if it can't be split."""
         splits = len(set(self.sizes)) == 1 and self.sizes[0] and not self.sizes[0] % self.micro_batches
         count = self.micro_batches if splits else 1
         return run(self.model, [x[: x.shape[0] // count] if x.dim() else x for x in self.inputs])
@@ -111,7 +110,7 @@ class Case:
 
     @cached_property
     def functions(self) -> list[tuple[type, Place]]:
-        """Each ``autograd.Function`` whose node the loss's gradient passes, with its place."""
+        """Each ``autograd.Function`` on the way of the loss's gradient, with its place."""
         nodes: set = set()
         waiting = [t.grad_fn for t in ([loss.output for loss in self.losses] or self.graph.outputs)]
         while waiting:
@@ -148,7 +147,7 @@ def _batch(case: Case) -> Iterator[Finding]:
         yield Finding(
             f"the inputs' first dimensions differ: {', '.join(map(str, sizes))}; PopTorch splits every input along its "
             "first dimension",
-            "put the batch first: x.transpose(0, 1) of what has time first",
+            "put the batch first: x.transpose(0, 1) if time is first",
             severity="error" if count > 1 else "warning",
         )
     elif sizes[0] % count:
@@ -178,7 +177,7 @@ def compiled_modules(case: Case) -> Iterator[Finding]:
 
 
 def _static_graph(case: Case) -> Iterator[Finding]:
-    """The forward pass runs without reading a value: it is recorded once, on tensors without values."""
+    """The forward pass reads no value: it is recorded once, on tensors without values."""
     graph, problems = case.graph, False
     yield from _calls(case, "static graph")
     for how, place in graph.reads:
@@ -197,7 +196,7 @@ def _static_graph(case: Case) -> Iterator[Finding]:
             yield Finding(
                 f"the size of the result of {'x[mask]' if op.name == 'index' else f'torch.{op.name}'} depends on "
                 "values, but in a static graph every size is fixed",
-                "choose by arithmetic instead of by taking out: x * mask, or torch.where(mask, x, 0), keeps the size; "
+                "select by arithmetic, not by indexing: x * mask, or torch.where(mask, x, 0), keeps the size; "
                 "torch.topk takes a fixed number",
                 op.place,
             )
@@ -235,7 +234,7 @@ _DIFFERENTIATED = (
     "known: it documents only its own backward pass (github.com/graphcore/poptorch/issues/18, without an answer)",
     "write the derivative in plain operations",
 )
-# What Python does while the graph is recorded, and is no part of it: the rule, the severity, the problem, the fix.
+# Calls that Python runs during the recording, outside the graph: the rule, the severity, the problem, the fix.
 _CALLS = {
     "__repr__": _PRINTED, "__format__": _PRINTED, "grad": _DIFFERENTIATED, "backward": _DIFFERENTIATED,
     "register_hook": (
@@ -255,7 +254,7 @@ def _calls(case: Case, of: str) -> Iterator[Finding]:
 
 
 def _state_in_place(case: Case) -> Iterator[Finding]:
-    """Parameters and buffers stay the tensors they were; state is copied into them."""
+    """Parameters and buffers stay the same tensors; state is copied into them."""
     runs = case.runs
     for path in runs.replaced:
         yield Finding(
@@ -282,7 +281,7 @@ def _state_in_place(case: Case) -> Iterator[Finding]:
             )
 
 
-# What to write instead of some operations in networks of spiking neurons.
+# Replacements for some operations of spiking networks.
 _INSTEAD = {
     "heaviside": "write (x > 0).to(x.dtype)",
     "lerp": "write a + weight * (b - a)",
@@ -295,7 +294,7 @@ _INSTEAD = {
 
 
 def _argument(op: Operation, name: str) -> Any:
-    """An argument by its name, which may have been left at its default."""
+    """An argument by its name, or its default."""
     overload = getattr(getattr(torch.ops.aten, op.name), op.overload or "default")
     position, argument = next((i, a) for i, a in enumerate(overload._schema.arguments) if a.name == name)
     return op.args[position] if position < len(op.args) else op.kwargs.get(name, argument.default_value)
@@ -313,8 +312,8 @@ def _uneven_pooling(op: Operation) -> bool:
     return any(given % wanted for given, wanted in zip(op.inputs[0].shape[-len(size) :], size, strict=True))
 
 
-# Calls of supported operations that PopTorch refuses, by its user guide, or computes as something else, by its sources
-# (poptorch/source/popart_canonicalization): the operations, whether a call is one, what it is, and the fix.
+# Calls of supported operations that PopTorch refuses (user guide) or computes differently (sources,
+# poptorch/source/popart_canonicalization): the operations, whether a call is such a call, its name, and the fix.
 # fmt: off
 LIMITS: tuple[tuple[str, Callable[[Operation], Any], str, str], ...] = (
     ("native_batch_norm native_group_norm native_layer_norm", lambda op: _argument(op, "weight") is None,
@@ -378,10 +377,10 @@ def _every_gradient(case: Case) -> Iterator[Finding]:
             fix = "remove it; scale by the learning rate of a parameter group"
             yield Finding(f"{path} has a gradient hook, which never runs on an IPU", fix, _owner(case.model, path))
     losses, runs = final_losses(case.runs.real), case.runs
-    if len(losses) != 1 or case.functions:  # an autograd.Function may be why a gradient is missing
+    if len(losses) != 1 or case.functions:  # an autograd.Function may be the reason for a missing gradient
         return
     if not losses[0].output.requires_grad:
-        what = "the loss has no gradient: nothing between it and the parameters can be differentiated"
+        what = "the loss has no gradient: no operation between it and the parameters can be differentiated"
         place = _lost(runs.real, [p for p in runs.real_model.parameters() if p.requires_grad], losses[0])
         yield Finding(what, "check for torch.no_grad, detach, and spikes without a surrogate", place)
         return
@@ -407,7 +406,7 @@ def _every_gradient(case: Case) -> Iterator[Finding]:
 
 
 def _lost(record: Record, parameters: Iterable[Tensor], loss: Loss) -> Place:
-    """The last operation on the way to the loss that takes what has a gradient of parameters and gives none on."""
+    """The last operation before the loss whose inputs have a gradient to parameters and whose result has none."""
     towards, reached, place = _ancestors(record, [loss.output]), {id(p) for p in parameters}, _NOWHERE
     for op in record.operations:
         if any(id(t) in reached for t in op.inputs):
@@ -452,7 +451,7 @@ def _one_loss(case: Case) -> Iterator[Finding]:
 
 
 def final_losses(record: Record) -> list[Loss]:
-    """The losses that no later one is made of."""
+    """The losses that are not part of a later one."""
     return [
         loss
         for i, loss in enumerate(record.losses)
@@ -461,7 +460,7 @@ def final_losses(record: Record) -> list[Loss]:
 
 
 def _ancestors(record: Record, tensors: Iterable[Tensor]) -> set[int]:
-    """``id`` of all tensors that some tensors were computed from, including themselves."""
+    """``id`` of some tensors and of all tensors that they were computed from."""
     known = {id(t) for t in tensors}
     for op in reversed(record.operations):
         if any(id(t) in known for t in op.outputs):
@@ -470,7 +469,7 @@ def _ancestors(record: Record, tensors: Iterable[Tensor]) -> set[int]:
 
 
 def _dtypes(case: Case) -> Iterator[Finding]:
-    """No float64, no integers beyond 32 bits, and no types that an IPU does not have."""
+    """No float64, no integers beyond 32 bits, and no types that an IPU lacks."""
     fix, problems = "use float32 (.float()), or float16 (.half()) throughout", False
     named = (*case.model.named_parameters(), *case.model.named_buffers())
     for path, t in (*named, *((f"input {i}", x) for i, x in enumerate(case.runs.inputs))):
@@ -513,11 +512,11 @@ def _same_trace(case: Case) -> Iterator[Finding]:
 
 
 def _difference(one: Record, other: Record) -> Place | None:
-    """Where two records begin to differ; None if they don't."""
+    """The place where two records begin to differ; None if they don't."""
     if other.error is not None:
         return other.error_place
     a, b = one.operations, other.operations
-    longer = a if len(a) > len(b) else b  # it has something that the other left out
+    longer = a if len(a) > len(b) else b  # it has an entry that the other lacks
     for i, op in enumerate(longer):
         if i >= min(len(a), len(b)) or _signature(a[i]) != _signature(b[i]):
             return op.place

@@ -1,4 +1,4 @@
-"""Is this model ready for an IPU? Checked without one and without its software; the rules are in ``poptorch_rules``."""
+"""Is this model ready for an IPU? The check needs no IPU and no PopTorch; the rules are in ``poptorch_rules``."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from .poptorch_rules import RULES, Case, Finding, MemoryEstimate, compiled_modul
 
 @dataclass
 class Report:
-    """Whether a model is ready for an IPU, as far as that can be known without one."""
+    """Whether a model is ready for an IPU, as far as a check without an IPU can say."""
 
     findings: list[Finding]  # errors first
-    rules: dict[str, str]  # of each rule "ok", "warning", "error", or "not reached" because of an earlier error
+    rules: dict[str, str]  # for each rule "ok", "warning", "error", or "not reached" after an earlier error
     memory: MemoryEstimate | None = None  # None if it was not reached
 
     @property
@@ -59,19 +59,18 @@ def check(
 ) -> Report:
     """Whether PopTorch 3.4 would accept ``model`` and train it as written; if not, the reasons and the fixes.
 
-    The model is copied and run, on the example and without values on PyTorch's meta device, which PopTorch itself uses
-    for types and shapes. The rules come from its documentation and sources; nothing here was run on an IPU. A model
-    that is ready may still be refused by the compiler, above all for memory.
+    A copy of the model runs on the example, and without values on PyTorch's meta device, which PopTorch also uses for
+    types and shapes. The rules come from PopTorch's documentation and sources; nothing here was run on an IPU. The
+    compiler may still refuse a model that is ready, above all for memory.
 
     Args:
         model: as for ``poptorch.trainingModel``: a module from x to out, with ``loss``; or one that returns its own
-            loss, such as ``WithLoss``. A network of snnkit, called ``out, state = net(x)``, is checked with its state
-            dropped.
-        example: the tensors of one call, batch first (x and y; y last), as large as the combined batch: micro-batch ×
-            device iterations × gradient accumulation.
+            loss, such as ``WithLoss``. The state of a snnkit network, ``out, state = net(x)``, is dropped.
+        example: the tensors of one call, batch first (x and y; y last). Their batch is micro-batch × device iterations
+            × gradient accumulation.
         loss: ``loss(out, y)`` to a scalar; None: the model holds its loss.
         device_iterations, gradient_accumulation: as in ``poptorch.Options``.
-        tiles: whose memory there is; None: the 1472 of a GC200 or Bow. PopTorch's small IPU model has 4.
+        tiles: their number sets the memory; None: the 1472 of a GC200 or Bow. PopTorch's small IPU model has 4.
 
     Raises ValueError for a model that does not run here on the whole example.
     """
@@ -89,12 +88,12 @@ def check(
 
 
 def _checked(case: Case) -> Report:
-    """Check the rules in an order in which no error hides behind an earlier one."""
+    """Check the rules in an order in which no error hides another one."""
     findings: list[Finding] = []
     verdicts = dict.fromkeys(RULES, "not reached")
 
     def add(rule: str, problems: Iterable[Finding]) -> bool:
-        """Add the findings of a rule; whether there are errors."""
+        """Add the problems of a rule; whether there are errors."""
         new = [problem._replace(rule=rule) for problem in problems]
         findings.extend(dict.fromkeys(new))
         severities = {finding.severity for finding in new}
@@ -122,8 +121,8 @@ def _checked(case: Case) -> Report:
     apply("static graph")
     apply("supported operations")
     if case.graph.error is not None:
-        return report()  # what comes after that point would be mistaken for missing
-    # State that is carried on makes later calls differ from the first; made-up values may have led elsewhere.
+        return report()  # later parts would seem to be missing
+    # State from call to call makes later calls differ from the first; made-up values may have led elsewhere.
     if not case.graph.reads and not replaced:
         apply("same trace")
     for rule in ("no autograd.Function", "one loss", "dtypes", "memory"):
@@ -134,7 +133,7 @@ def _checked(case: Case) -> Report:
 
 
 def _inputs(model: nn.Module, example: Tensor | Sequence[Tensor], loss: object) -> list[Tensor]:
-    """The example's tensors on the CPU; raises where there is nothing to compute with."""
+    """The example's tensors on the CPU; raises if there are no values to compute with."""
     inputs = [example] if isinstance(example, Tensor) else example
     if not inputs:
         raise ValueError("example must hold a tensor, such as (x, y), but it is empty")
