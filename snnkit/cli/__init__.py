@@ -16,7 +16,7 @@ import snnkit
 
 SETTINGS = {"help_option_names": ["-h", "--help"]}
 
-# Each command: where it is, and its line in `snnkit --help`, which imports none of them.
+# Each command: its module, and its line in `snnkit --help`, which imports no command.
 COMMANDS = {
     "bench": ("snnkit.cli.bench:bench", "Measure, and show what was measured."),
     "build": ("snnkit.cli.notebooks:build", "Make notebooks/NN_name.ipynb from notebooks/src/NN_name.py."),
@@ -33,7 +33,7 @@ COMMANDS = {
 
 
 class LazyGroup(click.Group):
-    """A group of commands that are imported when they are called. Ctrl-C ends them with exit code 130, no traceback.
+    """A group of commands that are imported when called. Ctrl-C ends them with exit code 130 and no traceback.
 
     Args:
         lazy: name of a command -> ("module:attribute", its help in one line).
@@ -77,10 +77,10 @@ def ended_in_order() -> Iterator[None]:
     """Treat SIGTERM and the end of a terminal as Ctrl-C, unless they are handled or ignored already (``nohup``)."""
 
     def interrupt(number: int, _: Any) -> None:
-        signal.signal(number, signal.SIG_IGN)  # a second one would disturb what the first one has begun
+        signal.signal(number, signal.SIG_IGN)  # a second signal would disturb the end that the first one began
         raise KeyboardInterrupt(number)
 
-    here = threading.current_thread() is threading.main_thread()  # only that one may set handlers
+    here = threading.current_thread() is threading.main_thread()  # only the main thread may set handlers
     numbers = [getattr(signal, name, None) for name in ("SIGTERM", "SIGHUP") if here]
     taken = [number for number in numbers if number and signal.getsignal(number) == signal.SIG_DFL]
     for number in taken:
@@ -95,7 +95,7 @@ def ended_in_order() -> Iterator[None]:
 
 @contextlib.contextmanager
 def errors(*refused: type[Exception]) -> Iterator[None]:
-    """Turn the ``refused`` errors into messages about wrong usage, and errors of files into messages of their own."""
+    """Turn the ``refused`` errors into messages about wrong usage, and errors of files into messages, too."""
     try:
         yield
     except refused as error:

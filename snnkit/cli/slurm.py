@@ -14,7 +14,7 @@ from snnkit.files import write_text
 from snnkit.train.slurm import Request, check, explain, script
 
 
-# The options end at the first word of the command, as with srun; all behind it belongs to that.
+# The options end at the first word of the command, as with srun; the rest belongs to the command.
 @click.command(context_settings={**SETTINGS, "allow_interspersed_args": False})
 @click.argument("words", metavar="COMMAND ...", nargs=-1, type=click.UNPROCESSED)
 @click.option("--nodes", type=int, default=1, show_default=True, help="Number of machines.")

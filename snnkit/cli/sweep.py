@@ -77,7 +77,7 @@ def show(folder: str, with_traceback: bool) -> None:
 
 
 def _draw(folder: Path, table: Any) -> str:
-    """Draw the front that the manifest asks for; says where it is, or why there is none. Empty if none is wanted."""
+    """Draw the front if the manifest has one. Says where it is, or why it is missing; "" if there is none."""
     description = Folder(folder).description()
     if description["pareto"] is None:
         return ""

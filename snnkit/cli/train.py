@@ -114,7 +114,7 @@ def _run(
     first: bool = True,
     **options: Any,
 ) -> Any:
-    """Run the recipe; errors of the user have no traceback. ``first``: whether this rank prints and writes."""
+    """Run the recipe; the user's mistakes give no traceback. ``first``: whether this rank prints and writes."""
     checkpoint, resume = options["checkpoint"], options["resume"]
     try:
         recipe = recipes.get(name, **settings)
@@ -143,7 +143,7 @@ def _run(
 def _join_ranks(
     place: RankInfo, name: str, settings: dict[str, Any], log: str | None, out: str | None, **options: Any
 ) -> None:
-    """Train as one rank among all, through Lightning. Where there are others, this ends the process."""
+    """Train as one of the ranks, through Lightning. If there are others, this ends the process."""
     try:
         from snnkit.train import lit
         from snnkit.train.lit.preemption import CTRL_C, REQUEUE, TERMINATE
@@ -186,7 +186,7 @@ def _leave(place: RankInfo, message: str, code: int) -> NoReturn:
 
 
 def _start_ranks(name: str, settings: dict[str, Any], devices: int, nodes: int, **options: Any) -> None:
-    """Run this command in so many processes; errors that every rank would make are reported once, before."""
+    """Run this command in so many processes; an error that every rank would raise is reported once, before."""
     if nodes > 1:
         raise click.UsageError(
             f"--nodes {nodes} needs processes on {nodes} nodes: start the command with srun or torchrun there "
@@ -213,7 +213,7 @@ def _start_ranks(name: str, settings: dict[str, Any], devices: int, nodes: int, 
 
 
 def _as_called() -> list[str]:
-    """The arguments of this command that were given, whoever called it."""
+    """The given arguments of this command, for any caller."""
     context, words = click.get_current_context(), []
     for parameter in context.command.params:
         name, value = str(parameter.name), context.params[str(parameter.name)]
@@ -236,7 +236,7 @@ def _print_line(rank: int, line: str) -> None:
 
 
 class _EpochLines:
-    """Prints a line for each epoch, above the bar; first those of a run that is resumed."""
+    """Prints a line for each epoch, above the bar; for a resumed run, first its earlier epochs."""
 
     def __init__(self) -> None:
         self.printed = 0
@@ -251,7 +251,7 @@ class _EpochLines:
 
 
 def _write_record(out: str, run: recipes.Run) -> None:
-    """A record with the settings, every epoch, and where they were measured."""
+    """A record with the settings, every epoch, and the machine."""
     history, ranks = run.history, getattr(run, "place", RankInfo()).world
     columns = {name: values for name, values in history.to_dict().items() if isinstance(values, list)}
     content = {

@@ -10,9 +10,9 @@
 ``auto``    a compiled engine if that pays (``plan``), else ``eager``
 ==========  ==================================================================================
 
-Engines never fall back silently: a fallback warns once and says why, and ``explain(model, x)`` shows which engine each
-layer takes. ``equation_of`` and ``programs`` show what is compiled. ``engine.js`` writes the same program as a function
-of JavaScript, for pages that run without Python.
+Engines never fall back silently: a fallback warns once and says why, and ``explain(model, x)`` shows the engine of each
+layer. ``equation_of`` and ``programs`` show what is compiled. ``engine.js`` writes the same program in JavaScript, for
+pages that run without Python.
 """
 
 from __future__ import annotations
@@ -93,9 +93,9 @@ def unroll(
         x: input sequence [T, B, ...], floating point, T >= 1. May be expanded in time (stride 0).
         state: NamedTuple or tuple of tensors [B, ...] to start from. None: the neuron's ``initial_state``.
         engine: "auto", "eager", "block", "cpp" or "triton".
-        out_dtype: ``torch.uint8`` for spikes of one byte each, where no gradient is needed; None: that of ``x``.
-        repeat: ``x`` is one step [B, ...], which is repeated so many times. It is as if ``x`` were expanded, but its
-            gradient is summed over time at once, instead of being written T times first.
+        out_dtype: ``torch.uint8`` for spikes of one byte each, if no gradient is needed; None: that of ``x``.
+        repeat: ``x`` is one step [B, ...], repeated so many times. The result is the same as with an expanded ``x``,
+            but its gradient is summed over time at once, and not first written T times.
 
     Returns:
         out: [T, B, ...] in the dtype of ``x``, or ``out_dtype``.
@@ -128,7 +128,7 @@ def unroll(
         try:
             raise clearer from error
         finally:
-            del clearer  # it refers to this frame: in a cycle, the tensors of a call that ran out of memory would stay
+            del clearer  # it refers to this frame: the cycle would hold the tensors of a call that ran out of memory
     unseen = hasattr(thread, "tracing") or torch.compiler.is_compiling() or inside_functional_transform()  # values
     if x.device.type == "cpu" and not unseen:
         _check_finite(x, last, step)
@@ -167,7 +167,7 @@ def _run(
 def _initial_state(step: Callable | nn.Module, x: Tensor, dtype: torch.dtype) -> Any:
     if not hasattr(step, "initial_state"):
         raise TypeError(f"state must be given, as {name_of(step)} has no initial_state(x) to make one")
-    # One value in memory for all neurons: so a state of zeros is one zero, which engines need not read N times.
+    # One value in memory for all neurons: a state of zeros is one zero, and engines do not read it N times.
     like = torch.empty_strided(x.shape[1:], (0,) * (x.dim() - 1), dtype=dtype, device=x.device)
     return step.initial_state(like)  # type: ignore[union-attr, operator]
 
@@ -223,7 +223,7 @@ def _check_state(state: Any, x: Tensor, dtype: torch.dtype, step: Any) -> None:
 
 
 def _checked_out_dtype(out_dtype: torch.dtype | None, step: Any, x: Tensor, state: Sequence[Tensor]) -> torch.dtype:
-    """The dtype of the output: that of ``x``, or uint8 where spikes are all it holds and no gradient is needed."""
+    """The dtype of the output: that of ``x``, or uint8 if it holds only spikes and no gradient is needed."""
     if out_dtype is None or out_dtype == x.dtype:
         return x.dtype
     who = name_of(step)
@@ -241,7 +241,7 @@ def _checked_out_dtype(out_dtype: torch.dtype | None, step: Any, x: Tensor, stat
 
 
 def _check_parameters(module: nn.Module, x: Tensor) -> None:
-    """Parameters and buffers must be on the device of ``x``, and not be of higher precision than it."""
+    """Parameters and buffers must be on the device of ``x``, and not have higher precision than ``x``."""
     for name, tensor in (*module.named_parameters(), *module.named_buffers()):
         if tensor.device != x.device and tensor.dim() > 0:
             raise ValueError(
@@ -254,12 +254,12 @@ def _check_parameters(module: nn.Module, x: Tensor) -> None:
 
 
 def _check_finite(x: Tensor, state: Any, step: Any) -> None:
-    """NaN, once in the state, stays there: checking the last state checks the whole sequence at 1/T of the cost.
+    """NaN in a state stays there: so a check of the last state checks the whole sequence, at 1/T of the cost.
 
-    Only on a CPU: on CUDA the question would make the host wait for the device.
+    Only on a CPU: on CUDA the check would make the host wait for the device.
     """
     for i, part in enumerate(state):
-        # A sum is finite only if all is, and cheaper; where it overflowed, look closer.
+        # A sum is cheaper, and finite only if all values are; it may also overflow, so look closer.
         if math.isfinite(part.detach().sum()) or torch.isfinite(part.detach()).all():
             continue
         who = name_of(step)
@@ -276,7 +276,7 @@ def _check_finite(x: Tensor, state: Any, step: Any) -> None:
 
 
 def _explained(error: Exception, step: Callable | nn.Module, x: Tensor, state: Any) -> Exception | None:
-    """A clearer error, where a parameter's shape, the kind of state or too little memory caused this one."""
+    """A clearer error, if a parameter's shape, the kind of state or too little memory caused this one."""
     who = name_of(step)
     if isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error):
         need = size_of(x.numel() * x.element_size())

@@ -1,8 +1,8 @@
-"""What the compiled engines share: the sequence as one node of the autograd graph.
+"""The part that all compiled engines share: the sequence as one node of the autograd graph.
 
-An engine is a module with the functions of ``Backend``. It depends on neither shapes, autograd nor ``torch.func``; here
-a sequence [T, B, ...] becomes [T, N] and back, x and the first state are saved for backward, and ``vmap`` becomes what
-it is for an equation without neighbours: more neurons.
+An engine is a module with the functions of ``Backend``. It does not deal with shapes, autograd or ``torch.func``. Here
+a sequence [T, B, ...] becomes [T, N] and back, and x and the first state are saved for backward. ``vmap`` only adds
+neurons, as an equation has no neighbours.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Pass(NamedTuple):
 
     Attributes:
         equation: of all neurons.
-        x: [T, N] with neurons side by side and any stride in time, 0 included.
+        x: [T, N] with neurons side by side and any stride in time, also 0.
         state: before the first step, each [N], side by side or one value for all (stride 0).
         parameters: each [N] or, if all neurons share the number, 0-dimensional.
     """
@@ -47,13 +47,13 @@ class Pass(NamedTuple):
 
 
 class Gradients(NamedTuple):
-    """What a backward pass is given, and which gradients it must return.
+    """The input of a backward pass, and the gradients that it must return.
 
     Attributes:
         out: gradient of the output [T, N], as ``Pass.x``.
-        last: of the last state, as ``Pass.state``, and then the equation's flags (``presence_of``).
+        last: gradients of the last state, as ``Pass.state``, and then the equation's flags (``presence_of``).
         needs: whether x, and each parameter, requires a gradient.
-        summed: that of x is summed over time, [N] in the equation's dtype.
+        summed: the gradient of x is summed over time, [N] in the equation's dtype.
     """
 
     out: Tensor
@@ -84,7 +84,7 @@ class Backend(Protocol):
         ...
 
     def backward(self, run: Pass, saved: Sequence[Tensor], d: Gradients) -> Results:
-        """The gradients; ``saved`` may be empty, then forward runs again for it."""
+        """The gradients. If ``saved`` is empty, forward runs again."""
         ...
 
 
@@ -114,9 +114,9 @@ def inside_functional_transform() -> bool:
 class Layout:
     """How the steps [B, ...] of a sequence are stored: shape, and order of dimensions from outer to inner.
 
-    An elementwise equation does not depend on the order of neurons in memory, if input, state and output agree. A
-    sequence whose steps are dense in some order of dimensions (contiguous, channels-last, a transposed batch) is viewed
-    as [T, N] in that order. Only time may have any stride, 0 included: a static input stays one step in memory.
+    For an elementwise equation the order of neurons in memory does not matter, if input, state and output agree. If the
+    steps are dense in some order of dimensions (contiguous, channels-last, a transposed batch), the sequence is viewed
+    as [T, N] in that order. Time may have any stride, also 0: a static input stays one step in memory.
     """
 
     shape: torch.Size
@@ -126,7 +126,7 @@ class Layout:
     def of(x: Tensor) -> Layout:
         """The layout of the steps of ``x`` [T, B, ...]."""
         strides = x.stride()[1:]
-        # Stable, so dimensions of size one and equal strides keep the usual order. By hand, as torch.compile can
+        # Stable, so dimensions of size one and equal strides stay in the usual order. By hand, as torch.compile can
         # compare symbolic strides but not sort them.
         order: list[int] = []
         for d in range(len(strides)):
@@ -138,7 +138,7 @@ class Layout:
 
     @property
     def usual(self) -> bool:
-        """Whether the dimensions are in order: then there is nothing to permute, which saves a third of the calls."""
+        """Whether the dimensions are in order: then there is nothing to permute, and a third of the calls less."""
         return self.order == tuple(range(len(self.order)))
 
     def flatten_sequence(self, x: Tensor) -> Tensor:
@@ -191,7 +191,7 @@ def side_by_side(gradient: Tensor) -> Tensor:
     """A gradient [T, N] with neurons side by side in memory; any stride in time."""
     if gradient.shape[1] <= 1 or gradient.stride(1) == 1:
         return gradient
-    # That of a sum is one number in all places; one step of it is enough.
+    # The gradient of a sum is one number in all places, so one step is enough.
     return gradient[0].contiguous().expand_as(gradient) if gradient.stride(0) == 0 else gradient.contiguous()
 
 
@@ -204,8 +204,8 @@ def run(
     out_dtype: torch.dtype,
     once: Tensor | None = None,
 ) -> tuple[Tensor, Any]:
-    """As ``eager.run``, by the ``equation`` of ``step``. ``once``: the one step of which x is an expanded view; its
-    gradient is summed over time as it is made. Raises CompilationFailed."""
+    """As ``eager.run``, by the ``equation`` of ``step``. ``once``: the one step if x is an expanded view of it; its
+    gradient is summed over time at once. Raises CompilationFailed."""
     layout = Layout.of(x)
     rebuild = getattr(type(state), "_make", tuple)
     tensors = [layout.flatten_sequence(x), *(layout.flatten_step(part) for part in state)]
@@ -226,7 +226,7 @@ def run(
 
 
 class _Function(torch.autograd.Function):
-    """PyTorch binds arguments to the signature of ``forward`` in every call, which takes longer than a small layer."""
+    """In every call PyTorch binds arguments to the signature of ``forward``; that takes longer than a small layer."""
 
     @classmethod
     def apply(cls, *args: Any) -> Any:
@@ -280,7 +280,7 @@ class _Unrolled(_Function):
             )
         equation: Equation = ctx.equation
         first = 1 + equation.states
-        # Under torch.func's transforms gradients are always recorded; those of gradients were refused beforehand.
+        # Under torch.func's transforms gradients are always recorded; second derivatives were refused before.
         if torch.is_grad_enabled() and not inside_functional_transform():
             names = list(tensors_of(ctx.origin.step))
             again = differentiable_backward(
@@ -308,18 +308,18 @@ class _Unrolled(_Function):
     def vmap(info, in_dims, engine, equation, origin, out_dtype, repeat, *tensors: Tensor):
         samples = _Samples(info.batch_size, tensors[0], in_dims[5])  # a sequence: under transforms nothing is repeated
         rest = [samples.together(t, d) for t, d in zip(tensors[1:], in_dims[6:], strict=True)]
-        # What is saved for backward has another shape then; without it, backward computes it again.
+        # The saved values have another shape then; without them, backward computes them again.
         every = _Unrolled.apply(engine, equation, origin, out_dtype, repeat, samples.x, *rest)
         out, *last = every[: 1 + equation.states]  # type: ignore[index]
         return (samples.apart(out), *(samples.apart(part) for part in last)), (1, *(0 for _ in last))
 
 
 class _Backward(_Function):
-    """(engine, equation, needs, repeat, x, *state, *parameters, d_out, *d_last, *flags, *saved) -> the gradients that
-    are needed; that of an x that is repeated is summed over time.
+    """(engine, equation, needs, repeat, x, *state, *parameters, d_out, *d_last, *flags, *saved) -> the needed
+    gradients; for a repeated x, the sum over time.
 
-    A separate function, so that ``torch.func`` can transform it, and that a second derivative is refused only where
-    one is requested.
+    It is a separate function, so that ``torch.func`` can transform it, and that only a request for a second derivative
+    is refused.
     """
 
     @staticmethod
@@ -355,7 +355,7 @@ class _Backward(_Function):
         state, parameters = together[:states], together[states : states + equation.parameters]
         gradients = slice(states + equation.parameters, 1 + states + equation.carried + equation.parameters)
         shared = [p.dim() == 0 for p in parameters]
-        # Each sample has its own gradient, which one number for all would not show.
+        # Each sample has its own gradient, so one number for all is not enough.
         for i, need in enumerate(needs[1:]):
             if need and shared[i]:
                 parameters[i] = parameters[i].expand(samples.x.shape[1]).contiguous()
@@ -378,7 +378,7 @@ class _Samples:
         self.x = self.together(x, dim)
 
     def together(self, tensor: Tensor, dim: int | None) -> Tensor:
-        """[T, N], [N] or (), once for every sample along ``dim`` or the same for all, as [T, B·N], [B·N] or ()."""
+        """[T, N], [N] or (), with samples along ``dim`` or the same for all, as [T, B·N], [B·N] or ()."""
         if dim is None:
             if tensor.dim() == 0:
                 return tensor

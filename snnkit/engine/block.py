@@ -1,13 +1,13 @@
 """The block engine: ``torch.compile`` of K time steps at once, looped over T.
 
-A step of a neuron is a dozen small operations; done one by one, each reads and writes all of memory. Here Inductor
-fuses the operations of K steps into one loop over neurons (C++ on a CPU, Triton on CUDA), in which the state stays in
-registers. What makes it fast, as measured (CPU, 2^18 neurons, 32 steps):
+A step of a neuron is a dozen small operations; one by one, each reads and writes all of memory. Here Inductor fuses
+the operations of K steps into one loop over neurons (C++ on a CPU, Triton on CUDA), and the state stays in registers.
+Measured reasons for its speed (CPU, 2^18 neurons, 32 steps):
 
-- The compiled graph takes each time slice as a separate argument and writes into slices of an output that was
+- The compiled graph takes each time slice as a separate argument and writes into slices of an output that is
   allocated once. Indexing inside the graph costs five times as much.
-- Forward saves x and the state at the block boundaries, nothing else. Backward runs the K steps again and then the
-  vector-Jacobian products, in one compiled graph: the intermediate values never see memory.
+- Forward saves only x and the state at the block boundaries. Backward runs the K steps again and then the
+  vector-Jacobian products, in one compiled graph, so intermediate values are never in memory.
 - Neurons are one dynamic dimension, so layers and batches of all sizes share one kernel; T is a sum of block sizes.
 """
 
@@ -28,18 +28,18 @@ from .page_pool import fresh
 from .trace import Equation, undisturbed
 from .trace_cache import recent
 
-# Steps in a block: the largest that fits is taken, so T = 25 is 4 + 4 + 4 + 4 + 4 + 4 + 1 on a CPU. There, forward plus
-# backward of 32 steps of 2^18 neurons took 12.1, 10.6, 14.3 and 19.2 ms in blocks of 2, 4, 8 and 16: each step is a
-# separate stream in memory, and cores follow a dozen of them well, but not two dozen.
+# Steps in a block: the largest that fits is used, so T = 25 is 4 + 4 + 4 + 4 + 4 + 4 + 1 on a CPU. There, forward plus
+# backward of 32 steps of 2^18 neurons took 12.1, 10.6, 14.3 and 19.2 ms in blocks of 2, 4, 8 and 16. Each step is a
+# separate stream in memory: cores follow a dozen well, but not two dozen.
 BLOCKS = {"cpu": (4, 1), "cuda": (8, 4, 1)}
 
 # Neurons that Inductor assumes when it decides on tiles and threads; the kernel takes any number.
 _TYPICAL_NEURONS = 2**18
 
-# - The default of 64 operations a fused loop would cut a block into pieces.
+# - The default of 64 operations per fused loop would cut a block into pieces.
 # - Inductor writes an expression out again at each of its uses until it has 50 operations. In a recurrence that grows
-#   exponentially: 8 steps took 13 s forward and 22 s backward to compile; with 8 operations, 2.3 s each. A value that
-#   has a name costs nothing at run time: within a fused loop it is a register, not memory.
+#   exponentially: 8 steps took 13 s forward and 22 s backward to compile; with 8 operations, 2.3 s each. A named
+#   value costs nothing at run time: within a fused loop it is a register, not memory.
 _INDUCTOR = {"max_fusion_size": 1024, "realize_opcount_threshold": 8}
 
 # Cached kernels; the least recently used one goes first.
@@ -81,7 +81,7 @@ def backward(run: Pass, saved: Sequence[Tensor], d: Gradients) -> Results:
     if len(saved) < states * (len(blocks) - 1):
         saved = forward(run, x.dtype, save=True)[2]
     every = [*(s.contiguous() for s in state), *saved]
-    # One gradient per neuron; what a parameter shared by all neurons gets is their sum.
+    # One gradient per neuron; a parameter shared by all neurons gets their sum.
     sums = (needs[0] and summed, *needs[1:])
     d_needed = [x.new_zeros(x.shape[1], dtype=equation.dtype) for need in sums if need]
     d_x = fresh(x.shape, x.dtype, x.device) if needs[0] and not summed else None
@@ -121,8 +121,8 @@ def _kernel(
     needs: tuple[bool, ...] | None,
     summed: bool = False,
 ) -> Callable:
-    """The compiled block; ``needs`` (whether x, and each parameter, wants a gradient) makes it the backward one, and
-    ``summed`` has it add up that of x."""
+    """The compiled block; with ``needs`` (whether x, and each parameter, needs a gradient) the backward one. With
+    ``summed`` it adds up the gradient of x."""
     key = (equation.key, steps, x.dtype, out_dtype, x.device, dims, needs, summed, torch.get_num_threads())
     with _lock:
         if key not in _kernels:
@@ -180,8 +180,8 @@ def _by_inductor(block: Callable, example: list[Tensor]) -> Callable:
 
     if example[0].device.type != "cpu" or config.cpp.vec_isa_ok is not None:
         return compiled()
-    # Inductor finds out which vectors the compiler knows by building a program for each kind and loading it in a new
-    # Python, 6 of the 13 s of a first compilation. A compiler that doesn't know those of the processor says so itself.
+    # Inductor tests which vectors the compiler knows: it builds a program for each kind and loads it in a new Python.
+    # That takes 6 of the 13 s of a first compilation. A compiler without the processor's vectors says so itself.
     try:
         return compiled(**{"cpp.vec_isa_ok": True})
     except Exception:
@@ -198,7 +198,7 @@ def _forward_block(equation: Equation, steps: int) -> Callable:
         for x, out in zip(xs, outs, strict=True):
             spike, *state = equation.forward(x.to(equation.dtype), *state, *parameters)
             out.copy_(spike)
-        # One that the equation hands on unchanged must not be the tensor that it was.
+        # A state that the equation does not change must still be another tensor.
         return tuple(part.clone() for part in state)
 
     return block
@@ -207,7 +207,7 @@ def _forward_block(equation: Equation, steps: int) -> Callable:
 def _backward_block(equation: Equation, steps: int, needs: Sequence[bool], summed: bool) -> Callable:
     """(x_1 …, d_out_1 …, d_x_1 …, state, parameters, d_state, d_needed) -> d_state, d_needed; fills the d_xs.
 
-    Without the d_xs if x needs no gradient, or one that is summed over time: then that is the first of d_needed.
+    There are no d_xs if x needs no gradient, or one summed over time: that is then the first of d_needed.
     """
     states, carried, each = equation.states, equation.carried, needs[0] and not summed
 
@@ -217,7 +217,7 @@ def _backward_block(equation: Equation, steps: int, needs: Sequence[bool], summe
         state, rest = rest[:states], rest[states:]
         parameters, rest = rest[: equation.parameters], rest[equation.parameters :]
         d_state, d_needed = rest[:carried], list(rest[carried:])
-        # A parameter that all neurons share is spread out, so that its gradient comes out per neuron.
+        # A parameter shared by all neurons is expanded, so that there is a gradient per neuron.
         spread = [p.expand_as(xs[0]) if p.dim() == 0 else p for p in parameters]
         xs = [x.to(equation.dtype) for x in xs]
         before = [state]

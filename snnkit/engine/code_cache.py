@@ -1,8 +1,8 @@
-"""Where compiled code stays between processes. Loading it runs it, so only a folder of this user alone will do.
+"""Folders of compiled code between processes. Loading the code runs it, so only this user may write there.
 
-The rule (``files.exposed``) is the same for libraries of the C++ engine and of plasticity, for what ``torch.compile``
-stores, and for Triton's kernels. Where a folder fails it, can't be written or has no home, a private one takes its
-place, which goes with the process; a warning says so, once.
+The rule (``files.exposed``) is the same for libraries of the C++ engine and of plasticity, for the files of
+``torch.compile``, and for Triton's kernels. If a folder breaks it, can't be written or has no home, a private folder
+replaces it until the process ends. A warning says so, once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _warned: set[str] = set()
 
 
 def kernel_folder() -> Path:
-    """Of our own libraries: ``$SNNKIT_KERNELS``, or the user's cache. Raises OSError if it can't be used."""
+    """The folder of our own libraries: ``$SNNKIT_KERNELS``, or the user's cache. OSError if it can't be used."""
     given = os.environ.get("SNNKIT_KERNELS")
     return _usable(given or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "snnkit", "kernels"))
 
@@ -49,7 +49,7 @@ def warn_of_private(what: str, reason: str) -> None:
 
 @functools.cache
 def secure_inductor() -> None:
-    """Before ``torch.compile`` reads what it has stored: by default in /tmp, under a name that is easily guessed."""
+    """Call before ``torch.compile`` reads its files: by default they are in /tmp, under a known name."""
     from torch._inductor.runtime.cache_dir_utils import default_cache_dir
 
     _secure("TORCHINDUCTOR_CACHE_DIR", default_cache_dir)
@@ -57,12 +57,12 @@ def secure_inductor() -> None:
 
 @functools.cache
 def secure_triton() -> None:
-    """Before Triton reads what it has stored."""
+    """Call before Triton reads its files."""
     _secure("TRITON_CACHE_DIR", lambda: os.path.join(os.environ.get("TRITON_HOME") or "~", ".triton", "cache"))
 
 
 def _secure(variable: str, default: Callable[[], str]) -> None:
-    """Have what reads the environment ``variable`` use a private folder, unless the one it would use is safe."""
+    """Set the environment ``variable`` to a private folder, unless the current folder is safe."""
     try:
         _usable(os.path.abspath(given) if (given := os.environ.get(variable)) else default())
     except (OSError, KeyError) as error:  # KeyError: of an unknown user, in some versions of torch
@@ -71,7 +71,7 @@ def _secure(variable: str, default: Callable[[], str]) -> None:
 
 
 def _usable(path: str | os.PathLike[str]) -> Path:
-    """This folder, made if need be; links in it are followed once, here. OSError if it can't be used."""
+    """This folder, made if needed; its links are followed once, here. OSError if it can't be used."""
     folder = Path(os.path.realpath(expanded(path)))
     folder.mkdir(mode=0o755, parents=True, exist_ok=True)
     if reason := exposed(folder):

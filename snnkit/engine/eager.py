@@ -1,8 +1,8 @@
 """The eager engine: a Python loop over time. It is the reference that every other engine must equal.
 
-It also gives compiled engines their second derivatives: a compiled backward pass is one operation without a derivative
-of its own, so for ``create_graph=True`` (gradient penalties, Hessians) the sequence runs again step by step in PyTorch,
-which records everything (``differentiable_backward``).
+It also gives compiled engines their second derivatives. A compiled backward pass is one operation without a derivative.
+So for ``create_graph=True`` (gradient penalties, Hessians) the sequence runs again step by step in PyTorch, which
+records everything (``differentiable_backward``).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .trace import check_step_result
 
 
 def in_dtype(step: Callable | nn.Module, dtype: torch.dtype) -> Callable[[Tensor, Any], tuple[Tensor, Any]]:
-    """The step as a function whose parameters and buffers have the dtype of the state, as its arithmetic has."""
+    """The step as a function whose parameters and buffers have the dtype of the state and of the arithmetic."""
     if not isinstance(step, nn.Module):
         return step
     tensors = {**dict(step.named_parameters()), **dict(step.named_buffers())}
@@ -50,7 +50,7 @@ def run(
     dtype: torch.dtype,
     out_dtype: torch.dtype | None = None,
 ) -> tuple[Tensor, Any]:
-    """Apply ``step`` to x[0], x[1], … of [T, B, ...] in turn, carrying the state along: out [T, B, ...] and last state.
+    """Apply ``step`` to x[0], x[1], … of [T, B, ...] and pass the state on: out [T, B, ...] and last state.
 
     ``dtype`` is that of state and arithmetic; outputs get ``out_dtype``, by default that of ``x``.
     """
@@ -62,7 +62,7 @@ def run(
 
 
 def checked(step: Callable | nn.Module, dtype: torch.dtype) -> Callable:
-    """``in_dtype``, with a check of what the step returns: broadcasting would let a wrong shape or dtype pass."""
+    """``in_dtype``, with a check of the step's result: broadcasting would hide a wrong shape or dtype."""
     function = in_dtype(step, dtype)
 
     def call(x: Tensor, state: Any) -> tuple[Tensor, Any]:
@@ -74,7 +74,7 @@ def checked(step: Callable | nn.Module, dtype: torch.dtype) -> Callable:
 
 
 class Origin(NamedTuple):
-    """What an equation was traced from: its step, and a function from a sequence of tensors to the step's state."""
+    """The source of an equation: its step, and a function from a sequence of tensors to the step's state."""
 
     step: Callable | nn.Module
     rebuild: Callable[[Iterable[Tensor]], Any]
@@ -90,13 +90,13 @@ def differentiable_backward(
     gradients: Sequence[Tensor | None],
     needs: Sequence[bool],
 ) -> list[Tensor | None]:
-    """The gradients of ``tensors`` (x, *state, *parameters) where ``needs`` says so, as functions of everything.
+    """The gradients of ``tensors`` (x, *state, *parameters) according to ``needs``, as functions of everything.
 
-    x is one step [N] that is repeated so many times, or with ``repeat`` 0 [T, N]; ``names`` are those of the
-    parameters, and ``gradients`` those of out and of the last state, None if a loss does not depend on one.
+    x is one step [N], repeated ``repeat`` times, or [T, N] if that is 0. ``names`` are the parameters' names.
+    ``gradients`` are those of out and of the last state, None if a loss does not depend on one.
     """
     with torch.enable_grad():
-        # Views: of a state that was computed from x, only what goes into this layer is differentiated here.
+        # Views: if a state was computed from x, only its use in this layer is differentiated here.
         x, *rest = inputs = [t.view_as(t) if need else t for t, need in zip(tensors, needs, strict=True)]
         sequence = x.expand(repeat, *x.shape) if repeat else x
         states = len(rest) - len(names)

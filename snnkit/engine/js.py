@@ -1,7 +1,7 @@
-"""A neuron as JavaScript: its step and the gradients of it, generated from the same program as the compiled engines.
+"""A neuron as JavaScript: its step and its gradients, generated from the same program as in the compiled engines.
 
-Pages, explorers and exported networks run it without Python. ``Math.fround`` around each operation makes float32
-of JavaScript's float64: of a sum, a product, a quotient or a root that is IEEE 754's own result, as float64 has more
+Pages, explorers and exported networks run it without Python. ``Math.fround`` around each operation turns JavaScript's
+float64 into float32. For a sum, a product, a quotient or a root this is exactly IEEE 754's result, as float64 has more
 than twice the digits. So spikes and potentials equal eager's to the bit. Library functions such as ``exp`` may differ
 in the last place, as between C libraries.
 """
@@ -157,19 +157,19 @@ def source(neuron: nn.Module, *, adjustable: bool = False, backward: bool = True
         }
 
     Sequences are Float32Arrays [T * N], time first; ``state`` and ``params`` are arrays of Float32Arrays. ``forward``
-    writes ``out`` and takes ``state`` to the last step. ``backward`` starts from the state ``first`` and takes
-    ``dState`` from the gradients of the last state to those of the first; it writes ``dX`` and adds to ``dParams``,
-    in which null means that none is needed.
+    writes ``out`` and changes ``state`` to the last state. ``backward`` starts from the state ``first``. It changes
+    ``dState`` from the gradients of the last state to those of the first, writes ``dX``, and adds to ``dParams``. A
+    null in these means that no gradient is needed.
 
     Args:
         neuron: a module with ``step`` and ``initial_state``, such as a ``Neuron``; its tensors hold one number, or one
             for each of its neurons.
-        adjustable: numbers that are constants of the equation (``tau``, ``surrogate.alpha``) become parameters, too,
-            without gradients. Results may then differ in the last place.
-        backward: whether gradients are wanted.
+        adjustable: constants of the equation (``tau``, ``surrogate.alpha``) become parameters, too, without gradients.
+            Results may then differ in the last place.
+        backward: whether to write ``backward``.
 
     Raises:
-        NotElementwise, Untranslatable: the step can't be compiled neuron by neuron, or holds an operation that has no
+        NotElementwise, Untranslatable: the step can't be compiled neuron by neuron, or holds an operation without an
             expression here.
     """
     step = _Adjustable(neuron) if adjustable else neuron
@@ -253,7 +253,7 @@ def _forward(equation: Equation, shared: Sequence[bool]) -> list[str]:
 
 
 def _backward(equation: Equation, shared: Sequence[bool], learnable: Sequence[bool]) -> list[str]:
-    """Forward again, saving what the gradients need of each step (``split``), and then back in time."""
+    """Forward again, saving each step's values for the gradients (``split``), and then back in time."""
     states, carried = range(equation.states), range(equation.carried)
     wanted = [i for i, needed in enumerate(learnable) if needed]
     results = (0, *(1 + i for i in carried), *(1 + equation.carried + i for i in wanted))
@@ -322,13 +322,13 @@ def _parameters(shared: Sequence[bool]) -> list[str]:
 
 
 def _uniform(program: Program, shared: Sequence[bool]) -> list[str]:
-    """What is the same for all neurons, before all loops."""
+    """Values that are the same for all neurons, before all loops."""
     names = program.uniform({f"p{i}" for i, one in enumerate(shared) if one})
     return ["  " + DIALECT.written(op) for op in program.ops if op.name in names]
 
 
 def _body(program: Program, reads: dict[str, str], writes: Sequence[str], shared: Sequence[bool]) -> list[str]:
-    """One neuron's step; what is read may be written, so that values have names of their own."""
+    """One neuron's step. Arrays that are read may also be written, so values get their own names."""
     reads = reads | {f"p{i}": f"a{i}[i % n{i}]" for i, one in enumerate(shared) if not one}
     uniform = program.uniform({f"p{i}" for i, one in enumerate(shared) if one})
     ops = [op for op in program.ops if op.name not in uniform]

@@ -1,8 +1,8 @@
 """A sequence as one operation of PyTorch, for whole models under ``torch.compile``.
 
 Inside a compiled model a short loop over time is inlined: Inductor then fuses normalisation, neuron and pooling. A long
-one would take minutes to compile, so it becomes one operation. An operation takes tensors and plain values, so the
-equation is passed by a handle: a name under which it is registered here.
+loop would take minutes to compile, so it becomes one operation. An operation takes only tensors and plain values, so
+the equation is passed by a handle, its registered name.
 
 ``snnkit::unroll`` is opaque to the compiler and runs any compiled engine; the operations of ``triton.triton_ops`` show
 their kernel.
@@ -42,7 +42,7 @@ def as_operation(
     handle = step.equation_handle(engine, dtype, x.device.type)  # type: ignore[union-attr, operator]
     if not handle:
         return None
-    # Read for its guards: when a constant of the equation changes, the model is compiled again. The result is dropped.
+    # Read for its guards: if a constant of the equation changes, the model is compiled again. The result is not used.
     step.step(x[0].to(dtype), state)  # type: ignore[union-attr, operator]
     parameters = [p.to(dtype) for p in tensors_of(step).values()]
     if handle.startswith("triton:"):
@@ -56,7 +56,7 @@ def as_operation(
 
 
 def handle_of(step: nn.Module, engine: str, dtype: torch.dtype, device_type: str) -> str:
-    """The equation of ``step`` as "engine:name", or an empty string if no compiled engine takes it.
+    """The equation of ``step`` as "engine:name", or an empty string if no compiled engine can run it.
 
     A neuron's ``equation_handle`` calls it.
     """
@@ -83,7 +83,7 @@ def register(equation: Equation) -> str:
 
 
 def equation_named(name: str) -> Equation:
-    """What ``register`` was given; RuntimeError in a process that has not registered it."""
+    """The equation given to ``register``; RuntimeError in a process that has not registered it."""
     if name not in _registered:
         raise RuntimeError(f"equation {name!r} is not known in this process: call the model itself once, uncompiled")
     return _registered[name]
@@ -142,7 +142,7 @@ def _unroll_backward(
     handle: str,
     needs: list[bool],
 ) -> list[Tensor]:
-    """d_x (if needed), d_state …, and the d_parameters that are needed, in the shapes of what they are gradients of."""
+    """d_x (if needed), d_state …, and the needed d_parameters, each in the shape of its tensor."""
     engine, _, name = handle.partition(":")
     flat = _Flat(x, state, parameters)
     run = flat.run(name)

@@ -1,12 +1,12 @@
-"""Memory for large results on a CPU: blocks of pages that are there already.
+"""Memory for large results on a CPU: blocks of pages that are already mapped.
 
-The C library gives a large tensor pages of its own and returns them to the system when it dies. The system fills each
-page of the next tensor with zeros when it is first written, which takes several times as long as the neurons do. A
-block of this pool stays mapped: a tensor takes it, and when the tensor's storage dies (with its last view, in NumPy or
-in another thread), the block is free for the next one. Its pages are huge where the system has such pages.
+The C library gives a large tensor its own pages and returns them to the system when the tensor dies. The system fills
+each new page with zeros at its first write, and that takes several times as long as the neurons. A block of this pool
+stays mapped: a tensor takes it, and when the tensor's storage dies (with its last view, in NumPy or in another thread),
+the block is free for the next one. Its pages are huge if the system has such pages.
 
-What PyTorch itself allocates (matrix products, convolutions, pooling) comes from the C library. From the first large
-result on, glibc keeps that memory, too: all that is freed of tensors up to 32 MiB, and mostly that of larger ones.
+PyTorch's own allocations (matrix products, convolutions, pooling) come from the C library. From the first large result
+on, glibc also holds freed memory: all of tensors up to 32 MiB, and most of larger ones.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from torch import Tensor
 
 from ..checks import integer
 
-SMALLEST = 1 << 20  # bytes; smaller tensors the C library gives memory that it has
+SMALLEST = 1 << 20  # bytes; the C library gives smaller tensors memory that it already has
 _HUGE_PAGE = 2 << 20
 _SHARE = 8  # free blocks stay reserved up to this part of the machine's memory
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3  # of mallopt(3)
@@ -56,7 +56,7 @@ class PagePool:
         self._lock = threading.Lock()
 
     def empty(self, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
-        """As ``torch.empty`` on a CPU: contiguous, its values are arbitrary."""
+        """As ``torch.empty`` on a CPU: contiguous, with arbitrary values."""
         size = math.prod(shape) * dtype.itemsize
         if size < SMALLEST or self.limit < size or not hasattr(mmap, "MAP_PRIVATE"):
             return torch.empty(shape, dtype=dtype, device="cpu")
@@ -85,7 +85,7 @@ class PagePool:
 
     def _give_back(self, block: _Block) -> None:
         self._returned.append(block)
-        if self._lock.acquire(blocking=False):  # else whoever has it may be this thread, whose storage died just now
+        if self._lock.acquire(blocking=False):  # else this thread itself may hold it, as its storage died just now
             try:
                 self._collect()
             finally:
@@ -126,9 +126,9 @@ def _mapped(size: int) -> _Block:
     return _Block(pages, offset, size)
 
 
-@functools.lru_cache(maxsize=1)  # no call but where the limit changes
+@functools.lru_cache(maxsize=1)  # calls only if the limit changes
 def _limit_c_library(limit: int) -> None:
-    """Free memory up to ``limit`` stays with the C library, if it is glibc and the user has not set it."""
+    """The C library holds free memory up to ``limit``, if it is glibc and the user has set no limit."""
     if any(name.startswith("MALLOC_") for name in os.environ):
         return
     with contextlib.suppress(OSError, TypeError, AttributeError):  # another C library
@@ -151,9 +151,9 @@ POOL = PagePool(_memory() // _SHARE)
 
 
 def limit_kept_memory(limit: int) -> None:
-    """Keep at most ``limit`` bytes of freed memory for calls to come on a CPU; 0: none.
+    """Keep at most ``limit`` bytes of freed memory for later calls on a CPU; 0: none.
 
-    So much each for the results of engines and, under Linux, for those of PyTorch's own operations. Without this call
+    The limit holds for the results of engines and, under Linux, again for those of PyTorch's own operations. By default
     it is one eighth of the machine's memory.
     """
     POOL.limit = integer("limit", limit, at_least=0)

@@ -31,14 +31,13 @@ from .trace_cache import Opaque, Reading, equation_by_key, reading_of, tensors_o
 
 ENGINES = ("auto", "eager", "block", "cpp", "triton")
 
-# What "auto" takes on each kind of device, in order, and the neuron-steps (elements of x) from which on it does. Below,
-# a pass takes a millisecond in the eager engine, while the first compilation takes about a second (cpp) or ten (block).
+# The engines of "auto" on each kind of device, in order, each with its fewest neuron-steps (elements of x). Below,
+# a pass takes a millisecond in the eager engine, but the first compilation about a second (cpp) or ten (block).
 AUTO = {"cpu": (("cpp", 2**16), ("block", 2**20)), "cuda": (("block", 2**16), ("triton", 2**16))}
 
-# Of smaller passes on a CPU, "auto" gives those of at least this many steps to the C++ engine: one call of its kernel
-# takes 60 microseconds, a step of the eager engine 50. It does so only where both engines are equal to the bit
-# (``is_exact``, and an input that is not static: its gradient is a sum over time), so that a small layer's results are
-# those of the reference.
+# "auto" gives smaller passes on a CPU to the C++ engine if they have at least this many steps: one call of its kernel
+# takes 60 microseconds, a step of the eager engine 50. Both engines must be equal to the bit (``is_exact``, an input
+# that is not static, as its gradient is a sum over time), so that a small layer's results are the reference's.
 FEWEST_STEPS = 4
 
 
@@ -60,7 +59,7 @@ class Plan:
 
 
 class Facts(NamedTuple):
-    """What a plan depends on, besides the equation."""
+    """The facts that a plan depends on, besides the equation."""
 
     engine: str  # the requested one, or "auto"
     device: str  # kind of device
@@ -75,7 +74,7 @@ _SIZES = (2**20, 2**16, 1, 0)
 
 
 def facts_of(engine: str, device: str, steps: int, neuron_steps: int, static: bool, higher: str = "") -> Facts:
-    """The facts of a call; what does not matter is left out, so that equal calls have equal facts."""
+    """The facts of a call that matter, and no others, so that equal calls have equal facts."""
     size = next(size for size in _SIZES if neuron_steps >= size)
     return Facts(engine, device, size, steps >= FEWEST_STEPS, static, higher)
 
@@ -84,16 +83,16 @@ def candidates(facts: Facts) -> tuple[str, ...]:
     """Engines that are worth compiling for such a call, best first; none: the eager engine runs it."""
     if facts.engine == "eager" or facts.higher or not facts.size or facts.device not in AUTO:
         return ()
-    if facts.engine != "auto":  # where it can't run the equation, block can, which knows every operation
+    if facts.engine != "auto":  # if it can't run the equation, block can: it knows every operation
         return tuple(dict.fromkeys((facts.engine, "block")))
     paying = tuple(engine for engine, least in AUTO[facts.device] if facts.size >= least)
     return paying or (("cpp",) if facts.device == "cpu" and facts.enough_steps and not facts.static else ())
 
 
 def make_plan(facts: Facts, equation: Callable[[], Equation | str], device: torch.device) -> Plan:
-    """Decide. A pure function of its arguments, and of the compilers of this machine.
+    """The plan. A pure function of its arguments, and of the compilers of this machine.
 
-    ``equation()`` gives the equation, or the reason why there is none. It is called only if it matters.
+    ``equation()`` returns the equation, or the reason why there is none. It is called only if needed.
     """
     requested = facts.engine not in ("auto", "eager")
     if facts.engine == "eager":
@@ -158,7 +157,7 @@ def _higher_derivatives() -> str:
 
 
 class _Plans(NamedTuple):
-    """The plans of one step, as long as nothing that it reads has changed."""
+    """The plans of one step, valid until something that it reads changes."""
 
     step: weakref.ref | None  # None: the step itself is the key
     reading: Reading
@@ -195,7 +194,7 @@ def plan_for(engine: str, step: Callable | nn.Module, x: Tensor, state: Any) -> 
 
 
 def _current(step: Callable | nn.Module) -> _Plans | None:
-    """What is known of a step, if it still reads what it read, or else from scratch; None: it can't be known."""
+    """The entry of a step if it still reads the same, else a new one; None: there can be no entry."""
     owner = _owner(step)
     try:
         known = _known.get(owner)
@@ -227,12 +226,12 @@ def _unchanged(reading: Reading) -> bool:
         return False
 
 
-# What ``explain`` notes of the run that it makes: the steps that another engine ran than planned, with that plan.
+# Notes of the run in ``explain``: the steps that another engine ran than planned, with that plan.
 _fallbacks: ContextVar[dict[int, Plan] | None] = ContextVar("_fallbacks", default=None)
 
 
 def warn_of_fallback(step: Callable | nn.Module, plan: Plan) -> None:
-    """Warn once per kind of step and reason that it runs slower than possible, and why."""
+    """Warn that a step runs slower than possible, and why: once per kind of step and reason."""
     if plan.fallback:
         _warn_once(name_of(step), plan.engine, plan.reason)
         noted = _fallbacks.get()
@@ -271,7 +270,7 @@ class Explanation(list[Row]):
 
 @checks.arguments
 def explain(model: nn.Module, x: Tensor, state: Any = None) -> Explanation:
-    """Run ``model`` once on ``x`` [T, B, ...] without gradients and return which engine each layer takes, and why.
+    """Run ``model`` once on ``x`` [T, B, ...] without gradients, and return the engine of each layer with the reason.
 
     A neuron is any module with ``step``, ``initial_state`` and ``engine``. The order is that of execution.
     """

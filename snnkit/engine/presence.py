@@ -1,10 +1,10 @@
 """Gradients that are absent are not gradients of zero: 0 · ∞ is NaN, and autograd never computes it.
 
-In eager PyTorch a loss that does not depend on a state leaves its gradient undefined, and the backward pass skips what
-led to that state. The vector-Jacobian product of a step is one straight line of code for all steps, with zeros in place
-of such gradients. That is the same, unless a zero meets a derivative that is infinite: of ``sqrt`` at 0, of a quotient,
-of ``exp`` that overflowed. Where this is possible, ``with_presence`` lets the product carry a flag for each incoming
-gradient, 1 if it is present and 0 if not, and turns results of absent gradients back into zeros.
+In eager PyTorch, if a loss does not depend on a state, its gradient is undefined, and the backward pass skips the
+computation of that state. The vector-Jacobian product of a step is one straight line of code for all steps, with zeros
+in place of such gradients. The result is the same, unless a zero meets an infinite derivative: of ``sqrt`` at 0, of a
+quotient, of ``exp`` that overflowed. If this is possible, ``with_presence`` adds a flag for each incoming gradient, 1
+if it is present and 0 if not, and turns results of absent gradients back into zeros.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from torch import fx
 
 aten = torch.ops.aten
 
-# These hand gradients on, add them up or choose among them; a zero stays a zero.
+# These pass gradients on, add them up or choose among them; a zero stays a zero.
 _LINEAR = {"add", "sub", "rsub", "neg", "where", "_to_copy", "to", "detach", "alias", "clone", "expand", "view"}
 _LINEAR |= {"zeros_like", "full_like", "ones_like", "lift_fresh_copy", "masked_fill", "masked_fill_"}
 
-# Finite for finite arguments, but for overflow.
+# Finite for finite arguments, except for overflow.
 _FINITE = _LINEAR | {"mul", "abs", "sign", "sgn", "clamp", "clamp_min", "clamp_max", "maximum", "minimum", "relu"}
 _FINITE |= {"ge", "gt", "le", "lt", "eq", "ne", "logical_and", "logical_or", "logical_not", "logical_xor"}
 _FINITE |= {"logical_and_", "sigmoid", "tanh", "sin", "cos", "atan", "erf", "floor", "ceil", "round", "trunc"}
@@ -48,7 +48,7 @@ def with_presence(graph: fx.GraphModule, gradients: int, states: int) -> int:
     for node in nodes:
         if node.op == "call_function":
             parts[node] = frozenset().union(*(parts.get(a, frozenset()) for a in node.all_input_nodes))
-    # What an in-place operation leaves in a value is not looked at.
+    # The result of an in-place operation is not examined.
     pure = not any(_changes(node) for node in nodes if not parts.get(node))
     finite = _Finite(set(arguments[1 + states : gradients]), pure)
     risky = [n for n in nodes if parts.get(n) and n.op == "call_function" and _risky(n, parts, finite)]
@@ -100,7 +100,7 @@ def _risky(node: fx.Node, parts: dict[fx.Node, frozenset[int]], finite: _Finite)
 
 
 class _Finite:
-    """Whether values are finite wherever x, state and parameters are, as far as bounds of intervals show it."""
+    """Whether values are finite if x, state and parameters are, as far as bounds of intervals show it."""
 
     def __init__(self, parameters: set[fx.Node], pure: bool) -> None:
         self.parameters, self.pure = parameters, pure
@@ -115,7 +115,7 @@ class _Finite:
         return self.known[value]
 
     def divides(self, value: Any) -> bool:
-        """Whether a quotient by it is finite; a parameter of zero is one that the forward pass divided by already."""
+        """Whether a quotient by it is finite. If a parameter is zero, the forward pass has already divided by it."""
         if isinstance(value, fx.Node) and self._steady(value):
             return True
         low, high = self.bounds(value)

@@ -1,8 +1,8 @@
 """From a traced graph to a program: a straight line of scalar assignments that one neuron computes in one step.
 
-``programs(equation)`` reads both graphs of an equation: larger operations are taken apart, and what has no effect on
-the results is dropped. A ``Dialect`` (a table from operation to expression) writes the assignments in a language; the
-``cpp`` and ``triton`` engines have one each. ``split`` decides what a backward pass saves of each step.
+``programs(equation)`` reads both graphs of an equation. It splits larger operations, and drops those without effect on
+the results. A ``Dialect`` (a table from operation to expression) writes the assignments in a language; the ``cpp`` and
+``triton`` engines have one each. ``split`` decides which values of each step are saved for backward.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ Value = str | float | int | bool  # the name of a value, or a Python number
 # Operations that change the dtype and nothing else.
 CASTS = {"_to_copy", "to", "convert_element_type"}
 
-# Operations that only hand a value on, and those that make a constant: name -> position of the number (or the number).
+# Operations that only pass a value on or make a constant: name -> position of the number (or the number).
 _SAME = {"detach", "alias", "clone", "lift_fresh_copy", "expand", "view", "reshape", "contiguous"}
 _CONSTANTS = {"full": 1, "full_like": 1, "new_full": 2, "scalar_tensor": 0, "fill": 1}
 _ZEROS = {"zeros_like", "zeros", "new_zeros", "empty", "empty_like", "empty_permuted"}
 _ONES = {"ones_like", "ones", "new_ones"}
-# Settings of operations that are taken into account, or do not change a value.
+# Settings of operations that are used here, or do not change a value.
 _SETTINGS = {"alpha", "value", "rounding_mode", "min", "max", "decimals"}
 _SETTINGS |= {"dtype", "layout", "device", "pin_memory", "memory_format", "non_blocking"}
 _DTYPES = {torch.float32, torch.float64, torch.bool}
@@ -38,8 +38,8 @@ _DTYPES = {torch.float32, torch.float64, torch.bool}
 # Exponents for which PyTorch has a shorter way than a general power.
 _POWERS = {-2, -1, -0.5, 0.5, 2, 3}
 
-# Operations that IEEE 754 rounds in one way, so that every engine computes them equally to the bit. (Not ``sqrt``:
-# PyTorch leaves it to a library, which is off by a unit in the last place for one number in five.)
+# Operations that IEEE 754 rounds in one way, so that all engines are equal to the bit. (Not ``sqrt``: PyTorch uses a
+# library that is off by a unit in the last place for one number in five.)
 _EXACT = CASTS | {
     *("add", "sub", "mul", "div", "neg", "reciprocal", "abs", "where", "maximum", "minimum"),
     *("clamp_min", "clamp_max", "ge", "gt", "le", "lt", "eq", "ne"),
@@ -48,7 +48,7 @@ _EXACT = CASTS | {
 
 
 class Untranslatable(Exception):
-    """A graph holds an operation that the language has no expression for; the message names it."""
+    """A graph holds an operation without an expression in the language; the message names it."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,8 @@ class Op:
 class Program:
     """Assignments in order.
 
-    Results are names, or Python numbers where a result is the same whatever the input; ``constants`` are the names of
-    numbers that were lifted out (``lifted``), with their values; ``dtype`` is that of these and of the arguments.
+    Results are names, or Python numbers if a result does not depend on the input. ``constants`` are names and values
+    of numbers that were lifted out (``lifted``). ``dtype`` is that of the constants and of the arguments.
     """
 
     inputs: tuple[str, ...]
@@ -77,21 +77,21 @@ class Program:
     dtype: torch.dtype
 
     def selecting(self, results: Sequence[int]) -> Program:
-        """Only what the results at these positions need."""
+        """The assignments that the results at these positions need."""
         chosen = tuple(self.results[i] for i in results)
         return replace(self, ops=_needed(self.ops, chosen), results=chosen)
 
     def lifted(self, known: Mapping[str, float] | None = None) -> Program:
-        """The same with its floats as named constants, so that another tau is the same kernel.
+        """The same with floats as named constants, so that another tau has the same kernel.
 
-        0, 1 and -1 stay: with them, compilers leave whole operations out. ``known``: names that numbers have already.
+        0, 1 and -1 stay: compilers can then leave whole operations out. ``known``: existing names of numbers.
         """
         names = {value: name for name, value in (known or {}).items()}
 
         def lift(value: Value, op: Op) -> Value:
             if not isinstance(value, float) or value in (0.0, 1.0, -1.0) or not math.isfinite(value):
                 return value
-            # Constants are passed in the dtype of the equation; another dtype would round them differently.
+            # Constants are passed in the dtype of the equation, as another dtype would round them differently.
             if any(d is not None and d.is_floating_point and d != self.dtype for d in (op.dtype, *op.dtypes)):
                 return value
             return names.setdefault(value, f"c{len(names)}")
@@ -110,7 +110,7 @@ class Program:
 
 @dataclass(frozen=True)
 class Dialect:
-    """How a language writes things.
+    """How a language writes a program.
 
     Attributes:
         expressions: operation -> format string over its arguments ({0}, {1}, …) or function of them and the Op.
@@ -127,9 +127,9 @@ class Dialect:
     types: Mapping[torch.dtype, str]
 
     def written(self, op: Op, rename: Callable[[str], str] = str) -> str:
-        """One assignment as a line of text; ``rename`` gives the names that values have there."""
+        """One assignment as a line of text; ``rename`` gives the names of values there."""
         kind = "cast" if op.kind in CASTS else op.kind
-        # A Python number has the dtype of the tensors it meets, as in PyTorch.
+        # A Python number gets the dtype of the tensors beside it, as in PyTorch.
         met = next((d for d in op.dtypes if d is not None and d.is_floating_point), op.dtype)
         arguments = [
             rename(a) if isinstance(a, str) else self.number(a, met if kind != "cast" else op.dtype)
@@ -181,7 +181,7 @@ def programs(equation: Equation) -> Programs:
 def is_exact(equation: Equation) -> bool:
     """Whether the eager and the C++ engine give the same results and gradients to the bit.
 
-    Parameters are excluded, as their gradients are sums, which the engines add in different orders.
+    Parameters do not count: their gradients are sums, which the engines add in different orders.
     """
     if equation.parameters:
         return False
@@ -190,7 +190,7 @@ def is_exact(equation: Equation) -> bool:
     except Untranslatable:
         return False
     out, *state = both.forward.results
-    # An output that is a state, too: autograd adds the gradients of a sequence to it in another order than of a step.
+    # If an output is also a state, autograd adds its gradients in another order for a sequence than for a step.
     if out in state:
         return False
     every = [op for program in both for op in program.ops]
@@ -199,7 +199,7 @@ def is_exact(equation: Equation) -> bool:
 
 @functools.cache
 def _decompositions() -> dict:
-    """How larger operations are taken apart; making this table takes longer than using it."""
+    """How to split larger operations; making this table takes longer than using it."""
     from torch._decomp import core_aten_decompositions, get_decompositions
 
     # Inductor has such a table, too, but imports all of itself with it.
@@ -216,7 +216,7 @@ def _taken_apart(graph: fx.GraphModule, inputs: int, dtype: torch.dtype) -> fx.G
     device = next((n.meta["val"].device for n in graph.graph.nodes if n.op == "placeholder"), None)
     with torch.no_grad():
         example = [torch.ones(13, dtype=dtype, device=device) for _ in range(inputs)]
-        # Without in-place operations: what one changes may have other names.
+        # Without in-place operations: a value that one changes may have other names.
         pure = torch.func.functionalize(graph)
         return graph_of(pure, example, table)
 
@@ -345,7 +345,7 @@ class _Reader:
 
 
 def _simplified(kind: str, values: list[Value]) -> Value | None:
-    """The value that this equals bit for bit whatever the other one is, or None."""
+    """The value that the result equals to the bit for any other argument, or None."""
     if kind == "where" and isinstance(values[0], bool):
         return values[1] if values[0] else values[2]
     neutral = {"mul": 1.0, "div": 1.0, "pow": 1.0, "sub": 0.0}.get(kind)
@@ -383,7 +383,7 @@ def _dtype(node: fx.Node) -> torch.dtype:
 
 
 def _needed(ops: Sequence[Op], results: Sequence[Value], stop: Collection[str] = ()) -> tuple[Op, ...]:
-    """Those that a result depends on; values named in ``stop`` are available already."""
+    """The operations that a result depends on; values named in ``stop`` are already available."""
     wanted = {r for r in results if isinstance(r, str)} - set(stop)
     chosen = []
     for op in reversed(ops):
@@ -395,7 +395,7 @@ def _needed(ops: Sequence[Op], results: Sequence[Value], stop: Collection[str] =
 
 @functools.lru_cache(maxsize=256)
 def both_programs(equation: Equation) -> Programs:
-    """Forward and backward; a value that both compute has one name (v…), any other of backward's another (w…)."""
+    """Forward and backward. A value that both compute has a name v…, backward's other values have names w…."""
     forward, backward = programs(equation)
     own = {replace(op, name=""): op.name for op in forward.ops}
     names: dict[str, str] = {}
@@ -414,12 +414,12 @@ def both_programs(equation: Equation) -> Programs:
 class Split(NamedTuple):
     """A backward pass in two sweeps.
 
-    Running a step again is cheap, reading memory is not. So of all values that the gradients need, and all from which
-    those can be computed again, the fewest are saved: a minimum cut through the step's graph, as PyTorch's partitioner
-    makes it for whole models. Of an LIF neuron that is one number, the membrane before its reset.
+    Running a step again is cheap, reading memory is not. So the smallest set of values is saved from which backward can
+    compute the rest: a minimum cut through the step's graph, as in PyTorch's partitioner for whole models. For an LIF
+    neuron that is one number, the membrane before its reset.
     """
 
-    saved: tuple[str, ...]  # what the second sweep takes over from the first, one number a neuron and step each
+    saved: tuple[str, ...]  # values from the first sweep for the second, each one number per neuron and step
     again: Program  # x, s0 …, p0 … -> s0' …, and the values to save
     back: Program  # saved values, p0 …, g, d0 … -> the requested gradients
 
@@ -456,7 +456,7 @@ def _fewest(ops: list[Op], wanted: set[str], equation: Equation) -> tuple[str, .
     storable = {*inputs, *(op.name for op in ops if op.dtype == equation.dtype)}
     graph = networkx.DiGraph()
     graph.add_nodes_from(("inputs", "wanted"))
-    # A value is an edge that can be cut, at the price of one number; edges without a capacity can't be.
+    # A value is an edge that can be cut, at the price of one number. Edges without a capacity can't be cut.
     for name in inputs:
         graph.add_edge("inputs", (name, "before"))
     for op in ops:
@@ -467,6 +467,6 @@ def _fewest(ops: list[Op], wanted: set[str], equation: Equation) -> tuple[str, .
         graph.add_edge((name, "before"), (name, "after"), **({"capacity": 1} if name in storable else {}))
     for name in wanted:
         graph.add_edge((name, "after"), "wanted")
-    # Of equal cuts the one next to "wanted": it leaves the least to compute again.
+    # Of equal cuts, the one next to "wanted": then the least is computed again.
     _, (_, late) = networkx.minimum_cut(graph, "inputs", "wanted")
     return tuple(name for name in names if (name, "before") not in late and (name, "after") in late)

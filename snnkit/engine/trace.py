@@ -1,17 +1,16 @@
 """From a step function to two elementwise graphs: the step, and its vector-Jacobian product.
 
-The step is run once on a few numbers while every PyTorch operation is written down, then once more together
-with its backward pass. Both graphs are functions of plain tensors, one value per neuron::
+The step runs once on a few numbers while every PyTorch operation is recorded, then once more together with its
+backward pass. Both graphs are functions of plain tensors, one value per neuron::
 
     forward(x, *state, *parameters)                    -> out, *state
     backward(x, *state, *parameters, d_out, *d_state)  -> d_x, *d_state, *d_parameters
 
-Where a gradient that is absent must not be taken for zero, backward carries flags beside those of the state
-(``presence``).
+If an absent gradient must not count as zero, backward also has flags, beside the gradients of the state (``presence``).
 
-Nothing in them depends on modules, shapes or time: an engine writes the loop over time around them. An equation that
-mixes neurons, depends on the data in an ``if``, or reads tensors that it does not own can't be traced like this;
-``trace`` raises ``NotElementwise`` with the reason, and the equation runs in the eager engine.
+The graphs do not depend on modules, shapes or time: an engine writes the loop over time around them. An equation can't
+be traced if it mixes neurons, depends on the data in an ``if``, or reads tensors that it does not own. Then ``trace``
+raises ``NotElementwise`` with the reason, and the equation runs in the eager engine.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ _ELEMENTWISE = {
     *("log_sigmoid_backward", "log_sigmoid_forward", "mish", "mish_backward", "softplus", "softplus_backward"),
 }
 
-# What makes a constant of a given shape, or only names the shape that there is: the position of the shape.
+# Operations that make a constant of a given shape, or only name the current shape: the position of the shape.
 _FACTORIES = {"zeros": 0, "ones": 0, "full": 0, "_efficientzerotensor": 0}
 _FACTORIES |= {"new_zeros": 1, "new_ones": 1, "new_full": 1, "expand": 1}
 
@@ -65,8 +64,8 @@ class Equation:
     """One neuron's step and its vector-Jacobian product as graphs of elementwise operations.
 
     ``key`` is equal for equal equations (same operations, same constants, same dtype), so layers can share kernels.
-    Equations themselves are compared by identity, which makes them quick keys of caches. ``flags``: how many backward
-    takes and returns after the gradients of the state.
+    Equations are compared by identity, so they are quick keys of caches. ``flags``: how many flags backward takes and
+    returns after the gradients of the state.
     """
 
     forward: fx.GraphModule
@@ -88,7 +87,7 @@ def trace(
 ) -> Equation:
     """Trace ``step(x, state) -> (out, state)``, a function or a module with a method ``step``, or raise NotElementwise.
 
-    ``like`` is any state of it, whose structure the step's result must have; ``names`` are those of the module's
+    ``like`` is any state of it: the step's result must have the same structure. ``names`` are the names of the module's
     tensors (as in ``named_parameters``/``named_buffers``) that become arguments of the graphs.
     """
     return undisturbed(_trace, step, like, names, dtype, device)
@@ -113,7 +112,7 @@ def _trace(
         pairs = [(o, g) for o, g in zip(outputs, gradients, strict=True) if o.requires_grad]
         if not pairs:
             return tuple(torch.zeros_like(t) for t in inputs)
-        # What torch.autograd.grad calls, without its import of sympy to compare shapes.
+        # As torch.autograd.grad does, but without its import of sympy to compare shapes.
         result = _engine_run_backward(
             tuple(o for o, _ in pairs), tuple(g for _, g in pairs), False, False, tuple(inputs), True,
             accumulate_grad=False,
@@ -137,7 +136,7 @@ def _trace(
 
 
 def undisturbed(function: Callable[..., Result], *arguments: Any) -> Result:
-    """``function(*arguments)`` without the transforms, hooks and modes that are active where it is called.
+    """``function(*arguments)`` without the transforms, hooks and modes that are active here.
 
     They belong to a thread (``torch.func``'s levels, saved-tensor hooks, autocast, grad mode), so it runs in another.
     """
@@ -146,7 +145,7 @@ def undisturbed(function: Callable[..., Result], *arguments: Any) -> Result:
 
 
 class _Recorder(TorchDispatchMode):
-    """Writes down each PyTorch operation, as ``make_fx`` does, whose fake tensors import the compiler: a second."""
+    """Records each PyTorch operation, like ``make_fx``, but ``make_fx`` takes a second to import the compiler."""
 
     def __init__(self, table: Mapping[Any, Callable]) -> None:
         super().__init__()
@@ -158,7 +157,7 @@ class _Recorder(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        return False  # PyTorch would import its compiler, to keep that away from this class
+        return False  # else PyTorch would import its compiler, to shield it from this class
 
     def input(self, tensor: Tensor) -> None:
         self._note(tensor, self.graph.placeholder(f"input_{len(self.tensors)}"))
@@ -176,7 +175,7 @@ class _Recorder(TorchDispatchMode):
             return result
         if torch.Tag.data_dependent_output in func.tags:
             raise _DataDependent
-        if torch.Tag.nondeterministic_seeded in func.tags:  # run here, it would take a number that others draw next
+        if torch.Tag.nondeterministic_seeded in func.tags:  # if it ran here, it would change the next random numbers
             raise NotElementwise(f"{func} draws random numbers")
         given = pytree.tree_map_only(Tensor, self._node_of, (args, kwargs))
         result = func(*args, **kwargs)
@@ -208,7 +207,7 @@ _READS = {Tensor.numpy, Tensor.tolist, Tensor.data_ptr, Tensor.__array__}
 
 
 class _WithoutValues(TorchFunctionMode):
-    """What reads the memory of a tensor past PyTorch's operations is an error."""
+    """Reading the memory of a tensor without PyTorch's operations is an error."""
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         if func in _READS:
@@ -244,10 +243,10 @@ def _functional(step: Callable | nn.Module, like: Any, names: Sequence[str]) -> 
 
 
 def _with_tensors(module: nn.Module, others: dict[int, Tensor]) -> nn.Module:
-    """A copy of ``module`` with other tensors instead of those with these ids; another thread may be running it.
+    """A copy of ``module`` with other tensors in place of those with these ids; another thread may be running it.
 
-    ``torch.func.functional_call`` would call the module, and with it the hooks for all modules that a profiler or a
-    counter of operations has set, which can't be traced.
+    ``torch.func.functional_call`` would call the module and the hooks for all modules, set by a profiler or a counter
+    of operations. These can't be traced.
     """
     copy = module.__new__(type(module))
     copy.__dict__.update(vars(module))
@@ -260,7 +259,7 @@ def _with_tensors(module: nn.Module, others: dict[int, Tensor]) -> nn.Module:
 
 def _graph(function: Callable, example: list[Tensor]) -> fx.GraphModule:
     try:
-        # On CUDA, backward runs in a thread of the device, and that may be the one which waits for this trace.
+        # On CUDA, backward runs in a thread of the device, and that thread may be waiting for this trace.
         one_thread = torch.autograd.set_multithreading_enabled(False)
         with torch.no_grad(), one_thread, torch.autograd.set_detect_anomaly(False), _WithoutValues():
             return graph_of(function, example)
@@ -330,7 +329,7 @@ def _require_elementwise(graph: fx.GraphModule) -> None:
 
 
 def name_of(step: Any) -> str:
-    """What a message calls a step: its class, its function's name, or the text itself."""
+    """The name of a step in messages: its class, its function's name, or the text itself."""
     if isinstance(step, str):
         return step
     return type(step).__name__ if isinstance(step, nn.Module) else getattr(step, "__name__", type(step).__name__)

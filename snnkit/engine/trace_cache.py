@@ -2,11 +2,11 @@
 
 Numbers in an equation (``tau``, ``v_threshold``, a surrogate's slope, a global that a notebook cell defined) are
 constants of the compiled kernel. So ``reading_of`` follows a step through all that it reads: attributes, methods,
-closures, defaults, globals, and the functions that they call, of this package or of a notebook alike. The result is a
-key, equal as long as everything read is equal; steps with equal keys share one equation. It also lists the places that
-were read, so that ``plan`` sees by a quick comparison of identities that nothing has changed since.
+closures, defaults, globals, and the functions that they call, in this package or in a notebook. The result is a key
+that is equal if all of this is equal; steps with equal keys share one equation. The result also lists the places that
+were read, so that ``plan`` can quickly compare identities and see that nothing has changed.
 
-What can't be followed (an object with ``__slots__`` or written in C) is ``Opaque``: its step is traced at every call.
+An object that can't be followed (with ``__slots__`` or written in C) is ``Opaque``: its step is traced at every call.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ..surrogate import Surrogate
 from .autograd import tensors_of
 from .trace import Equation, NotElementwise, trace
 
-# What every module has by default; parameters and buffers are arguments of the graphs, submodules are followed.
+# Attributes of every module. Parameters and buffers are arguments of the graphs, submodules are followed.
 _BOOKKEEPING = frozenset(vars(nn.Module())) - {"training"}
 
 _TEXTS = {"__doc__", "__module__", "__qualname__", "__firstlineno__"}
@@ -42,7 +42,7 @@ _PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.
 _METHODS = (FunctionType, staticmethod, classmethod, property)
 _CONSTRUCTORS = {"__init__", "__new__", "__post_init__"}
 
-# Facts of one step from which on it is opaque: it holds more than an equation.
+# A step with so many facts is opaque: it holds more than an equation.
 _MOST_FACTS = 5000
 
 # Equations by key, the least recently used first; a text is the reason why there is none.
@@ -52,7 +52,7 @@ _lock = threading.RLock()
 
 
 class Opaque(Exception):
-    """There is something in this step whose changes can't be seen."""
+    """This step holds something whose changes can't be seen."""
 
 
 @checks.arguments
@@ -91,13 +91,13 @@ def equation_by_key(
             try:
                 _equations[key] = trace(step, state, names, dtype, device)
             except NotElementwise as reason:
-                # Its text only: an exception holds the frames that it came through, and they hold the data.
+                # Only its text: an exception holds its frames, and they hold the data.
                 _equations[key] = str(reason)
         return recent(_equations, key, _MOST_EQUATIONS)
 
 
 def recent(entries: OrderedDict[Any, Any], key: Any, most: int) -> Any:
-    """``entries[key]``, now the most recently used; of more than ``most`` entries the oldest are dropped."""
+    """``entries[key]``, now the most recently used; above ``most`` entries, the oldest are dropped."""
     entries.move_to_end(key)
     while len(entries) > most:
         entries.popitem(last=False)
@@ -110,7 +110,7 @@ class Reading:
     def __init__(self) -> None:
         self.key: Hashable = None  # equal as long as everything read is equal
         self.quick = True  # whether ``places`` show every change; else the step must be read again at each call
-        # (function, argument, result): as long as each gives the same object, nothing has changed.
+        # (function, argument, result): if each still returns the same object, nothing has changed.
         self.places: list[tuple[Callable, Any, Any]] = []
 
 
@@ -128,7 +128,7 @@ class _Follower:
         self.seen: dict[int, int] = {}
         self.alive: list[Any] = []  # or an id in ``seen`` might be given out twice
         self.names: set[str] = set()  # of attributes that code reads
-        self.classes: dict[type, set[str]] = {}  # and the methods that may be called besides those; empty: by name only
+        self.classes: dict[type, set[str]] = {}  # and further methods that may be called; empty: only by name
         self.follow(step)
         # Methods that are called by name, until none of them names another.
         done: set[tuple[type, str]] = set()
@@ -158,7 +158,7 @@ class _Follower:
             self.facts.append((kind, repr(value) if isinstance(value, (float, complex)) else value))
             return
         if isinstance(value, (Tensor, BuiltinFunctionType)):
-            # A tensor is an argument of the graphs; the tracer refuses those that are neither parameter nor buffer.
+            # A tensor is an argument of the graphs; the tracer refuses one that is neither parameter nor buffer.
             self.facts.append(Tensor if isinstance(value, Tensor) else value)
             return
         if id(value) in self.seen:
@@ -283,19 +283,19 @@ class _Follower:
 
 
 def _called_of(kind: type, value: Any, others: set[str]) -> set[str]:
-    """Methods that are called, besides those that code names: of a neuron its step, of a surrogate its derivative."""
+    """Called methods that no code names: a neuron's step, a surrogate's derivative."""
     if issubclass(kind, Surrogate):
         return {"__call__", "derivative"}
     return {"step"} if issubclass(kind, nn.Module) and hasattr(value, "step") else others
 
 
 def _methods(kind: type) -> set[str]:
-    """Those that may be called on an object that is there already."""
+    """The methods that may be called on an existing object."""
     return {name for part in kind.__mro__ for name in vars(part)} - _CONSTRUCTORS
 
 
 def _function_in(item: Any) -> Any:
-    """What a class holds under the name of a method."""
+    """The attribute of a class with the name of a method."""
     if isinstance(item, (staticmethod, classmethod)):
         return item.__func__
     return item.fget if isinstance(item, property) else item
@@ -303,8 +303,8 @@ def _function_in(item: Any) -> Any:
 
 @functools.lru_cache(maxsize=4096)
 def _names_in(code: CodeType) -> tuple[tuple[str, ...], frozenset[str]]:
-    """Names of global variables that ``code`` reads, sorted, and names that may be those of attributes: what is defined
-    inside (lambdas, comprehensions, functions) included."""
+    """Names of global variables that ``code`` reads, sorted, and names that may be attributes; also in lambdas,
+    comprehensions and functions inside."""
     variables = {i.argval for i in dis.get_instructions(code) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
     names = {*code.co_names, *(constant for constant in code.co_consts if isinstance(constant, str))}
     for constant in code.co_consts:
