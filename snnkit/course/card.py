@@ -6,7 +6,9 @@ kernel, the page sends it what the learner does: in JupyterLab through a widget 
 
 from __future__ import annotations
 
+import base64
 import functools
+import gzip
 import html
 import importlib.util
 import json
@@ -158,6 +160,14 @@ const wait = (left) => {
 };
 wait(600);
 """
+_UNPACK = """<script>(async () => {
+const bytes = Uint8Array.from(atob("%s"), (one) => one.charCodeAt(0));
+const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+const [css, code] = await new Response(stream).json();
+for (const [kind, text] of [["style", css], ["script", `(() => {${code}${%s}})();`]]) {
+  document.head.appendChild(document.createElement(kind)).textContent = text;
+}
+})();</script>"""
 _lines: dict[str, Any] = {}
 
 
@@ -213,9 +223,10 @@ def page(name: str, data: dict[str, Any], fallback: str, *, plain: bool = False)
     """
     key = f"snn-{uuid.uuid4().hex[:12]}"
     code = _PAGE.replace("KEY", json.dumps(key)).replace("NAME", name).replace("DATA", _held(data))
-    style, script = ("", _script("course_hub.js")) if plain else (_style(), _script("course_pages.js"))
     place = f'<div class="{"" if plain else "snn course"}" id="{key}">{fallback}</div>'
-    return f"{style}{place}<script>(() => {{\n{script}{code}}})();</script>"
+    if plain:
+        return f"{place}<script>(() => {{\n{_script('course_hub.js')}{code}}})();</script>"
+    return place + _UNPACK % (_packed(), _held(code))
 
 
 def show(name: str, data: dict[str, Any], fallback: str, words: str) -> None:
@@ -240,7 +251,8 @@ def _script(name: str) -> str:
 
 
 @functools.cache
-def _style() -> str:
+def _packed() -> str:
+    """Style and scripts of the pages, compressed: each output has them, as on Colab it is a document of its own."""
     css = re.sub(r"/\*[\s\S]*?\*/", "", web.read("style.css") + web.read("course.css"))
-    css = re.sub(r"\s+", " ", css)
-    return f"<style>{css}</style>"
+    both = json.dumps([re.sub(r"\s+", " ", css), _script("course_pages.js")])
+    return base64.b64encode(gzip.compress(both.encode(), 9, mtime=0)).decode()

@@ -27,7 +27,7 @@ def test_runs_in_quick_mode(name, solve, tmp_path):
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert all(cell.execution_count for cell in code if cell.source.strip()), "not every cell was executed"
     assert any(cell.outputs for cell in code)
-    assert copy.stat().st_size < 1_500_000
+    assert copy.stat().st_size < 3_000_000  # with all its figures as pictures, too
     if name.startswith("04"):
         assert accuracy_printed(code) >= 0.95
 
