@@ -22,7 +22,7 @@ from .exercise import Exercise, NotWritten, Violation
 
 _TONE = {"passed": "good", "failed": "bad", "to do": "open"}
 _HINTS: dict[type[BaseException], str] = {
-    RecursionError: "The function calls itself, and never stops doing so.",
+    RecursionError: "The function calls itself without end.",
     SystemExit: "A function ends with `return`; `exit()` ends the program, here the kernel.",
 }
 

@@ -89,7 +89,7 @@ CASES = {
     printing: "was stopped: it was still running after 1 s",
     exits: "A function ends with `return`",
     raises_its_own: "Your code raised Own",
-    recurses: "nothing ends that",
+    recurses: "calls itself without end",
     asks_for_everything: "needs more memory than there is",
     generates: "returned a generator",
     awaits: "returned a coroutine",

@@ -153,7 +153,7 @@ REPAIRS = [
     (_Forgetful, "it loads", "Only `__init__`"),
     (_Added, "it loads", 2),
     (network(volume=lambda: nn.Parameter(torch.tensor(0.0))), "the volume", 3),
-    (network(tau=3.0), "lists", "Only where"),
+    (network(tau=3.0), "lists", "Change only where"),
     (network(gain=lambda g: g, keep=list, volume=lambda: torch.tensor(1.0)), "lists", 0, "as in the notebook"),
     (network(keep=list), "lists", 0),
     (network(keep=tuple), "lists", 0),

@@ -23,7 +23,7 @@ def other_defaults(weights, stored, steps, batch, copies=2, width=4):
 
 
 BILLS = [
-    (other_defaults, "narrow numbers", "defaults as they were"),
+    (other_defaults, "narrow numbers", "and their defaults"),
     (bill(model=lambda weights, **_: 4 * weights), "the model", 0),
     (bill(model=lambda weights, copies, **_: 4 * weights * (1 + copies)), "the model", 0),
     (bill(model=lambda weights, copies, **_: weights * (2 + copies)), "the model", 1),

@@ -105,7 +105,7 @@ POPULATIONS = [
         4,
     ),
     (neurons(start=lambda v: torch.zeros_like(v)), "in two pieces", 5),
-    (in_place, "in two pieces", "make a copy"),
+    (in_place, "in two pieces", "Change a copy"),
     (without_a_graph, "gradient to the first step", 6),
     (neurons(charge=lambda beta, v, x: beta * v.detach() + x), "gradient to the first step", 6),
 ]
