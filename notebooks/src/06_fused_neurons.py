@@ -403,7 +403,7 @@ viz.labs.engine_race()
 # **What to notice.**
 #
 # - The loop mainly pays for *launching* kernels, again at every step, and at these sizes less for the neurons. So 16
-#   times as many neurons take far less than 16 times as long, but 16 times the steps take about 16 times as long. The
+#   times as many neurons take far less than 16 times as long, but 16 times the steps take 11 to 16 times as long. The
 #   fused engine launches once per sequence, and for a small layer this is most of its time. So its time grows little
 #   with either.
 # - The *speed-up* is largest for small layers and long sequences, and the loop should not win at any of these sizes.

@@ -98,12 +98,12 @@ course.start("07", solve=SOLVE)
 # %% [markdown] tags=["slide"]
 # ## 1 · The network on paper
 #
-# ![An image of 28 by 28 pixels becomes 128 maps of spikes of the same size, which are pooled to 14 by 14; a second convolution gives 128 maps of 14 by 14, pooled to 7 by 7; then a layer of 2048 neurons and one of 10. This is done at each of four time steps, and the mean of the ten outputs is the answer.](drawings/conv_net.svg)
+# ![An image of 28 by 28 pixels becomes 128 maps of spikes of the same size, which are pooled to 14 by 14; a second convolution gives 128 maps of 14 by 14, pooled to 7 by 7; then a layer of 2048 neurons and one of 10. This is done at each of four time steps, and the mean of each of the ten outputs over the steps gives the answer.](drawings/conv_net.svg)
 #
 # The same image is shown at each of $T = 4$ steps. The neurons are the simplest possible, *integrate and fire* without a
 # leak. The membrane $v$ adds up the input $x$. The neuron spikes at $\theta = 1$, and $v$ starts again at 0. A *batch
 # norm* [5] brings each channel to mean 0 and variance 1 before the neurons. So they are neither silent, nor do they fire
-# all the time. No layer has a bias.
+# all the time. No convolution or linear layer has a bias.
 
 # %% [markdown]
 # **Predict first.** Which layer has most of the 13 million parameters? Which does most of the multiplications? And

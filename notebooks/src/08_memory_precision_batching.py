@@ -288,7 +288,7 @@ del out
 # steps, runs them again from their checkpoint, and goes back through them. Then come the $k$ steps before, and so on.
 # With $m_1$ bytes for one state and $m_2$ for what one step stores,
 #
-# $$\text{held} \approx \frac{T}{k}\,m_1 + k\,m_2, \tag{2}$$
+# $$\text{held} \approx \frac{T}{k}\,m_1 + k\,m_2, \tag{1}$$
 #
 # which is smallest at $k = \sqrt{T m_1 / m_2}$. Memory grows with the square root of $T$, for one more forward pass.
 # (Chunks within chunks, run again and again, need only the logarithm of $T$ [2].)
@@ -313,10 +313,10 @@ at_once = device.training_step(small, x).peak / MB  # all steps are one chunk, a
 best = min(peaks)
 print(f"all {T} steps at once: {at_once:.1f} MB; chunks of {chunks[peaks.index(best)]}: {best:.1f} MB")
 formula = [(T / k * state_bytes + k * step_bytes) / MB for k in [*chunks, T]]
-curves = {"formula (2)": formula, "measured peak": [*peaks, at_once]}
+curves = {"formula (1)": formula, "measured peak": [*peaks, at_once]}
 higher = [peak / bound for peak, bound in zip(peaks, formula, strict=False)]
 print(f"the measured peaks of the chunks are {min(higher):.2f} to {max(higher):.2f} times the formula")
-look = {"x_title": "k, steps per chunk", "y_title": "MB", "log": "x", "faint": ["formula (2)"]}
+look = {"x_title": "k, steps per chunk", "y_title": "MB", "log": "x", "faint": ["formula (1)"]}
 viz.show(figures.lines(curves, x=[*chunks, T], title=f"Checkpoints in time, T = {T}", **look))
 outcome("08.e", chunks[peaks.index(best)])
 
@@ -565,7 +565,7 @@ for dtype in (torch.float32, torch.bfloat16):
 # A GPU is like a factory: it makes a million pieces at a time, and each delivery takes some time, however small it is.
 # The time as a function of the batch is
 #
-# $$t(B) = t_0 + \frac{B}{r}, \qquad \text{samples per second} = \frac{B}{t_0 + B/r}, \tag{3}$$
+# $$t(B) = t_0 + \frac{B}{r}, \qquad \text{samples per second} = \frac{B}{t_0 + B/r}, \tag{2}$$
 #
 # with the *overhead* $t_0$ in seconds (Python, launching kernels; it does not depend on $B$) and the *rate* $r$ that
 # the device reaches when it is fully used. Below $B = t_0 r$ you mostly wait for overhead. Two devices have two such
