@@ -287,6 +287,9 @@ def test_on_colab_pages_reach_the_kernel_by_its_callback_and_a_cell_reaches_them
     pytest.importorskip("IPython")
     sent = []
     monkeypatch.syspath_prepend(Path(__file__).parents[1] / "colab" / "stub")
+    for name in ("google", "google.colab", "google.colab.output"):  # gone after this test: other tests are not on Colab
+        monkeypatch.setitem(sys.modules, name, None)
+        del sys.modules[name]
     monkeypatch.setattr(card, "_lines", {})
     monkeypatch.setattr(card, "live", lambda: True)
     monkeypatch.setattr(card, "on_colab", lambda: True)
