@@ -31,7 +31,7 @@
 # |---|---|
 # | Time | 75 minutes |
 # | GPU minutes | 0. Everything runs on a CPU; where there is a GPU, the training uses it |
-# | Before this | 03 encodings (its last section has an event player), 04 training |
+# | Before this | 03 encodings (its section 6 has an event player), 04 training |
 
 # %% tags=["bootstrap"] cellView="form"
 # @title Setup: run this cell first
@@ -344,9 +344,9 @@ outcome("12.c", rates["yours"] / rates["a loop"])
 #
 # ### Exercise 12.2 · Play it backwards (5 minutes, ●○○)
 #
-# Return a recording of the scene as if the film ran backwards. `replace` makes a copy with some fields exchanged. Three
-# of the four columns need the same treatment. What else does the fourth need? Think of what a camera would have
-# recorded in the reversed film. Stuck? `hint("12.2")`.
+# Return a recording of the scene as if the film ran backwards. `replace` makes a copy with some fields exchanged. All
+# four columns need one treatment, and for `x` and `y` it is enough. What else do `t` and `p` need? Think of the time of
+# the last event, and of what a camera would have recorded in the reversed film. Stuck? `hint("12.2")`.
 
 
 # %% tags=["exercise"]
@@ -448,7 +448,7 @@ viz.explore(two_views, now_ms=(10, 300, 10), window_ms=(1, 300), tau_ms=(1, 100)
 #
 # A **background-activity filter** accepts an event if one of the 8 pixels around it fired within the last $\delta$
 # microseconds: the neighbour *supports* the event. It needs only one number per pixel, *when did a neighbour last
-# fire?*, and nine writes per event. It is old and simple, and newer filters are compared with it. (In jAER it is the
+# fire?*, and eight writes per event. It is old and simple, and newer filters are compared with it. (In jAER it is the
 # [BackgroundActivityFilter](https://sourceforge.net/p/jaer/wiki/filt.net.sf.jaer.eventprocessing.filter.BackgroundActivityFilter/).)
 #
 # ### Exercise 12.3 · Which events have support? (8 minutes, ●●●)
@@ -539,8 +539,9 @@ viz.show(
 # it is below: at the beginning no pixel has fired yet, and pixels at the border have fewer neighbours. Some real events
 # are always rejected, because the first event of an edge has no support yet.
 #
-# The other setting is in the camera. A longer refractory period reduces noise and signal alike. (1 ms, as above, costs
-# nothing: no edge is so fast that it crosses two thresholds of a pixel within 1 ms.)
+# The other setting is in the camera. A longer refractory period limits a defective pixel, but it also loses real
+# events. Other noise is mostly too rare to meet it. (1 ms, as above, costs nothing: no edge is so fast that it crosses
+# two thresholds of a pixel within 1 ms.)
 
 # %%
 for dead in (0, 1000, 5000, 20_000, 50_000):
@@ -565,7 +566,7 @@ print("events per window:\n", batch.flatten(2).sum(2).int().T.numpy())
 # small: two convolutions with stride 2, each followed by leaky neurons ($\beta = 0.9$ per step), and ten leaky outputs
 # that vote with spikes. It has 10 074 weights.
 #
-# **Predict first.** The dense network of notebook 04 saw the *brightness* of these digits and got some 96 % of the
+# **Predict first.** The dense network of notebook 04 saw the *brightness* of these digits and got some 98 % of the
 # test right. This one gets no brightness at all. What will it reach?
 
 # %%
