@@ -120,7 +120,7 @@ print(f"this kernel trains on {where}; {RANKS} ranks will train on {rank_device}
 #    w ← w − η·g         w ← w − η·g         the same step
 # ```
 #
-# Weights are never sent. They begin equal and take equal steps, so they stay equal. The state of a *spiking* network
+# After the start, weights are never sent. They begin equal and take equal steps, so they stay equal. The state of a *spiking* network
 # also stays on its rank: a membrane belongs to a sample, and a sample belongs to one rank. So nothing in the network
 # has to change.
 #
@@ -966,7 +966,7 @@ print(f"on one GPU  {20 * -(-60_000 // samples) * seconds / 60:.3g} minutes")
 # 2. The membranes of a recurrent network carry state from one batch to the next (truncated BPTT, notebook 08). Which
 #    rank must get which samples? What does that mean for shuffling, and for a resume on another number of ranks?
 # 3. A batch norm sees only the samples of its rank. Below which batch per rank would you worry, and what could you do?
-# 4. Checkpoints take 20 s, a node fails once a week, and you have 100 nodes. How often do you save?
+# 4. Checkpoints take 20 s, each node fails once a week, and you have 100 nodes. How often do you save?
 #
 # ### A toy problem to continue with
 #

@@ -211,8 +211,8 @@ outcome("10.b", cycles[256] / cycles[128])
 # - Twice the batch takes far less than twice the cycles: most of a small superstep is the fixed cost of starting six
 #   worker threads. So the IPU has a launch overhead, too. It is a fraction of a microsecond, while a GPU's launch takes
 #   some microseconds (assumed: 4 to 15, section 6).
-# - At batch 128 the second layer has fewer neurons than there are tiles, so some tiles only wait. Small layers leave
-#   tiles idle.
+# - At batch 128 the second layer has 1280 values, fewer than there are tiles, so some tiles only wait. Small layers
+#   leave tiles idle.
 # - Nothing in the figure is an access to off-chip memory.
 #
 # Where does the time of a whole training step go?
@@ -368,8 +368,9 @@ ready = Net(HIDDEN, leaky, plain)
 print(*ipu.check(ready, (pictures, classes), of_counts).rules.items(), sep="\n")
 
 # %% [markdown]
-# (There is another order, `(step - s).detach() + s`. On your machine it also gives exactly 0 and 1, because of rounding
-# to nearest. An IPU can round *stochastically*, and then the result may not be exact.)
+# (There is another order, `(step - s).detach() + s`. It also gives exactly 0 and 1 for a sigmoid, which is between 1/2
+# and 1 at a spike. For other smooth steps `step - s` may be rounded, and an IPU can round *stochastically*. Then the
+# result may not be exact.)
 #
 # Two points remain, which `check` could not detect because we passed it the loss and a suitable batch. A training step
 # of PopTorch is *one call*: images and labels are its input; forward, backward and update run on the chip. So the loss
@@ -528,7 +529,7 @@ for name in ("T4", "A100", "H200"):
 #
 # - On one core of a CPU the kernels are so slow that launching them hardly counts at these sizes. The products of layer
 #   1 take most of the time, followed by *memory traffic*, which fusion saves (notebook 06).
-# - On a GPU the model predicts the opposite: each kernel of this network is finished before the next one is launched.
+# - On a GPU the model predicts the opposite: nearly every kernel of this network is finished before the next one is launched.
 #   Three generations of chips take nearly the same time. What the claim calls *CUDA* is, at this size, mostly the time
 #   in which Python launches kernels. A fused kernel or a CUDA graph removes this time on the same GPU.
 #
@@ -555,8 +556,8 @@ if not stored:
 # The costs come from micro-benchmarks: elementwise operations, copies, products, calls. **None of them is a network.**
 # Then the model predicts all networks before any of them runs. Then we run them.
 #
-# **Predict first.** The prediction is a sum of a thousand costs, each measured separately, for networks that were not
-# used in the fit. How large is the largest error, in per cent of the measured time?
+# **Predict first.** The prediction is a sum of hundreds of costs, all computed from the micro-benchmarks, for networks
+# that were not used in the fit. How large is the largest error, in per cent of the measured time?
 
 # %%
 predict("10.e")
@@ -667,7 +668,7 @@ for name in ("T4", "A100", "H200"):
     print(f"{name:5} eager, by batch (predicted, likely): {line}")
 
 # %% [markdown]
-# The time is constant far beyond the tutorial's batch, and there it is nearly the same for three very different chips.
+# Up to the tutorial's batch of 128 the time hardly grows, and it is nearly the same for three very different chips.
 # The claim was made at this size, and so it says little about any of these chips.
 
 # %% [markdown] tags=["slide"]

@@ -428,7 +428,7 @@ outcome("11.f", mean_squared_error(fits["increase by triplets only"]))
 # **Explorer: be better than least squares.** It starts at the best pair rule.
 #
 # 1. Change `pair_plus` and `pair_minus` as you like: with `triplet_plus = 0` the error never gets below 7.5. Why not?
-#    (Look at 0.1 Hz, then at the dashed line.)
+#    (Look at 0.1 Hz, then at 50 Hz.)
 # 2. Now use two other numbers: set `pair_plus` to 0, `pair_minus` to 0.007, and increase `triplet_plus`.
 
 
