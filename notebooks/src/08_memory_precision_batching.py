@@ -355,7 +355,7 @@ viz.labs.memory_calculator()
 # reaches more than $k$ steps back. `device.truncated` implements this (`nn.detach(state)` is the cut).
 #
 # **Predict first.** The membrane leaks by the factor $\beta$ per step. We cut after every 8 steps. For which neurons is
-# this harmless: $\beta = 0.5$ or $\beta = 0.99$?
+# this less harmful: $\beta = 0.5$ or $\beta = 0.99$?
 #
 # Below is the gradient $g_k$ of a small network for each $k$, against the exact one: $\lVert g_k - g \rVert / \lVert g
 # \rVert$. Move the slider.
@@ -406,8 +406,8 @@ viz.show(viz.frames(forgetful, "β", list(off), start=1))
 outcome("08.g", f"for β = {min((0.5, 0.99), key=lambda beta: off[beta][3])}")
 
 # %% [markdown] tags=["slide"]
-# **What to notice.** A membrane remembers about $1/(1-\beta)$ steps. A chunk must be several times as long before the
-# gradient is nearly exact. The error is not noise that averages out. It is a *bias*: in every batch, only late causes
+# **What to notice.** A membrane remembers about $1/(1-\beta)$ steps. A chunk must be ten times as long or more before
+# the gradient is nearly exact. The error is not noise that averages out. It is a *bias*: in every batch, only late causes
 # contribute to the gradient. For a sequence that is too long for any other method it is still the only way. For a
 # stream that never ends it is the right one.
 #
