@@ -641,8 +641,8 @@ outcome("04.g", sum(of_a > limit for limit in (0.02, 0.25)))  # 0: nearly silent
 outcome("04.h", sum(of_b > limit for limit in (0.02, 0.25)))
 
 # %% [markdown]
-# The loss stays at 2.3026 (you know what this number means), or it jumps far above and stays there. **Do not only watch
-# the loss; look at the layers.** Go from the input to the output and find the first layer with a wrong rate:
+# In A the loss stays at 2.3026 (you know what this number means). In B it jumps far above, and stays there or, once all
+# outputs are silent, falls back to 2.3026. **Do not only watch the loss; look at the layers.** Go from the input to the output and find the first layer with a wrong rate:
 #
 # | | hidden | output | diagnosis | cure |
 # |---|---|---|---|---|
