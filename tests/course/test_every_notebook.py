@@ -12,7 +12,7 @@ from tests.course.answers import answers, lacking, module
 
 EVERY = [exercise for notebook in notebooks() for exercise in exercises(notebook)]
 SOURCES = Path(__file__).parents[2] / "notebooks" / "src"
-HEADING = re.compile(r"^# #+ Exercise (\d\d\.\d+)(?:: | · )(.+?)(?: \((\d+) min(?:utes)?, ([●○]{3})\))?$", re.M)
+HEADING = re.compile(r"^# #+ Exercise (\d\d\.\d+)(?:: | · )(.+?)(?: \((\d+) min(?:utes?)?, ([●○]{3})\))?$", re.M)
 CELL = re.compile(r"^# %%(.*)$\n", re.M)
 
 
