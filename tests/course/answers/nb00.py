@@ -3,38 +3,6 @@
 import torch
 
 
-def mean(spikes):
-    return spikes.mean()
-
-
-def numel(spikes):
-    return torch.tensor(spikes.numel())
-
-
-def per_neuron(spikes):
-    return spikes.sum(0)
-
-
-def length(spikes):
-    return len(spikes)
-
-
-def any_spike(spikes):
-    return spikes.any().float()
-
-
-def zeros_counted(spikes):
-    return (spikes == 0).sum()
-
-
-def pairs(spikes):
-    return spikes.tolist()
-
-
-def in_words(spikes):
-    return f"{int(spikes.sum())} spikes"
-
-
 def count_spikes(spikes):
     return ...
 
@@ -48,14 +16,14 @@ def one_by_one(spikes):
 
 WRONG = {
     "00.1": [
-        (mean, "count", 1),
-        (numel, "silence", 1),
-        (per_neuron, "one number", 0),
-        (length, "silence", 1),
-        (any_spike, "count", 1),
-        (zeros_counted, "silence", 1),
-        (pairs, "one number", 0),
-        (in_words, "one number", 0),
+        (lambda spikes: spikes.mean(), "count", 1, "mean"),
+        (lambda spikes: torch.tensor(spikes.numel()), "silence", 1, "numel"),
+        (lambda spikes: spikes.sum(0), "one number", 0, "per neuron"),
+        (lambda spikes: len(spikes), "silence", 1, "length"),
+        (lambda spikes: spikes.any().float(), "count", 1, "any spike"),
+        (lambda spikes: (spikes == 0).sum(), "silence", 1, "zeros counted"),
+        (lambda spikes: spikes.tolist(), "one number", 0, "a list"),
+        (lambda spikes: f"{int(spikes.sum())} spikes", "one number", 0, "in words"),
     ],
     "00.2": [
         ((32, 20, 64), "time first", 1),

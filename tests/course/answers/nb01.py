@@ -14,30 +14,14 @@ def _exact(x, v, tau):
     return decay * v + (1 - decay) * x
 
 
-def _mixed_up_to_one_sum(x, v, tau):
-    return decay_towards(v, tau) + x / tau
-
-
-def decay_towards(v, tau):
-    return v - v / tau
-
-
 def _in_place(x, v, tau):
     v += (x - v) / tau
     return v
 
 
-def _only_two_taus(x, v, tau):
-    return v + (x - v) / 50.0
-
-
 def _to_the_end_first(x, v, tau):
     weight = torch.as_tensor(1 / tau, dtype=v.dtype)
     return torch.lerp(v, x, weight)
-
-
-def _implicit(x, v, tau):
-    return (v + x / tau) / (1 + 1 / tau)
 
 
 CHARGES = [
@@ -54,7 +38,7 @@ CHARGES = [
     (lambda x, v, tau: x, "it settles at x", 1),
     (lambda x, v, tau: x + (v - x) / tau, "tau is its memory", 2),
     (lambda x, v, tau: v + (x - v) / tau**2, "tau is its memory", 2),
-    (_only_two_taus, "tau is its memory", 2),
+    (lambda x, v, tau: v + (x - v) / 50.0, "tau is its memory", 2),
     (lambda x, v, tau: v + (x.mean() - v) / tau, "it settles at x", 1),
     (lambda x, v, tau: v + (x.clamp(max=2.5) - v) / tau, "it fires as the formula says", 2),
     (lambda x, v, tau: v + (x + 0.02 * (x > 0.9) - v) / tau, "it fires as the formula says", 1),
@@ -138,54 +122,9 @@ class _Slip(Adaptive):
         return spike, AdaptiveState(self.reset(v, spike), self.adapt(state.a, spike))
 
 
-class _ExactDecay(_Slip):
-    def adapt(self, a, spike):
-        return a * 2.718281828 ** (-1 / self.tau_a) + self.jump * spike
-
-
-class _Where(_Slip):
-    def reset(self, v, spike):
-        return torch.where(spike > 0, 0.0, v)
-
-
-class _NoThreshold(_Slip):
-    def u(self, v, a):
-        return v - a
-
-
-class _LowersThreshold(_Slip):
-    def u(self, v, a):
-        return v - (1.0 - a)
-
-
-class _NoReset(_Slip):
-    def reset(self, v, spike):
-        return v
-
-
-class _SoftReset(_Slip):
-    def reset(self, v, spike):
-        return v - spike
-
-
-class _NeverRelaxes(_Slip):
-    def adapt(self, a, spike):
-        return a + self.jump * spike
-
-
-class _NeverJumps(_Slip):
-    def adapt(self, a, spike):
-        return a - a / self.tau_a
-
-
-class _WrongTau(_Slip):
-    def adapt(self, a, spike):
-        return a - a / self.tau + self.jump * spike
-
-
-class _PythonIf(_Slip):
-    def reset(self, v, spike):
-        return v * (1 - spike) if spike.any() else v
+def _slip(**rules):
+    """Adaptive with some of its rules exchanged."""
+    return type("_" + "_".join(rules), (_Slip,), rules)
 
 
 class _OnlySpike(_Slip):
@@ -206,16 +145,17 @@ class _LeaksUpwards(_Slip):
 ADAPTATIONS = [
     (_LeaksUpwards, "threshold, reset, adaptation", 1),
     (_OnlySpike, "a step of the right form", None),
-    (_NoThreshold, "a step of the right form", 0),
-    (_LowersThreshold, "threshold, reset, adaptation", 0),
-    (_NoReset, "threshold, reset, adaptation", 1),
-    (_SoftReset, "threshold, reset, adaptation", 1),
-    (_NeverRelaxes, "threshold, reset, adaptation", 2),
-    (_NeverJumps, "threshold, reset, adaptation", 2),
-    (_WrongTau, "threshold, reset, adaptation", 2),
-    (_PythonIf, "an engine can compile it", 3),
+    (_slip(u=lambda self, v, a: v - a), "a step of the right form", 0, "no threshold"),
+    (_slip(u=lambda self, v, a: v - (1.0 - a)), "threshold, reset, adaptation", 0, "lowers the threshold"),
+    (_slip(reset=lambda self, v, spike: v), "threshold, reset, adaptation", 1, "no reset"),
+    (_slip(reset=lambda self, v, spike: v - spike), "threshold, reset, adaptation", 1, "soft reset"),
+    (_slip(adapt=lambda self, a, spike: a + self.jump * spike), "threshold, reset, adaptation", 2, "never relaxes"),
+    (_slip(adapt=lambda self, a, spike: a - a / self.tau_a), "threshold, reset, adaptation", 2, "never jumps"),
+    (_slip(adapt=lambda self, a, s: a - a / self.tau + self.jump * s), "threshold, reset, adaptation", 2, "tau of v"),
+    (_slip(reset=lambda self, v, s: v * (1 - s) if s.any() else v), "an engine can compile it", 3, "an if"),
     (_ForgetsAtOnce, "it tires", 4),
 ]
+
 
 # Stubs
 
@@ -255,9 +195,19 @@ def _fire_half(v, threshold, v_reset):
 WRONG = {"01.1": CHARGES, "01.2": FIRES, "01.3": ADAPTATIONS}
 
 RIGHT = {
-    "01.1": [_exact, _implicit, _mixed_up_to_one_sum, _to_the_end_first, lambda x, v, tau: v + 1 / tau * (-v + x)],
+    "01.1": [
+        _exact,
+        lambda x, v, tau: (v + x / tau) / (1 + 1 / tau),
+        lambda x, v, tau: v - v / tau + x / tau,
+        _to_the_end_first,
+        lambda x, v, tau: v + 1 / tau * (-v + x),
+    ],
     "01.2": [_multiplied, _chosen, _masked],
-    "01.3": [_Slip, _ExactDecay, _Where],
+    "01.3": [
+        _Slip,
+        _slip(adapt=lambda self, a, spike: a * 2.718281828 ** (-1 / self.tau_a) + self.jump * spike),
+        _slip(reset=lambda self, v, spike: torch.where(spike > 0, 0.0, v)),
+    ],
 }
 
 STUBS = {

@@ -113,10 +113,6 @@ SLOPES = [
 # 02.2
 
 
-def _by_maximum(u, surrogate, floor):
-    return (u.amax((0, 1)) < 0) & (surrogate.derivative(u).amax((0, 1)) < floor)
-
-
 def _slope(u, surrogate, floor):
     return surrogate.derivative(u) < floor
 
@@ -169,7 +165,7 @@ WRONG = {"02.1": SLOPES, "02.2": DEAD}
 RIGHT = {
     "02.1": [spike(lambda u, a: 0.5 * a / (1 + (0.5 * math.pi * a * u).square())), SlopeFirst, ByAutograd],
     "02.2": [
-        _by_maximum,
+        lambda u, s, f: (u.amax((0, 1)) < 0) & (s.derivative(u).amax((0, 1)) < f),
         _one_by_one,
         lambda u, surrogate, floor: ~((u >= 0) | (surrogate.derivative(u) >= floor)).flatten(0, 1).any(0),
     ],

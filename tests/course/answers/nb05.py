@@ -42,10 +42,6 @@ def by_torch(state, device):
     return _pytree.tree_map(lambda part: part if part is None else part.to(device), state)
 
 
-def all_at_once(state, device):
-    return state.to(device)
-
-
 def one_level(state, device):
     if isinstance(state, torch.Tensor):
         return state.to(device)
@@ -69,7 +65,7 @@ MOVES = [
     ),
     (mover(tensor=lambda t, device: t.detach().to(device)), "the gradient", 4),
     (mover(tensor=lambda t, device: t.data.to(device)), "the gradient", 4),
-    (all_at_once, "None", 2),
+    (lambda state, device: state.to(device), "None", 2, "all at once"),
     (one_level, "None", 1),
 ]
 
@@ -194,12 +190,8 @@ class _HalfWay(NestedSNN):
 # 05.3
 
 
-def _per_step(images, steps, device):
-    return torch.stack([data.to_unit(images).to(device) for _ in range(steps)])
-
-
-def _small_per_step(images, steps, device):
-    return torch.stack([data.to_unit(images.to(device)) for _ in range(steps)])
+def _copied_per_step(before=lambda images: images, after=lambda images: images):
+    return lambda images, steps, device: torch.stack([after(before(images).to(device)) for _ in range(steps)])
 
 
 def _converted_on_the_way(images, steps, device):
@@ -223,8 +215,8 @@ PACKED = [
     (lambda images, steps, device: data.to_unit(images.to(device)), "the sequence", 0),
     (lambda images, steps, device: data.to_unit(images).double().expand(steps, *images.shape), "the sequence", 0),
     (lambda images, steps, device: encode.repeat(data.to_unit(images), steps), "the device", 1),
-    (_per_step, "one copy", 2),
-    (_small_per_step, "one copy", 2),
+    (_copied_per_step(before=data.to_unit), "one copy", 2, "per step"),
+    (_copied_per_step(after=data.to_unit), "one copy", 2, "a small one per step"),
     (_two_copies, "one copy", 2),
     (lambda images, steps, device: encode.repeat(data.to_unit(images).to(device), steps), "few bytes", 3),
     (_converted_on_the_way, "few bytes", 3),

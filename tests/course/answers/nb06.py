@@ -85,20 +85,36 @@ def by_clamping(x, v, rest, fire):
     return spike, v * (1 - spike.detach()), (rest - 1).clamp(min=0) + 2 * spike
 
 
-def with_if(x, v, rest, fire):
-    if rest > 0:
-        return torch.zeros_like(x), v, rest - 1
+def stepper(
+    charge=lambda v, x, awake: torch.where(awake, 0.9 * v + x, v),
+    fires=lambda fire, v, awake: torch.where(awake, fire(v - 1.0), 0.0),
+    reset=lambda v, spike: v * (1 - spike),
+    count=lambda rest, spike, awake: torch.where(awake, 2 * spike, rest - 1),
+):
+    """An answer to 06.2 with some of its lines exchanged."""
+
+    def answer(x, v, rest, fire):
+        awake = rest <= 0
+        v = charge(v, x, awake)
+        spike = fires(fire, v, awake)
+        return spike, reset(v, spike), count(rest, spike, awake)
+
+    return answer
+
+
+def never_resting(x, v, rest, fire):
     v = 0.9 * v + x
     spike = fire(v - 1.0)
     return spike, v * (1 - spike), 2 * spike
 
 
-def all_or_none(x, v, rest, fire):
-    if (rest > 0).any():
-        return torch.zeros_like(x), v, rest - 1
-    v = 0.9 * v + x
-    spike = fire(v - 1.0)
-    return spike, v * (1 - spike), 2 * spike
+def with_if(question):
+    """An answer to 06.2 that asks once for all neurons."""
+
+    def answer(x, v, rest, fire):
+        return (torch.zeros_like(x), v, rest - 1) if question(rest) else never_resting(x, v, rest, fire)
+
+    return answer
 
 
 def indexing(x, v, rest, fire):
@@ -114,60 +130,6 @@ def skipping_when_silent(x, v, rest, fire):
     return (spike, new, after) if spike.sum() >= 0 else (spike, v, rest)
 
 
-def never_resting(x, v, rest, fire):
-    v = 0.9 * v + x
-    spike = fire(v - 1.0)
-    return spike, v * (1 - spike), 2 * spike
-
-
-def resting_for_ever(x, v, rest, fire):
-    spike, v, _ = resting_step(x, v, rest, fire)
-    return spike, v, torch.where(rest > 0, rest, 2 * spike)
-
-
-def counting_below_zero(x, v, rest, fire):
-    spike, v, _ = resting_step(x, v, rest, fire)
-    return spike, v, rest - 1 + 3 * spike
-
-
-def silent_but_hearing(x, v, rest, fire):
-    awake = rest <= 0
-    v = 0.9 * v + x
-    spike = torch.where(awake, fire(v - 1.0), 0.0)
-    return spike, v * (1 - spike), torch.where(awake, 2 * spike, rest - 1)
-
-
-def forgetting_at_rest(x, v, rest, fire):
-    return resting_step(x, torch.where(rest > 0, 0.0, v), rest, fire)
-
-
-def without_reset(x, v, rest, fire):
-    awake = rest <= 0
-    v = torch.where(awake, 0.9 * v + x, v)
-    spike = torch.where(awake, fire(v - 1.0), 0.0)
-    return spike, v, torch.where(awake, 2 * spike, rest - 1)
-
-
-def soft_reset(x, v, rest, fire):
-    awake = rest <= 0
-    v = torch.where(awake, 0.9 * v + x, v)
-    spike = torch.where(awake, fire(v - 1.0), 0.0)
-    return spike, v - spike, torch.where(awake, 2 * spike, rest - 1)
-
-
-def without_leak(x, v, rest, fire):
-    spike, _, after = resting_step(x, v / 0.9, rest, fire)
-    awake = rest <= 0
-    return spike, torch.where(awake, v + x, v) * (1 - spike), after
-
-
-def compared(x, v, rest, fire):
-    awake = rest <= 0
-    v = torch.where(awake, 0.9 * v + x, v)
-    spike = torch.where(awake, (v >= 1.0).float(), 0.0)
-    return spike, v * (1 - spike), torch.where(awake, 2 * spike, rest - 1)
-
-
 def detached(x, v, rest, fire):
     spike, v, rest = resting_step(x, v, rest, fire)
     return spike.detach(), v, rest
@@ -178,28 +140,25 @@ def in_place(x, v, rest, fire):
     return resting_step(torch.zeros_like(x), v / 0.9, rest, fire)
 
 
-def two_values(x, v, rest, fire):
-    return fire(v), v
-
-
 STEPS = [
-    (with_if, "many neurons", 0),
+    (with_if(lambda rest: rest > 0), "many neurons", 0, "an if"),
     (never_resting, "two steps of rest", 3),
-    (resting_for_ever, "two steps of rest", 3),
-    (counting_below_zero, "as one neuron does", 1),
-    (silent_but_hearing, "two steps of rest", 4),
-    (forgetting_at_rest, "two steps of rest", 4),
-    (without_reset, "two steps of rest", 4),
-    (soft_reset, "two steps of rest", 4),
-    (without_leak, "as one neuron does", 1),
-    (all_or_none, "as one neuron does", 1),
+    (stepper(count=lambda rest, s, awake: torch.where(awake, 2 * s, rest)), "two steps of rest", 3, "for ever"),
+    (stepper(count=lambda rest, s, awake: rest - 1 + 3 * s), "as one neuron does", 1, "counting below zero"),
+    (stepper(charge=lambda v, x, awake: 0.9 * v + x), "two steps of rest", 4, "silent but hearing"),
+    (stepper(charge=lambda v, x, awake: awake * (0.9 * v + x)), "two steps of rest", 4, "forgetting at rest"),
+    (stepper(reset=lambda v, spike: v), "two steps of rest", 4, "without reset"),
+    (stepper(reset=lambda v, spike: v - spike), "two steps of rest", 4, "soft reset"),
+    (stepper(charge=lambda v, x, awake: torch.where(awake, v + x, v)), "as one neuron does", 1, "without leak"),
+    (with_if(lambda rest: (rest > 0).any()), "as one neuron does", 1, "all or none"),
     (indexing, "elementwise", 2),
     (skipping_when_silent, "elementwise", 2),
-    (compared, "learns", 5),
+    (stepper(fires=lambda fire, v, awake: (awake & (v >= 1.0)).float()), "learns", 5, "compared"),
     (detached, "learns", 5),
     (in_place, "many neurons", "In-place operations"),
-    (two_values, "many neurons", None),
+    (lambda x, v, rest, fire: (fire(v), v), "many neurons", None, "two values"),
 ]
+
 
 # 06.3
 

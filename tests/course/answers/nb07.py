@@ -65,34 +65,6 @@ def by_the_kit(layer, x):
     return time_batched(layer, x)
 
 
-def in_a_loop(layer, x):
-    return torch.stack([layer(x_t) for x_t in x])
-
-
-def first_step_only(layer, x):
-    return layer(x[0]).unsqueeze(0).expand(len(x), *layer(x[0]).shape)
-
-
-def not_unfolded(layer, x):
-    return layer(x.flatten(0, 1))
-
-
-def unfolded_to_the_old_shape(layer, x):
-    return layer(x.flatten(0, 1)).view(x.shape)
-
-
-def batch_before_time(layer, x):
-    return layer(x.flatten(0, 1)).unflatten(0, (x.shape[1], x.shape[0]))
-
-
-def mixed_up(layer, x):
-    return layer(x.transpose(0, 1).flatten(0, 1)).unflatten(0, x.shape[:2])
-
-
-def flattened_too_far(layer, x):
-    return layer(x.flatten(1, 2)).unflatten(1, (x.shape[1], -1))
-
-
 def always_all(layer, x):
     return layer(x.flatten(0, 1)).unflatten(0, x.shape[:2])
 
@@ -101,18 +73,6 @@ def unfolded_to_all_but_the_last(layer, x):
     if is_static(x):
         return all_steps(layer, x)
     return layer(x.flatten(0, 1)).view(*x.shape[:-1], -1)
-
-
-def copied(layer, x):
-    return all_steps(layer, x).contiguous()
-
-
-def one_step_left(layer, x):
-    return layer(x[0]) if is_static(x) else always_all(layer, x)
-
-
-def expanded_to_the_old_shape(layer, x):
-    return layer(x[0]).expand(x.shape) if is_static(x) else always_all(layer, x)
 
 
 def twice(layer, x):
@@ -128,157 +88,63 @@ def part_by_part(layer, x):
 
 
 FOLDS = [
-    (in_a_loop, "one call", 0),
+    (lambda layer, x: torch.stack([layer(x_t) for x_t in x]), "one call", 0, "in a loop"),
     (twice, "one call", 0),
-    (first_step_only, "each step", 2),
-    (not_unfolded, "each step", 1),
-    (unfolded_to_the_old_shape, "each step", 1),
-    (batch_before_time, "each step", 1),
-    (mixed_up, "each step", 2),
+    (lambda layer, x: layer(x[0]).unsqueeze(0).expand(len(x), *layer(x[0]).shape), "each step", 2, "the first step"),
+    (lambda layer, x: layer(x.flatten(0, 1)), "each step", 1, "not unfolded"),
+    (lambda layer, x: layer(x.flatten(0, 1)).view(x.shape), "each step", 1, "unfolded to the old shape"),
+    (lambda layer, x: layer(x.flatten(0, 1)).unflatten(0, x.shape[:2][::-1]), "each step", 1, "batch before time"),
+    (lambda layer, x: layer(x.transpose(0, 1).flatten(0, 1)).unflatten(0, x.shape[:2]), "each step", 2, "mixed up"),
     (always_all, "static once", 3),
-    (one_step_left, "static once", 4),
-    (expanded_to_the_old_shape, "static once", 4),
-    (copied, "static once", 5),
+    (lambda layer, x: layer(x[0]) if is_static(x) else always_all(layer, x), "static once", 4, "one step left"),
+    (lambda layer, x: layer(x[0]).expand(x.shape) if is_static(x) else always_all(layer, x), "static once", 4, "as x"),
+    (lambda layer, x: all_steps(layer, x).contiguous(), "static once", 5, "copied"),
     (unfolded_to_all_but_the_last, "a real layer", 1),
-    (flattened_too_far, "one call", 0),
+    (lambda layer, x: layer(x.flatten(1, 2)).unflatten(1, (x.shape[1], -1)), "one call", 0, "flattened too far"),
 ]
+
 
 # 07.3
 
 
-def unscaled(loss, weights, optimizer, scaler, clip):
-    optimizer.zero_grad()
-    loss.backward()
-    norm = clip_grad_norm_(weights, clip)
-    optimizer.step()
-    return norm
+def update(*calls, which=0):
+    """An answer to 07.3 that makes these calls in this order, and hands back one of the norms that they measure."""
 
+    def answer(loss, weights, optimizer, scaler, clip):
+        norms = []
+        does = {
+            "zero": optimizer.zero_grad,
+            "backward": lambda: scaler.scale(loss).backward(),
+            "bare backward": loss.backward,
+            "unscale": lambda: scaler.unscale_(optimizer),
+            "norm": lambda: norms.append(clip_grad_norm_(weights, math.inf)),
+            "norm / scale": lambda: norms.append(clip_grad_norm_(weights, math.inf) / scaler.get_scale()),
+            "clip": lambda: norms.append(clip_grad_norm_(weights, clip)),
+            "step": lambda: scaler.step(optimizer),
+            "bare step": optimizer.step,
+            "update": scaler.update,
+        }
+        for call in calls:
+            does[call]()
+        return norms[which]
 
-def half_scaled(loss, weights, optimizer, scaler, clip):
-    optimizer.zero_grad()
-    loss.backward()
-    norm = clip_grad_norm_(weights, clip)
-    scaler.step(optimizer)
-    scaler.update()
-    return norm
-
-
-def own_step(loss, weights, optimizer, scaler, clip):
-    optimizer.zero_grad()
-    scaler.scale(loss).backward()
-    norm = clip_grad_norm_(weights, math.inf) / scaler.get_scale()
-    optimizer.step()
-    return norm
-
-
-def step_after_unscaling(loss, weights, optimizer, scaler, clip):
-    optimizer.zero_grad()
-    scaler.scale(loss).backward()
-    scaler.unscale_(optimizer)
-    norm = clip_grad_norm_(weights, clip)
-    optimizer.step()
-    scaler.update()
-    return norm
-
-
-def clipped_first(loss, weights, optimizer, scaler, clip):
-    optimizer.zero_grad()
-    scaler.scale(loss).backward()
-    norm = clip_grad_norm_(weights, clip) / scaler.get_scale()
-    scaler.step(optimizer)
-    scaler.update()
-    return norm
-
-
-def scaled_norm(loss, weights, optimizer, scaler, clip):
-    optimizer.zero_grad()
-    scaler.scale(loss).backward()
-    norm = clip_grad_norm_(weights, math.inf)
-    scaler.unscale_(optimizer)
-    clip_grad_norm_(weights, clip)
-    scaler.step(optimizer)
-    scaler.update()
-    return norm
-
-
-def norm_after_clipping(loss, weights, optimizer, scaler, clip):
-    optimizer.zero_grad()
-    scaler.scale(loss).backward()
-    scaler.unscale_(optimizer)
-    clip_grad_norm_(weights, clip)
-    norm = clip_grad_norm_(weights, math.inf)
-    scaler.step(optimizer)
-    scaler.update()
-    return norm
-
-
-def never_updated(loss, weights, optimizer, scaler, clip):
-    optimizer.zero_grad()
-    scaler.scale(loss).backward()
-    scaler.unscale_(optimizer)
-    norm = clip_grad_norm_(weights, clip)
-    scaler.step(optimizer)
-    return norm
-
-
-def never_stepped(loss, weights, optimizer, scaler, clip):
-    optimizer.zero_grad()
-    scaler.scale(loss).backward()
-    scaler.unscale_(optimizer)
-    norm = clip_grad_norm_(weights, clip)
-    scaler.update()
-    return norm
-
-
-def never_zeroed(loss, weights, optimizer, scaler, clip):
-    scaler.scale(loss).backward()
-    scaler.unscale_(optimizer)
-    norm = clip_grad_norm_(weights, clip)
-    scaler.step(optimizer)
-    scaler.update()
-    return norm
-
-
-def unscaled_twice(loss, weights, optimizer, scaler, clip):
-    optimizer.zero_grad()
-    scaler.scale(loss).backward()
-    scaler.unscale_(optimizer)
-    scaler.unscale_(optimizer)
-    norm = clip_grad_norm_(weights, clip)
-    scaler.step(optimizer)
-    scaler.update()
-    return norm
-
-
-def zeroed_too_late(loss, weights, optimizer, scaler, clip):
-    scaler.scale(loss).backward()
-    optimizer.zero_grad()
-    norm = clip_grad_norm_(weights, clip)
-    scaler.step(optimizer)
-    scaler.update()
-    return norm
+    return answer
 
 
 UPDATES = [
-    (unscaled, "scaled on the way", 0),
-    (half_scaled, "scaled on the way", 0),
-    (zeroed_too_late, "scaled on the way", 0),
-    (own_step, "the true step", 1),
-    (scaled_norm, "the true step", 2),
-    (never_stepped, "the true step", 6),
-    (clipped_first, "clipped", 3),
-    (norm_after_clipping, "clipped", 2),
-    (step_after_unscaling, "overflow", 4),
-    (never_updated, "overflow", 5),
-    (unscaled_twice, "scaled on the way", 5),
-    (never_zeroed, "a clean start", 7),
+    (update("zero", "bare backward", "clip", "bare step"), "scaled on the way", 0, "unscaled"),
+    (update("zero", "bare backward", "clip", "step", "update"), "scaled on the way", 0, "half scaled"),
+    (update("backward", "zero", "clip", "step", "update"), "scaled on the way", 0, "zeroed too late"),
+    (update("zero", "backward", "norm / scale", "bare step"), "the true step", 1, "a step of its own"),
+    (update("zero", "backward", "norm", "unscale", "clip", "step", "update"), "the true step", 2, "the scaled norm"),
+    (update("zero", "backward", "unscale", "clip", "update"), "the true step", 6, "never stepped"),
+    (update("zero", "backward", "norm / scale", "clip", "step", "update"), "clipped", 3, "clipped first"),
+    (update("zero", "backward", "unscale", "clip", "norm", "step", "update", which=1), "clipped", 2, "clipped norm"),
+    (update("zero", "backward", "unscale", "clip", "bare step", "update"), "overflow", 4, "a step after unscaling"),
+    (update("zero", "backward", "unscale", "clip", "step"), "overflow", 5, "never updated"),
+    (update("zero", "backward", "unscale", "unscale", "clip", "step", "update"), "scaled on the way", 5, "twice"),
+    (update("backward", "unscale", "clip", "step", "update"), "a clean start", 7, "never zeroed"),
 ]
-
-
-def zeroed_after_the_step(loss, weights, optimizer, scaler, clip):
-    norm = never_zeroed(loss, weights, optimizer, scaler, clip)
-    optimizer.zero_grad()
-    return norm
 
 
 def clipped_by_hand(loss, weights, optimizer, scaler, clip):
@@ -303,7 +169,7 @@ WRONG = {"07.1": PRICES, "07.2": FOLDS, "07.3": UPDATES}
 RIGHT = {
     "07.1": [counted_by_pytorch, value_by_value],
     "07.2": [with_reshape, part_by_part, by_the_kit],
-    "07.3": [zeroed_after_the_step, clipped_by_hand],
+    "07.3": [update("backward", "unscale", "clip", "step", "update", "zero"), clipped_by_hand],
 }
 
 STUBS = {

@@ -224,10 +224,6 @@ def keeping_what_was_done(fn, samples, size):
             size //= 2
 
 
-def no_second_try(fn, samples, size):
-    return torch.cat([fn(part) for part in samples.split(size)])
-
-
 def one_part_too_many(fn, samples, size):
     done, start = [], 0
     while start <= len(samples):
@@ -241,7 +237,7 @@ HALVES = [
     (halver(then=lambda start, size: (start, size // 4)), "order", 1),
     (halver(then=lambda start, size: (start, 1)), "order", 1),
     (halver(step=1), "enough memory", 0),
-    (no_second_try, "order", 1),
+    (lambda fn, samples, size: torch.cat([fn(part) for part in samples.split(size)]), "order", 1, "no second try"),
     (halver(then=lambda start, size: (start, size)), "order", 1),
     (halver(then=lambda start, size: (0, size // 2)), "order", 2),
     (halver(then=lambda start, size: (start + size, size // 2)), "order", 2),

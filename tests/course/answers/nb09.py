@@ -44,14 +44,10 @@ def dealt(batch, rank, ranks):
     return batch[rank::ranks]
 
 
-def from_one(batch, rank, ranks):
-    return batch[rank + 1 :: ranks]
-
-
 SHARES = [
     (sharing(lambda batch, rank, ranks: batch), "each sample once", 1),
     (sharing(rounded_down), "each sample once", 2),
-    (sharing(from_one), "each sample once", 2),
+    (sharing(lambda batch, rank, ranks: batch[rank + 1 :: ranks]), "each sample once", 2, "from one"),
     (sharing(padded), "each sample once", 3),
     (sharing(rest_to_the_last), "fair", 4),
     (sharing(dealt, lambda mine, batch, ranks: len(mine)), "the mean of all", 5),
@@ -65,12 +61,6 @@ SHARES = [
     ),
     (dealt, "each sample once", None, "one value"),
 ]
-
-
-def stub_of_the_notebook_1(batch, rank, ranks):
-    mine = ...
-    weight = ...
-    return mine, weight
 
 
 # 09.2
@@ -126,10 +116,6 @@ def by_asking(run):
 
 def copied(run):
     return copy.deepcopy(snapshot(run))
-
-
-def stub_of_the_notebook_2(run):
-    return {"model": run.model.state_dict(), "optimizer": ...}
 
 
 # 09.3
@@ -217,8 +203,8 @@ RIGHT = {
 }
 
 STUBS = {
-    "09.1": [stub_of_the_notebook_1],
-    "09.2": [stub_of_the_notebook_2, lambda run: ...],
+    "09.1": [lambda batch, rank, ranks: (..., ...)],
+    "09.2": [lambda run: {"model": run.model.state_dict(), "optimizer": ...}, lambda run: ...],
     "09.3": [BROKEN],
     "09.4": [lambda ranks, size, latency, bandwidth: ...],
 }

@@ -12,9 +12,14 @@ from .nb10_losses import LOSSES, by_keywords, by_reshape, model
 # 10.1
 
 
-def with_an_if(mem, x, fire, beta=0.9, threshold=1.0):
-    mem = beta * mem + x - (threshold if mem > threshold else 0)
-    return fire(mem - threshold), mem
+def neuron(membrane):
+    """An answer to 10.1 from its membrane after the charge: a function of the arguments."""
+
+    def answer(mem, x, fire, beta=0.9, threshold=1.0):
+        mem = membrane(mem, x, fire, beta, threshold)
+        return fire(mem - threshold), mem
+
+    return answer
 
 
 def by_item(mem, x, fire, beta=0.9, threshold=1.0):
@@ -38,43 +43,15 @@ def by_heaviside(mem, x, fire, beta=0.9, threshold=1.0):
     return fire(mem - threshold), mem
 
 
-def to_zero(mem, x, fire, beta=0.9, threshold=1.0):
-    mem = (beta * mem + x) * (mem <= threshold).to(mem.dtype)
-    return fire(mem - threshold), mem
-
-
 def at_once(mem, x, fire, beta=0.9, threshold=1.0):
     mem = beta * mem + x
     fired = fire(mem - threshold)
     return fired, mem - fired.detach() * threshold
 
 
-def decayed(mem, x, fire, beta=0.9, threshold=1.0):
-    mem = beta * (mem - (mem > threshold).to(mem.dtype) * threshold) + x
-    return fire(mem - threshold), mem
-
-
-def never(mem, x, fire, beta=0.9, threshold=1.0):
-    mem = beta * mem + x
-    return fire(mem - threshold), mem
-
-
 def of_the_old_membrane(mem, x, fire, beta=0.9, threshold=1.0):
     fired = fire(mem - threshold)
     return fired, beta * mem + x - fired.detach() * threshold
-
-
-def through_the_reset(mem, x, fire, beta=0.9, threshold=1.0):
-    mem = beta * mem + x - fire(mem - threshold) * threshold
-    return fire(mem - threshold), mem
-
-
-def swapped(mem, x, fire, beta=0.9, threshold=1.0):
-    return leaky(mem, x, fire)[::-1]
-
-
-def membrane_alone(mem, x, fire, beta=0.9, threshold=1.0):
-    return leaky(mem, x, fire)[1]
 
 
 def numbers_of_its_own(mem, x, fire, beta=0.9, threshold=1.0):
@@ -83,38 +60,22 @@ def numbers_of_its_own(mem, x, fire, beta=0.9, threshold=1.0):
     return fire(mem - 1.0), mem
 
 
-def at_the_threshold(mem, x, fire, beta=0.9, threshold=1.0):
-    reset = (mem >= threshold).to(mem.dtype)
-    mem = beta * mem + x - reset * threshold
-    return fire(mem - threshold), mem
-
-
 NEURONS = [
     (numbers_of_its_own, "the numbers", 0),
-    (at_the_threshold, "the numbers", 0),
-    (never, "the numbers", 0),
+    (neuron(lambda mem, x, fire, b, th: b * mem + x - (mem >= th).to(mem.dtype) * th), "the numbers", 0, ">="),
+    (neuron(lambda mem, x, fire, b, th: b * mem + x), "the numbers", 0, "no reset"),
     (of_the_old_membrane, "the numbers", 0),
-    (with_an_if, "the numbers", 1),
-    (to_zero, "the numbers", 3),
+    (neuron(lambda mem, x, fire, b, th: b * mem + x - (th if mem > th else 0)), "the numbers", 1, "with an if"),
+    (neuron(lambda mem, x, fire, b, th: (b * mem + x) * (mem <= th).to(mem.dtype)), "the numbers", 3, "to zero"),
     (at_once, "the numbers", 3),
-    (decayed, "the numbers", 3),
-    (swapped, "the numbers", 5),
-    (membrane_alone, "the numbers", 5),
+    (neuron(lambda mem, x, fire, b, th: b * (mem - (mem > th).to(mem.dtype) * th) + x), "the numbers", 3, "decayed"),
+    (lambda *given, **options: leaky(*given, **options)[::-1], "the numbers", 5, "swapped"),
+    (lambda *given, **options: leaky(*given, **options)[1], "the numbers", 5, "the membrane alone"),
     (by_item, "a static graph", 1),
     (by_mask, "a static graph", 2),
     (by_heaviside, "a static graph", 2),
-    (through_the_reset, "the gradient", 4),
+    (neuron(lambda mem, x, fire, b, th: b * mem + x - fire(mem - th) * th), "the gradient", 4, "through the reset"),
 ]
-
-
-def by_where(mem, x, fire, beta=0.9, threshold=1.0):
-    mem = beta * mem + x - torch.where(mem > threshold, threshold, 0.0)
-    return fire(mem - threshold), mem
-
-
-def by_fire(mem, x, fire, beta=0.9, threshold=1.0):
-    mem = beta * mem + x - fire(mem - threshold).detach() * threshold
-    return fire(mem - threshold), mem
 
 
 # 10.2
@@ -195,16 +156,6 @@ def by_similar_triangles(small, large):
 # The stubs of the notebook
 
 
-def neuron_of_the_notebook(mem, x, fire, beta=0.9, threshold=1.0):
-    mem = ...
-    return fire(mem - threshold), mem
-
-
-def spike_of_the_notebook(u, smooth):
-    step = (u > 0).to(u.dtype)
-    return step + ...
-
-
 class TrainingOfTheNotebook(nn.Module):
     def __init__(self, net, loss):
         super().__init__()
@@ -217,16 +168,13 @@ class TrainingOfTheNotebook(nn.Module):
         return out, ...
 
 
-def crossover_of_the_notebook(small, large):
-    per_sample = ...
-    fixed = ...
-    return fixed / per_sample
-
-
 WRONG = {"10.1": NEURONS, "10.2": SPIKES, "10.3": LOSSES, "10.4": CROSSINGS}
 
 RIGHT = {
-    "10.1": [by_where, by_fire],
+    "10.1": [
+        neuron(lambda mem, x, fire, b, th: b * mem + x - torch.where(mem > th, th, 0.0)),
+        neuron(lambda mem, x, fire, b, th: b * mem + x - fire(mem - th).detach() * th),
+    ],
     "10.2": [
         lambda u, smooth: torch.where(u > 0, 1.0, 0.0) + (smooth(u) - smooth(u).detach()),
         lambda u, smooth: (smooth(u) - smooth(u).detach()) + (u > 0).float(),
@@ -238,8 +186,8 @@ RIGHT = {
 }
 
 STUBS = {
-    "10.1": [neuron_of_the_notebook],
-    "10.2": [spike_of_the_notebook],
+    "10.1": [lambda mem, x, fire, beta=0.9, threshold=1.0: (fire(... - threshold), ...)],
+    "10.2": [lambda u, smooth: (u > 0).to(u.dtype) + ...],
     "10.3": [TrainingOfTheNotebook],
-    "10.4": [crossover_of_the_notebook],
+    "10.4": [lambda small, large: ... / ...],
 }

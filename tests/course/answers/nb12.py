@@ -29,18 +29,6 @@ def counter(channel=None, place=None, step=None, steps=None):
     return answer
 
 
-def columns_first(recording):
-    return recording.x.long() * recording.size[0] + recording.y.long()
-
-
-def on_second(recording):
-    return recording.p.long()
-
-
-def in_sixteen_bits(recording):
-    return (recording.y * recording.size[1] + recording.x).long()
-
-
 def empty(recording, window):
     return torch.zeros(-(-recording.duration // window), 2, *recording.size)
 
@@ -62,32 +50,8 @@ def event_by_event(recording, window):
     return frames
 
 
-def half_a_window_late(recording, window, steps):
-    return ((recording.t + window // 2) // window).clamp(max=steps - 1)
-
-
-def cut_in_equal_parts(recording, window, steps):
-    return recording.t * steps // recording.duration
-
-
-def to_the_last_event(recording, window):
-    return int(recording.t[-1]) // window + 1
-
-
 def some_are_left_out(recording, window):
     return count_events(recording.where(torch.arange(len(recording)) < 1000), window)
-
-
-def as_spikes(recording, window):
-    return count_events(recording, window).clamp(max=1)
-
-
-def whole_numbers(recording, window):
-    return count_events(recording, window).long()
-
-
-def swapped_axes(recording, window):
-    return count_events(recording, window).transpose(2, 3)
 
 
 def by_index_put(recording, window):
@@ -108,25 +72,6 @@ def by_numpy(recording, window):
     return torch.from_numpy(frames)
 
 
-COUNTS = [
-    (counter(channel=on_second), "one event", 1, "ON second"),
-    (counter(place=columns_first), "one event", 2, "columns first"),
-    (lambda recording, window: count_events(recording, window).flip(0), "one event", 0, "windows turned round"),
-    (lambda recording, window: transposed_square(recording, window), "rows and columns", 2, "a transposed square"),
-    (lambda recording, window: mirrored_into(recording, window), "one event", 2, "x and y exchanged"),
-    (whole_numbers, "one event", 0),
-    (swapped_axes, "one event", 0),
-    (once_per_place, "several at one place", 3),
-    (as_spikes, "several at one place", 3),
-    (counter(step=half_a_window_late), "one event", 0, "half a window late"),
-    (counter(step=cut_in_equal_parts), "edges of windows", 4, "equal parts"),
-    (counter(steps=to_the_last_event), "one event", 0, "until the last event"),
-    (counter(place=in_sixteen_bits), "a large sensor", 5, "16 bits"),
-    (event_by_event, "no loop", 6),
-    (some_are_left_out, "nothing is lost", 0),
-]
-
-
 def transposed_square(recording, window):
     found = count_events(recording, window)
     return found.transpose(2, 3) if found.shape[2] == found.shape[3] else found
@@ -138,6 +83,29 @@ def mirrored_into(recording, window):
     moved = replace(recording, x=recording.y % width, y=recording.x % height)
     return count_events(moved, window)
 
+
+COUNTS = [
+    (counter(channel=lambda r: r.p.long()), "one event", 1, "ON second"),
+    (counter(place=lambda r: r.x.long() * r.size[0] + r.y.long()), "one event", 2, "columns first"),
+    (lambda recording, window: count_events(recording, window).flip(0), "one event", 0, "windows turned round"),
+    (transposed_square, "rows and columns", 2),
+    (mirrored_into, "one event", 2),
+    (lambda recording, window: count_events(recording, window).long(), "one event", 0, "whole numbers"),
+    (lambda recording, window: count_events(recording, window).transpose(2, 3), "one event", 0, "swapped axes"),
+    (once_per_place, "several at one place", 3),
+    (lambda recording, window: count_events(recording, window).clamp(max=1), "several at one place", 3, "as spikes"),
+    (
+        counter(step=lambda r, w, steps: ((r.t + w // 2) // w).clamp(max=steps - 1)),
+        "one event",
+        0,
+        "half a window late",
+    ),
+    (counter(step=lambda r, window, steps: r.t * steps // r.duration), "edges of windows", 4, "equal parts"),
+    (counter(steps=lambda r, window: int(r.t[-1]) // window + 1), "one event", 0, "until the last event"),
+    (counter(place=lambda r: (r.y * r.size[1] + r.x).long()), "a large sensor", 5, "16 bits"),
+    (event_by_event, "no loop", 6),
+    (some_are_left_out, "nothing is lost", 0),
+]
 
 # 12.2
 
@@ -152,26 +120,6 @@ def player(t=None, places=None, p=None):
         return replace(recording, t=when, x=x, y=y, p=which)
 
     return answer
-
-
-def without_the_pause_at_the_end(recording):
-    return recording.t[-1] - recording.t.flip(0)
-
-
-def a_microsecond_too_late(recording):
-    return recording.duration - recording.t.flip(0)
-
-
-def beyond_the_end(recording):
-    return 2 * recording.duration - recording.t.flip(0)
-
-
-def not_sorted(recording):
-    return recording.duration - 1 - recording.t
-
-
-def as_it_is(part):
-    return part
 
 
 def in_place(recording):
@@ -202,12 +150,12 @@ def by_an_order(recording):
 
 
 FILMS = [
-    (player(t=without_the_pause_at_the_end), "times", 0, "without the pause"),
-    (player(t=a_microsecond_too_late), "times", 0, "a microsecond late"),
-    (player(t=beyond_the_end), "times", 0, "beyond the end"),
-    (player(t=not_sorted), "times", 1, "not sorted"),
+    (player(t=lambda r: r.t[-1] - r.t.flip(0)), "times", 0, "without the pause"),
+    (player(t=lambda r: r.duration - r.t.flip(0)), "times", 0, "a microsecond late"),
+    (player(t=lambda r: 2 * r.duration - r.t.flip(0)), "times", 0, "beyond the end"),
+    (player(t=lambda r: r.duration - 1 - r.t), "times", 1, "not sorted"),
     (lambda recording: recording, "times", 0, "as it was"),
-    (player(places=as_it_is), "pixels", 2, "pixels as they were"),
+    (player(places=lambda part: part), "pixels", 2, "pixels as they were"),
     (player(p=lambda recording: ~recording.p), "polarity", 2, "polarities not turned round"),
     (player(p=lambda recording: recording.p.flip(0)), "polarity", 3, "polarities kept"),
     (player(p=lambda recording: torch.ones_like(recording.p)), "polarity", 3, "all ON"),

@@ -57,10 +57,6 @@ def by_variance_and_covariance(correct, spikes, price):
 # 13.2
 
 
-def everybody(accuracy, spikes):
-    return sorted(range(len(spikes)), key=lambda i: spikes[i])
-
-
 def beating(test, last=None):
     """An answer to 13.2 in which k beats i if `test(...)`."""
 
@@ -80,12 +76,9 @@ def the_best_by_score(accuracy, spikes):
     return [max(range(len(spikes)), key=lambda i: accuracy[i] - 0.01 * spikes[i])]
 
 
-def without_the_silent(accuracy, spikes):
-    return [i for i in front(accuracy, spikes) if spikes[i] > 0]
-
-
-def better_than_chance(accuracy, spikes):
-    return [i for i in front(accuracy, spikes) if accuracy[i] > 0.5]
+def some_of(kept):
+    """The right answer to 13.2 without those for which `kept(accuracy, spikes)` does not hold."""
+    return lambda accuracy, spikes: [i for i in front(accuracy, spikes) if kept(accuracy[i], spikes[i])]
 
 
 def only_one_of_equals(accuracy, spikes):
@@ -100,12 +93,12 @@ def only_one_of_equals(accuracy, spikes):
 FRONTS = [
     (lambda accuracy, spikes: [True, False], "who is beaten", 0, "flags"),
     (lambda accuracy, spikes: 3, "who is beaten", None, "a number"),
-    (everybody, "who is beaten", 0),
+    (lambda accuracy, spikes: sorted(range(len(spikes)), key=lambda i: spikes[i]), "who is beaten", 0, "everybody"),
     (the_best_by_score, "who is beaten", 0),
     (beating(lambda a, s, b, t: a >= b and s <= t), "who is beaten", 0, "everybody beats himself"),
     (beating(lambda a, s, b, t: a > b or s < t), "who is beaten", 0),
-    (without_the_silent, "both ends", 1),
-    (better_than_chance, "both ends", 1),
+    (some_of(lambda accuracy, spikes: spikes > 0), "both ends", 1, "without the silent"),
+    (some_of(lambda accuracy, spikes: accuracy > 0.5), "both ends", 1, "better than chance"),
     (beating(beats, last=lambda accuracy, spikes: lambda i: -accuracy[i]), "the order", 2),
     (lambda accuracy, spikes: sorted(front(accuracy, spikes)), "the order", 2, "by number"),
     (beating(lambda a, s, b, t: a > b and s < t), "draws", 3, "strictly better in both"),

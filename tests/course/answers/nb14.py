@@ -99,26 +99,14 @@ def per_row(weight, largest):
     return weight.abs().amax(1, keepdim=True).clamp(min=1e-12) / largest
 
 
-def swapped(weight, bits=8):
-    return to_integers(weight, bits)[::-1]
-
-
-def always_eight(weight, bits=8):
-    return to_integers(weight)
-
-
 def unsigned_bits(weight, bits=8):
     numbers, scale = to_integers(weight, bits)
     return (numbers, scale) if bits == 8 else whole(lambda w, _: per_row(w, 2**bits - 1), torch.round)(weight, bits)
 
 
-def by_zero(weight, bits=8):
-    return whole(lambda w, largest: w.abs().amax(1, keepdim=True) / largest, torch.round)(weight, bits)
-
-
 INTEGERS = [
     (lambda weight, bits=8: to_integers(weight, bits)[0], "a pair", 0),
-    (swapped, "a pair", 0),
+    (lambda weight, bits=8: to_integers(weight, bits)[::-1], "a pair", 0, "swapped"),
     (lambda weight, bits=8: (to_integers(weight, bits)[0].float(), to_integers(weight, bits)[1]), "a pair", 0),
     (whole(lambda w, largest: w.abs().amax() / largest, torch.round), "a pair", 1),
     (whole(lambda w, largest: w.abs().amax(0, keepdim=True) / largest, torch.round), "a pair", 1),
@@ -127,9 +115,9 @@ INTEGERS = [
     (whole(lambda w, largest: per_row(w, largest + 1), torch.round), "no overflow", 2),
     (whole(per_row, lambda x: x), "rounded", 3),
     (whole(per_row, torch.floor), "rounded", 3),
-    (always_eight, "fewer bits", 4),
+    (lambda weight, bits=8: to_integers(weight), "fewer bits", 4, "always eight"),
     (unsigned_bits, "fewer bits", 4),
-    (by_zero, "a row of zeros", 5),
+    (whole(lambda w, largest: w.abs().amax(1, keepdim=True) / largest, torch.round), "a row of zeros", 5),
 ]
 
 

@@ -24,10 +24,6 @@ def walk(local=lambda g, slope: g * slope, leak=lambda beta, d, g, slope: beta *
     return answer
 
 
-def of_the_first(u, g, beta):
-    return walk()(u, g, beta)[0]
-
-
 def from_powers(u, g, beta):
     """The sum over all later steps, written out."""
     t = torch.arange(len(u), dtype=u.dtype)
@@ -43,7 +39,7 @@ def in_place(u, g, beta):
 
 
 BACKWARD = [
-    (of_the_first, "like u", 0),
+    (lambda u, g, beta: walk()(u, g, beta)[0], "like u", 0, "of the first"),
     (lambda u, g, beta: list(walk()(u, g, beta)), "like u", 0),
     (walk(local=lambda g, slope: g), "one step", 1),
     (walk(slope=lambda u: 1 / (1 + u**2)), "one step", 1),
@@ -88,11 +84,6 @@ def without_a_reset(current, r, beta):
     return torch.stack(spikes)
 
 
-def compared(current, r, beta):
-    with torch.no_grad():
-        return recurrent(current, r, beta)
-
-
 def mean_of_the_batch(s, r):
     return (s.mean(0, keepdim=True) @ r.T).expand_as(s)
 
@@ -106,7 +97,7 @@ RECURRENT = [
     (layer(start=1.0), "one step later", 1),
     (layer(feed=mean_of_the_batch), "alone", 4),
     (layer(hot=False), "a gradient for r", 3),
-    (compared, "a gradient for r", 3),
+    (torch.no_grad()(recurrent), "a gradient for r", 3, "compared"),
 ]
 
 

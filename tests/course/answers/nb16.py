@@ -43,19 +43,9 @@ def late(x, beta, fire, v=None):
     return torch.stack(spikes), v
 
 
-def as_a_list(x, beta, fire, v=None):
-    spikes, v = population(x, beta, fire, v)
-    return list(spikes), v
-
-
 def batch_as_time(x, beta, fire, v=None):
     spikes, v = population(x.transpose(0, 1), beta, fire, v)
     return spikes.transpose(0, 1), v
-
-
-def with_a_history(x, beta, fire, v=None):
-    spikes, v = population(x, beta, fire, v)
-    return spikes, torch.stack([v] * len(x))
 
 
 def on_one_neuron(x, beta, fire, v=None):
@@ -75,15 +65,15 @@ def in_place(x, beta, fire, v=None):
     return torch.stack(spikes), v
 
 
-def without_a_graph(x, beta, fire, v=None):
-    with torch.no_grad():
-        return population(x, beta, fire, v)
+def afterwards(change):
+    """The right answer to 16.1 with spikes and v changed."""
+    return lambda *given, **named: change(*population(*given, **named))
 
 
 POPULATIONS = [
-    (lambda x, beta, fire, v=None: population(x, beta, fire, v)[0], "spikes and v", 0),
-    (as_a_list, "spikes and v", 0),
-    (with_a_history, "spikes and v", 0),
+    (afterwards(lambda spikes, v: spikes), "spikes and v", 0, "spikes alone"),
+    (afterwards(lambda spikes, v: (list(spikes), v)), "spikes and v", 0, "as a list"),
+    (afterwards(lambda spikes, v: (spikes, torch.stack([v] * len(spikes)))), "spikes and v", 0, "with a history"),
     (batch_as_time, "spikes and v", 0),
     (neurons(fires=lambda fire, v: v >= 1), "spikes and v", None, "booleans"),
     (neurons(charge=lambda beta, v, x: beta * (v + x)), "it leaks and charges", 1),
@@ -106,7 +96,7 @@ POPULATIONS = [
     ),
     (neurons(start=lambda v: torch.zeros_like(v)), "in two pieces", 5),
     (in_place, "in two pieces", "Change a copy"),
-    (without_a_graph, "gradient to the first step", 6),
+    (torch.no_grad()(population), "gradient to the first step", 6, "without a graph"),
     (neurons(charge=lambda beta, v, x: beta * v.detach() + x), "gradient to the first step", 6),
 ]
 
@@ -257,21 +247,9 @@ def new_names(scores, weights, x, y, epochs, batch, lr, generator):
     return losses
 
 
-def tensors(scores, weights, x, y, epochs, batch, lr, generator):
-    return [torch.tensor(one) for one in fit(scores, weights, x, y, epochs, batch, lr, generator)]
-
-
-def last_of_all(scores, weights, x, y, epochs, batch, lr, generator):
-    return fit(scores, weights, x, y, epochs, batch, lr, generator)[-1]
-
-
-def its_own_seed(n, generator):
-    return torch.randperm(n)
-
-
 LOOPS = [
-    (last_of_all, "one float per epoch", 0),
-    (tensors, "one float per epoch", 0),
+    (lambda *given, **named: fit(*given, **named)[-1], "one float per epoch", 0, "the last of all"),
+    (lambda *given, **named: [*map(torch.tensor, fit(*given, **named))], "one float per epoch", 0, "tensors"),
     (new_names, "one float per epoch", 1, "other tensors"),
     (loop(sign=1.0), "one step downhill", 1),
     (loop(which=lambda weights: weights[:1]), "one step downhill", 1),
@@ -285,7 +263,7 @@ LOOPS = [
     (loop(order=lambda n, g: torch.randint(n, (n,), generator=g)), "each image once per epoch", 3),
     (loop(order=lambda n, g: torch.arange(n)), "a new order each epoch", 4),
     (loop(once=True), "a new order each epoch", 4),
-    (loop(order=its_own_seed), "the generator decides", 4),
+    (loop(order=lambda n, generator: torch.randperm(n)), "the generator decides", 4),
     (loop(labels=lambda y, rows: y[: len(rows)]), "images keep their labels", 4),
     (loop(mean=lambda losses, sizes: sum(losses) / len(losses)), "the mean over images", 5),
     (loop(mean=lambda losses, sizes: losses[-1]), "the mean over images", 5),
