@@ -483,19 +483,15 @@ for norm in (False, True):
 # | bfloat16 | 1 + 8 + 7 | 8 | $3 \cdot 10^{38}$ | $7.8 \cdot 10^{-3}$ |
 # | float16 | 1 + 5 + 10 | 11 | 65504 | $9.8 \cdot 10^{-4}$ |
 #
-# **Explorer: three number lines.** The dashed line is your number. A tick is a number that the format can represent.
-# The diamond is the value to which yours is rounded. Start near 1, then go with `power` to 10⁻⁸ and to 10⁵.
+# **Explorer: three number lines.** The dashed line is your number. A tick is a number that the format can represent
+# (more than 200 of them are a bar). The diamond is the value to which yours is rounded. Start near 1, then go with
+# `power` to 10⁻⁸ and to 10⁵.
 #
 # 1. Which format has finer ticks near 1, and which still has ticks at 10⁻⁸?
 # 2. Set `digits` to 1.0 and `power` to 0. The ticks on the left are closer than those on the right. Why?
 
-
 # %%
-def near(digits=1.234, power=0, percent=2.0):
-    return figures.number_lines(float(f"{digits}e{power}"), width=percent / 100)
-
-
-viz.explore(near, digits=(1.0, 9.99, 0.001), power=(-10, 6), percent=(0.1, 10.0, 0.1))
+viz.labs.number_lines()
 
 # %% [markdown] tags=["slide"]
 # **Predict first.** Four small programs in three formats. Where does each fail? The card asks for the last: 0.001, added

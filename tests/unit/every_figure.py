@@ -48,7 +48,6 @@ EXAMPLES = {
     "magnitudes": lambda: figures.magnitudes({"g": V * 1e-6, "w": V}),
     "gallery": lambda: figures.gallery({"a": (V, SPIKES[:, 0]), "b": (V**2, SPIKES[:, 1])}),
     "traces": lambda: figures.traces({"a": V, "b": V / 2}, {"b": SPIKES[:, 1]}, threshold=0.9, current=V),
-    "number_lines": lambda: figures.number_lines(0.1),
     "pareto": lambda: figures.pareto(
         {"HIDDEN": [8, 8, 16, 16, 32, 32], "SEED": [0, 1] * 3, "acc": [0.7, 0.8, 0.95, 0.9, 0.9, 0.7], "n": range(6)},
         maximise="acc", minimise="n", seeds="SEED",

@@ -7,7 +7,7 @@ import torch
 
 from snnkit.hardware import roofline as model
 from snnkit.viz import figures
-from snnkit.viz.figures import Marked, Run, lines, magnitudes, marked, number_lines, roofline, shares, supersteps
+from snnkit.viz.figures import Marked, Run, lines, magnitudes, marked, roofline, shares, supersteps
 from snnkit.viz.figures.line_plots import undominated
 
 T, N = 20, 6
@@ -277,13 +277,6 @@ def test_spacing_is_the_distance_to_the_next_number(dtype):
         assert figures.spacing(at.double().tolist(), dtype)[0] == (above.double() - at.double()).item(), number
 
 
-def ticks(figure, name):
-    """The numbers that are drawn for a format, and the one that stands for the value (None if it is off the page)."""
-    marked = [t for t in figure.data if t.name == name and t.mode == "markers"]
-    of = {t.marker.symbol: np.asarray(t.x, dtype=float) for t in marked}
-    return of.get("line-ns-open", np.array([])), of.get("diamond", [None])[0]
-
-
 TINY, SMALL, LARGE = 2.0**-30, 2.0**-20, 2.0**17
 
 
@@ -301,17 +294,6 @@ def test_a_scale_moves_them_into_the_format():
     assert line.name == "g: 0.0% become 0, 0.0% infinite"
     at = np.asarray(line.x)[np.asarray(line.y) > 0]
     assert at.tolist() == [-14, -4]
-
-
-def test_every_number_of_the_window_has_a_tick_and_the_value_lands_on_one():
-    figure = number_lines(1.0, width=0.02)
-    narrow, nearest = ticks(figure, "bfloat16")
-    # Below 1 the distance is 1/256, above it 1/128.
-    assert narrow.tolist() == [1 - k / 256 for k in range(5, 0, -1)] + [1, 1 + 1 / 128, 1 + 2 / 128]
-    assert nearest == 1.0
-    assert len(ticks(figure, "float16")[0]) == 40 + 1 + 20
-    for lost in (1e-9, 1e6):
-        assert ticks(number_lines(lost), "float16") == (pytest.approx([]), None)
 
 
 def test_image_grid_places_each_image_under_its_label():

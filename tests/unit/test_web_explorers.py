@@ -179,6 +179,29 @@ def test_the_camera_sees_what_that_of_the_kit_sees():
     assert expected.mean() > 0.1
 
 
+@pytest.mark.parametrize("kind", ["float32", "bfloat16", "float16"])
+def test_numbers_of_a_format_are_those_of_pytorch(kind):
+    dtype, info = getattr(torch, kind), torch.finfo(getattr(torch, kind))
+    bits = {2: torch.int16, 4: torch.int32}[dtype.itemsize]
+    values = [digits * 10.0**power for power in range(-10, 7) for digits in (1, 1.0005, 1.234, 2.0625, 4.999, 9.99)]
+    least = info.smallest_normal
+    values += [2.0**power for power in range(-33, 20)] + [1 + 3 * info.eps / 2, -1.001, 0.0, least, 0.99 * least]
+    script = """
+    const format = FORMATS[kind];
+    return [values.map((one) => nearestIn(one, format)).map((one) => (Number.isFinite(one) ? one : "inf")),
+      windows.map(([low, high]) => [low, high, between(low, high, format)]), largestOf(format), smallestOf(format)];"""
+    windows = [[v * (1 - share), v * (1 + share)] for v in values[:-5:4] for share in (0.001, 0.1)]
+    nearest, found, *ends = node("formats", script, kind=kind, values=values, windows=windows)
+    assert [float(one) for one in nearest] == torch.tensor(values, dtype=torch.float64).to(dtype).tolist()
+    assert ends == [info.max, info.smallest_normal * info.eps]
+    for low, high, window in found:
+        first, last = torch.tensor([low, min(high, info.max)], dtype=torch.float64).to(dtype).view(bits).tolist()
+        first, last = max(first - 1, 1), min(last + 1, torch.tensor(info.max, dtype=dtype).view(bits).item())
+        numbers = torch.arange(first, last + 1).to(bits).view(dtype).double()  # their bits count positive numbers
+        numbers = numbers[(numbers >= low) & (numbers <= high)].tolist()
+        assert window == {"count": len(numbers), "numbers": numbers if len(numbers) <= 200 else None}
+
+
 class Doubling(neuron.Neuron):
     """A learner's."""
 
@@ -199,6 +222,7 @@ class Doubling(neuron.Neuron):
     "lab",
     [
         *(labs.neuron_lab, labs.population_lab, labs.surrogate_lab, labs.encoder_lab, labs.event_player, labs.stdp_lab),
+        labs.number_lines,
         *(lambda: labs.neuron_lab(Doubling()), lambda: labs.surrogate_lab(surrogate.ATan(3.0))),
     ],
 )

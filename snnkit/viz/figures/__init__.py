@@ -26,7 +26,6 @@ from .machines import marked as marked
 from .machines import roofline as roofline
 from .machines import scaling_efficiency as scaling_efficiency
 from .number_formats import magnitudes as magnitudes
-from .number_formats import number_lines as number_lines
 from .number_formats import spacing as spacing
 from .pictures import coded_image as coded_image
 from .pictures import compared_spikes as compared_spikes

@@ -1,4 +1,4 @@
-"""Floating-point formats: the numbers of each near a value, the distance between them, and the loss by rounding."""
+"""Floating-point formats: the distance between their numbers, and the loss by rounding."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from torch import Tensor
 
 from ... import checks
 from .. import theme
-from ..drawing import NOTE, RULER, TICK, add_line, add_marks, compact, finish, legend_below
+from ..drawing import NOTE, add_line, finish, legend_below
 
 _FORMATS = ("float32", "bfloat16", "float16")
-_MOST = 200  # numbers on a line; more are drawn as a bar
 
 
 @checks.arguments
@@ -35,72 +34,12 @@ def spacing(values: Any, dtype: str | torch.dtype) -> np.ndarray:
     return np.where(array > info.max, math.inf, gap)
 
 
-@checks.arguments
-def number_lines(value: float, *, width: float = 0.02) -> go.Figure:
-    """The numbers near ``value`` in float32, bfloat16 and float16, a tick for each, and the number to which ``value``
-    is rounded.
-
-    Args:
-        value: the number to write down, positive.
-        width: how far the lines reach on both sides, relative to ``value``: above 0 and at most 1.
-    """
-    value, width = checks.number("value", value, above=0), checks.number("width", width, above=0, at_most=1)
-    low, high = value * (1 - width), value * (1 + width)
-    figure = go.Figure()
-    for row, name in enumerate(reversed(_FORMATS)):
-        dtype = _dtype(name)
-        count, numbers = _between(low, high, dtype)
-        colour = theme.colour(len(_FORMATS) - 1 - row)
-        look: dict[str, Any] = {"name": name, "showlegend": False}
-        bare = {"hoverinfo": "skip"} | look
-        add_line(figure, [low, high], [row, row], colour=theme.PALE, width=1, **bare)
-        look |= {"colour": colour, "hovertemplate": f"{name}<br>%{{x:.9g}}<extra></extra>"}
-        if numbers is None:
-            add_line(figure, [low, high], [row, row], colour=colour, width=12, **bare)
-        elif len(numbers):
-            add_marks(figure, numbers, row, symbol=TICK, size=14, **look)
-        nearest = float(torch.tensor(value, dtype=torch.float64).to(dtype))
-        if low <= nearest <= high:
-            add_marks(figure, [nearest], row, symbol="diamond", size=11, **look)
-        many = {0: "no number here", 1: "one number here"}.get(count, f"{count:,} numbers here")
-        for side, at, text in (("left", 0, _becomes(value, nearest, torch.finfo(dtype))), ("right", 1, many)):
-            place = {"x": at, "xref": "paper", "xanchor": side, "y": row, "yshift": 14, "yanchor": "bottom"}
-            figure.add_annotation(text=text, **place, **NOTE)
-    figure.add_vline(x=value, line=RULER)
-    across = {"range": [low, high], "title_text": "value", "tickformat": ".4~g", "nticks": 6}
-    up = {"tickvals": list(range(len(_FORMATS))), "ticktext": list(reversed(_FORMATS)), "showgrid": False}
-    up |= {"range": [-0.4, len(_FORMATS) - 0.2]}
-    height = theme.MARGIN["t"] + theme.MARGIN["b"] + 78 * len(_FORMATS)
-    return finish(figure, f"Near {value:.4g}", across, up, height=height)
-
-
 def _dtype(dtype: Any) -> torch.dtype:
     known = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
     if not isinstance(known, torch.dtype) or not known.is_floating_point:
         some = ", ".join(map(repr, _FORMATS))
         raise TypeError(f"dtype must be a floating-point format such as {some}, but it is {checks.shown(dtype)}")
     return known
-
-
-def _between(low: float, high: float, dtype: torch.dtype) -> tuple[int, np.ndarray | None]:
-    """How many numbers of a format are in [low, high], and which; None for those if they are many."""
-    ends = torch.tensor([low, high], dtype=torch.float64).to(dtype).clamp(max=torch.finfo(dtype).max)
-    bits = {2: torch.int16, 4: torch.int32, 8: torch.int64}[dtype.itemsize]
-    first, last = ends.view(bits).tolist()  # positive floats are ordered as the integers of the same bits
-    if last - first > _MOST:
-        return last - first, None
-    numbers = torch.arange(first, last + 1).to(bits).view(dtype).double().numpy()
-    numbers = numbers[(numbers >= low) & (numbers <= high) & (numbers > 0)]
-    return len(numbers), compact(numbers) if dtype.itemsize < 8 else numbers
-
-
-def _becomes(value: float, nearest: float, info: Any) -> str:
-    if nearest == 0:
-        return f"becomes 0: the smallest number is {info.smallest_normal * info.eps:.2g}"
-    if math.isinf(nearest):
-        return f"becomes infinity: the largest number is {info.max:.6g}"
-    off = abs(nearest - value) / value
-    return f"becomes {nearest:.8g}" + (f", off by {100 * off:.2g} %" if off else ", exactly")
 
 
 @checks.arguments

@@ -9,6 +9,7 @@ from .engine_explorer import engine_race as engine_race
 from .explorers import encoder_lab as encoder_lab
 from .explorers import event_player as event_player
 from .explorers import neuron_lab as neuron_lab
+from .explorers import number_lines as number_lines
 from .explorers import population_lab as population_lab
 from .explorers import stdp_lab as stdp_lab
 from .explorers import surrogate_lab as surrogate_lab

@@ -196,3 +196,8 @@ def event_player() -> Any:
 def stdp_lab() -> Any:
     """Two spikes on each side of a synapse, to be dragged: their traces, the weight, and the STDP window."""
     return explorer("STDP lab: move the spikes of two neurons, and the synapse between them changes", "stdp", {})
+
+
+def number_lines() -> Any:
+    """The numbers of float32, bfloat16 and float16 near a value, and to which of them it is rounded."""
+    return explorer("Number lines: float32, bfloat16 and float16 near a value", "formats", {})
