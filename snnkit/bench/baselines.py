@@ -22,12 +22,18 @@ from ..device import Precision
 from ..engine import secure_inductor
 from .workloads import HIDDEN_PER_CHANNEL, Candidate, Trainer, Workload, fill
 
-SPIKINGJELLY, SNNTORCH, NORSE, SINABS = "SpikingJelly", "snnTorch", "Norse", "Sinabs"
+SPIKINGJELLY, SNNTORCH, NORSE, SINABS, EXODUS = "SpikingJelly", "snnTorch", "Norse", "Sinabs", "Sinabs, EXODUS"
 _MODULES = {SPIKINGJELLY: "spikingjelly.activation_based", SNNTORCH: "snntorch", NORSE: "norse.torch"}
-_MODULES |= {SINABS: "sinabs.layers"}
+_MODULES |= {SINABS: "sinabs.layers", EXODUS: "sinabs.exodus.layers"}
 
 # The equation of each library's neuron. Our networks and engines compute the same.
-EQUATIONS = {SNNTORCH: "Leaky", SPIKINGJELLY: "LIF", NORSE: "CubaLIF", SINABS: "LIF, soft reset"}
+EQUATIONS = {
+    SNNTORCH: "Leaky",
+    SPIKINGJELLY: "LIF",
+    NORSE: "CubaLIF",
+    SINABS: "LIF, soft reset",
+    EXODUS: "LIF, soft reset",
+}
 
 Forward = Callable[[Tensor], Tensor]
 Steps = Callable[[Tensor, Tensor, Tensor], Tensor]  # pre [T, ...], post [T, ...], weight -> weight
@@ -68,13 +74,18 @@ def layers(device: torch.device) -> list[Layer]:
 
 
 def more_layers(device: torch.device) -> list[Layer]:
-    """Installed neurons of Sinabs, and other forms of the layers of ``layers``, on ``device``."""
+    """Installed neurons of Sinabs, and other forms of the layers of ``layers``, on ``device``.
+
+    EXODUS has CUDA kernels for the neurons of Sinabs, with the same arguments.
+    """
+    exodus = [(EXODUS, EXODUS, EQUATIONS[EXODUS], _sinabs_layer)] if device.type == "cuda" else []
     return _installed(
         [
             (SPIKINGJELLY, f"{SPIKINGJELLY}, FlexSN", EQUATIONS[SPIKINGJELLY], _flexsn_layer),
             (SNNTORCH, f"{SNNTORCH}, StateLeaky", "Leaky, no reset", _stateleaky_layer),
             (NORSE, f"{NORSE}, compiled cell", EQUATIONS[NORSE], _norse_cell),
             (SINABS, SINABS, EQUATIONS[SINABS], _sinabs_layer),
+            *exodus,
         ],
         device,
     )

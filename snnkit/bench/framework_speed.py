@@ -15,6 +15,7 @@ multiple of ours on the same equation.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -41,6 +42,8 @@ from .neuron_speed import (
     TRAINING,
     Candidate,
     Case,
+    Forward,
+    Result,
     candidates,
     over_ours,
 )
@@ -49,6 +52,7 @@ from .workloads import DRIVE
 
 KEY = ("part", "mode", "dtype", "features", "steps", "batch")
 PARTS = ("layer", "neurons")
+TF32 = "tf32"
 SPYX, EQUATION_OF_SPYX = "Spyx", "Leaky, spike first"
 WORKER = Path(__file__).with_name("spyx_worker.py")
 _ENGINES = {"cpu": ("cpp",), "cuda": ("triton", "block")}
@@ -66,7 +70,11 @@ class Arguments(suite.Options):
     steps: int = option("Time steps.", 500, quick=20)
     batch: int = option("Samples.", 16, quick=2)
     dtypes: Sequence[str] = option(
-        "Of all tensors.", ("float32",), cuda=("float32", "bfloat16"), flag="dtype", choices=("float32", "bfloat16")
+        "Of all tensors; tf32: float32, with products that a GPU may round to TF32.",
+        ("float32",),
+        cuda=("float32", TF32, "bfloat16"),
+        flag="dtype",
+        choices=("float32", TF32, "bfloat16"),
     )
     parts: Sequence[str] = option("What to time.", PARTS, flag="part", choices=PARTS)
     peers: bool = suite.peers_option()
@@ -114,16 +122,18 @@ class LayerCase(Case):
         arguments: Arguments,
         part: str,
         features: int,
-        dtype: torch.dtype,
+        dtype: str,
         mode: str,
         device: torch.device,
     ) -> None:
         size = {"part": part, "features": features, "steps": arguments.steps, "batch": arguments.batch}
-        super().__init__(every, size, (arguments.steps, arguments.batch, features), dtype, mode, device)
+        numbers = torch.float32 if dtype == TF32 else getattr(torch, dtype)
+        super().__init__(every, size, (arguments.steps, arguments.batch, features), numbers, mode, device)
+        self.labels["dtype"], self.tf32 = dtype, dtype == TF32
         self.python = arguments.jax
         self.clock = RemoteClock(clock_for(device))
         if part == "layer":
-            self.weight = torch.randn(features, features, device=device).mul_(DRIVE / math.sqrt(features)).to(dtype)
+            self.weight = torch.randn(features, features, device=device).mul_(DRIVE / math.sqrt(features)).to(numbers)
 
     def prepare(self, candidate: Candidate) -> tuple[Row, Callable[[], object]]:
         if candidate.library == SPYX:
@@ -138,7 +148,8 @@ class LayerCase(Case):
             raise DoesNotRun("it is timed in float32 only")
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            (folder / "job.json").write_text(json.dumps({"mode": self.mode, "beta": 0.9}))
+            job = {"mode": self.mode, "beta": 0.9, "precision": "tensorfloat32" if self.tf32 else "highest"}
+            (folder / "job.json").write_text(json.dumps(job))
             sent = {"x": self.x, "d_out": self._gradients[self.dtype], "weight": self.weight}
             for key, tensor in sent.items():
                 if tensor is not None:
@@ -167,13 +178,31 @@ class LayerCase(Case):
                 process.kill()
                 process.communicate()
 
+    def _result(self, forward: Forward, x: Tensor, gradient: Callable[[torch.dtype], Tensor]) -> Result:
+        with self._products():
+            return super()._result(forward, x, gradient)
+
+    @contextlib.contextmanager
+    def _products(self) -> Iterator[None]:
+        """With matrix products as precise as the case says."""
+        usual = torch.backends.cuda.matmul.allow_tf32
+        torch.backends.cuda.matmul.allow_tf32 = self.tf32
+        try:
+            yield
+        finally:
+            torch.backends.cuda.matmul.allow_tf32 = usual
+
     def scale(self) -> Callable[[], object]:
         x, weight, d_out = self.x, self.weight, self._gradients[self.dtype]
         if weight is None:
             return super().scale()
-        if self.mode == INFERENCE:
-            return lambda: F.linear(x, weight)
-        return lambda: (F.linear(x, weight), d_out.flatten(0, 1).t() @ x.flatten(0, 1))
+
+        def products() -> list[Tensor]:
+            with self._products():
+                back = [d_out.flatten(0, 1).t() @ x.flatten(0, 1)] if self.mode == TRAINING else []
+                return [F.linear(x, weight), *back]
+
+        return products
 
     def floor(self, row: Row, scale: Timing) -> float:
         return super().floor(row, scale) if self.weight is None else scale.median
@@ -215,12 +244,16 @@ def _elsewhere(x: Tensor) -> Tensor:
 
 
 def _cases(arguments: Arguments, device: torch.device) -> Iterator[LayerCase]:
+    if TF32 in arguments.dtypes and device.type != "cuda":
+        raise ValueError(f"dtype must be float32 or bfloat16 on {device.type!r} devices, which have no TF32")
     every, _ = _every(arguments, device)
     for features in sorted(arguments.features):
         for part in arguments.parts:
             for dtype in arguments.dtypes:
+                if part == "neurons" and dtype == TF32:
+                    continue  # they multiply no matrices
                 for mode in MODES:
-                    yield LayerCase(every, arguments, part, features, getattr(torch, dtype), mode, device)
+                    yield LayerCase(every, arguments, part, features, dtype, mode, device)
 
 
 def _parts(arguments: Arguments, device: torch.device) -> Row:

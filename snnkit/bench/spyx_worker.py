@@ -1,9 +1,10 @@
 """Spyx's LIF layer in its own process, with JAX and without PyTorch or this kit: ``python spyx_worker.py FOLDER``.
 
 FOLDER holds ``x.npy`` [T, B, n], ``d_out.npy`` of the same shape and, for a layer with a matrix product before the
-neurons, ``weight.npy`` [n, n]; ``job.json`` has "mode" (inference or training) and "beta". The worker writes
-``out.npy`` and, in training, ``gradient.npy`` (of the weight, without one of x), and prints a line of JSON about its
-first call. Then each line that it reads is a number of calls, and each line that it prints the seconds of one of them.
+neurons, ``weight.npy`` [n, n]; ``job.json`` has "mode" (inference or training), "beta" and the "precision" of products.
+The worker writes ``out.npy`` and, in training, ``gradient.npy`` (of the weight, without one of x), and prints a line of
+JSON about its first call. Then each line that it reads is a number of calls, and each line that it prints the seconds
+of one of them.
 """
 
 import json
@@ -22,6 +23,7 @@ from flax import nnx  # pyright: ignore[reportMissingImports]
 def main(folder: Path) -> None:
     """Compile, answer with the result, and time calls until there is no more input."""
     job = json.loads((folder / "job.json").read_text())
+    jax.config.update("jax_default_matmul_precision", job["precision"])  # JAX's own on a GPU is TF32
     x, d_out = (jnp.asarray(np.load(folder / f"{name}.npy")) for name in ("x", "d_out"))
     weight = folder / "weight.npy"
     weight = jnp.asarray(np.load(weight)) if weight.exists() else None

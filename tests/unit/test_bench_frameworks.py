@@ -4,6 +4,7 @@ import os
 import sys
 
 import pytest
+import torch
 from click.testing import CliRunner
 
 from snnkit import records
@@ -92,3 +93,21 @@ def test_without_its_python_a_library_is_left_out(tmp_path, monkeypatch):
 def test_a_process_that_ends_while_it_is_timed_is_an_error(tmp_path, monkeypatch):
     text = run(tmp_path, monkeypatch, worker=TWIN.replace("1e-3 * int(line)", "sys.exit(3)"), code=1)
     assert "Error: the process of Spyx ended while it was timed" in text
+
+
+def test_tf32_is_of_products_on_cuda(tmp_path, monkeypatch):
+    text = run(tmp_path, monkeypatch, "--dtype", "tf32", code=1)
+    assert "dtype must be float32 or bfloat16 on 'cpu' devices, which have no TF32" in text
+    allowed = {}
+    for dtype in ("float32", "tf32"):
+        case = frameworks.LayerCase(
+            [], frameworks.Arguments(steps=2, batch=1), "layer", 4, dtype, neurons.TRAINING, torch.device("cpu")
+        )
+
+        def forward(x, dtype=dtype):
+            allowed[dtype] = torch.backends.cuda.matmul.allow_tf32
+            return x
+
+        case._result(forward, case.x, case.gradient_in)
+        assert (case.labels["dtype"], case.dtype) == (dtype, torch.float32)
+    assert allowed == {"float32": False, "tf32": True} and not torch.backends.cuda.matmul.allow_tf32
