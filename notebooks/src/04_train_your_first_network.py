@@ -462,34 +462,15 @@ if shown:
 # ### Explorer: watch the decision
 #
 # Choose a test image and see the three stages side by side: the image, the hidden spikes (neurons sorted by activity),
-# and the votes over time. Green is the right class; a red dashed line is a wrong answer.
+# and the votes over time. The network computes in the page, so this explorer needs no kernel. Green is the right class;
+# a red dashed line is a wrong answer.
 #
 # 1. Find an image where the leading class changes. From which step on is the decision final?
-# 2. Tick *mistakes only*. Do wrong answers look different, before you know that they are wrong?
+# 2. Switch to *mistakes only*. Do wrong answers look different, before you know that they are wrong?
 # 3. Add *noise* to a clear digit until the answer is wrong. What happens to the number of hidden spikes?
 
-
 # %%
-def explorer(net, images, labels, wrong):
-    """The function behind the sliders; it depends on its arguments, not on the notebook's globals."""
-    images, labels = data.to_unit(images), labels.tolist()
-
-    def look(image=3, noise=0.0, mistakes_only=False):
-        index = wrong[image % len(wrong)] if mistakes_only and wrong else image
-        grain = torch.randn(images[index].shape, generator=torch.Generator().manual_seed(index))
-        picture = (images[index] + noise * grain.to(images.device)).clamp(0, 1)
-        with torch.no_grad():
-            recording = net.record(encoder(picture[None]))
-        return figures.inference(
-            picture[0], recording.layers[HIDDEN][:, 0], recording.out[:, 0], labels[index], classes
-        )
-
-    return look
-
-
-viz.explore(
-    explorer(net, test_images, test_labels, wrong.tolist()), image=(0, 199), noise=(0.0, 1.0, 0.05), mistakes_only=False
-)
+viz.labs.decision_lab(net, test_images, test_labels, answers, encode=encoder, classes=classes)
 
 # %% [markdown] tags=["slide"]
 # ### When is the answer known?

@@ -172,23 +172,8 @@ print(f"conv 2: {second:12,} FLOPs; counted {costs[4].flops:12,}")
 # 2. At which setting does "once" save most? Is that a setting you would use?
 # 3. How would an input of 3 or 64 channels change the first convolution? (`in_channels`)
 
-
 # %%
-def price(channels=128, steps=4, in_channels=1):
-    """FLOPs of the net, with the image computed once or at each step."""
-    with torch.device("meta"):
-        net = models.FashionConvNet(channels, 16 * channels, in_channels=in_channels)
-        image = encode.repeat(torch.zeros(1, in_channels, 28, 28), steps)
-    bars = {}
-    for name, x in {"static: once": image, f"computed {steps} ×": image.contiguous()}.items():
-        flops = [layer.flops / 1e6 for layer in viz.layer_costs(net, x)]
-        bars[name] = {"conv 1": flops[0], "conv 2": flops[4], "linear": sum(flops[5:])}
-    once, each = (sum(bar.values()) for bar in bars.values())
-    title = f"One image through {channels} channels, T = {steps}: once saves {1 - once / each:.1%}"
-    return figures.shares(bars, "MFLOP", title=title)
-
-
-viz.explore(price, channels=(8, 256, 8), steps=(1, 16), in_channels=[1, 3, 16, 64])
+viz.labs.conv_costs()
 
 # %% [markdown] tags=["slide"]
 # ## 2 · Once instead of T times
@@ -422,7 +407,7 @@ recording = learner[1:].record(after_conv1)
 watched = {"after conv 1": after_conv1, "after conv 2": recording.layers[3], "after linear 1": recording.layers[8]}
 gradients = torch.autograd.grad(loss.rate_mse(recording.out, their_labels), list(watched.values()))
 gradients = {name: g.cpu() for name, g in zip(watched, gradients, strict=True)}
-viz.show(figures.magnitudes(gradients, title="Gradients of an untrained net, and what float16 can hold"))
+viz.labs.gradient_scales(gradients)
 
 # %%
 nonzero = gradients["after conv 1"][gradients["after conv 1"] != 0].abs()
@@ -437,26 +422,13 @@ outcome("07.g", 100 * (nonzero < 2.0**-25).float().mean().item())
 # all gradients become larger by the same factor.** Divide by it in float32, before the optimizer uses them. bfloat16 has
 # the range of float32 and needs none of this.
 #
-# **Explorer.** Change the scale.
+# **Explorer.** Change the scale, in the picture above.
 #
 # 1. From which scale on is (nearly) nothing lost? At which does the first gradient become infinite? How wide is the
 #    range between them?
 # 2. PyTorch's scaler starts at $2^{16}$. Is this a good choice here?
 # 3. Choose bfloat16. What effect does the scale have now?
-
-# %%
-DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16}
-
-
-def scaled(log2_scale=0, held_in="float16", gradients=gradients):
-    """The gradients times a power of two, in a format."""
-    title = f"Gradients times 2^{log2_scale}, held in {held_in}"
-    return figures.magnitudes(gradients, DTYPES[held_in], scale=2.0**log2_scale, span=(-48, 20), title=title)
-
-
-viz.explore(scaled, log2_scale=(0, 40), held_in=list(DTYPES))
-
-# %% [markdown]
+#
 # How does this affect the *weights*? Their gradients are sums over many images and pixels, so a few lost terms may not
 # matter. Here is a real backward pass in float16, at several scales, compared with one at $2^{12}$. A scale below 1
 # stands for a later time, when the loss and all gradients have become that much smaller.
@@ -658,22 +630,9 @@ outcome("07.j", max(rates, key=lambda name: rates[name].mean()))
 # 2. Which channels respond to edges, which to the stroke itself, and which to the background?
 # 3. Go to the second layer: how much of the image can you still recognise?
 
-
 # %%
-def look(image=0, layer="conv 1", net=net, images=test_images, labels=test_labels, answers=answers):
-    """The spikes of the busiest channels for one image, step by step."""
-    with torch.no_grad():
-        maps = net.record(show(data.to_unit(images[image : image + 1]))).layers[SPIKING[layer]][:, 0]
-    busiest = maps.sum((0, 2, 3)).argsort(descending=True)[:6]
-    rows = torch.cat([maps, maps.mean(0, keepdim=True)])[:, busiest]
-    steps = [*(f"step {t + 1}" for t in range(len(maps))), "mean"]
-    captions = [f"{step}, {channel}" for step in steps for channel in busiest.tolist()]
-    names = f"{classes[int(labels[image])]}, answer {classes[int(answers[image])]}"
-    title = f"{layer}: step and channel, for image {image} ({names})"
-    return figures.image_grid(rows.flatten(0, 1), captions, columns=len(busiest), title=title)
-
-
-viz.explore(look, image=(0, 99), layer=["conv 1", "conv 2"])
+convolutions = {"conv 1": SPIKING["conv 1"], "conv 2": SPIKING["conv 2"]}
+viz.labs.feature_maps(net, test_images, test_labels, answers, encode=show, layers=convolutions, classes=classes)
 
 # %% [markdown] tags=["slide"]
 # ## 7 · Where the time goes

@@ -4,22 +4,11 @@
 // that the kit generates from their equations, equal to PyTorch to the bit for equal currents. As in Python, what does
 // not change from one step to the next is computed once.
 
+import {floats} from "./bytes.js";
 import {Generator} from "./random.js";
 
-/** Numbers of float32 from base64. */
-export function floats(text) {
-  const binary = atob(text), bytes = new Uint8Array(binary.length);
-  for (let i = 0; i < bytes.length; i++) bytes[i] = binary.charCodeAt(i);
-  return new Float32Array(bytes.buffer);
-}
-
-/** Bytes from base64. */
-export function bytesOf(text) {
-  return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-}
-
 /** A draw of the normal distribution from two uniform ones (Box and Muller). */
-export function normal(random) {
+export function normalDraw(random) {
   return Math.sqrt(-2 * Math.log(1 - random.unit())) * Math.cos(2 * Math.PI * random.unit());
 }
 
@@ -368,7 +357,7 @@ export class Network {
     if (this.noise === 0) return this.image;
     const limited = this.encoder.kind !== "repeat";
     return this.image.map((value) => {
-      const moved = value + this.noise * normal(this.random);
+      const moved = value + this.noise * normalDraw(this.random);
       return limited ? Math.min(Math.max(moved, 0), 1) : moved;
     });
   }

@@ -1,9 +1,10 @@
 // The page of one trained network: draws, runs, and answers what the reader does.
 
+import {bytesOf} from "./bytes.js";
 import {colours, Loop, watchColours} from "./canvas.js";
 import {button, slider, toggle} from "./controls.js";
 import {History} from "./history.js";
-import {bytesOf, Network} from "./network.js";
+import {Network} from "./network.js";
 import {Pad} from "./pad.js";
 import {Clicks} from "./sound.js";
 import {Stage} from "./stage.js";

@@ -8,10 +8,13 @@ const TOP = 8, RIGHT = 10, BELOW = 36, LEFT = 60;
 const LETTERS = "12px system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif";
 const DASHES = {solid: [], dash: [6, 4], dot: [2, 3]};
 
-/** An axis: `title`, `min` and `max`, `log`, and `ticks` ([value or [value, text], …]) where they are given. */
+/**
+ * An axis: `title`, `min` and `max`, `log`, and `ticks` ([value or [value, text], …]) where they are given; `grid`: with
+ * a line across the panel at each of them.
+ */
 class Axis {
-  constructor({title = "", min = 0, max = 1, log = false, ticks, bare = false} = {}) {
-    Object.assign(this, {title, min: log && min <= 0 ? max / 10 : min, max, log, ticks, bare});
+  constructor({title = "", min = 0, max = 1, log = false, ticks, bare = false, grid = true} = {}) {
+    Object.assign(this, {title, min: log && min <= 0 ? max / 10 : min, max, log, ticks, bare, grid});
   }
 
   /** Where a value is, 0 at the low end and 1 at the high end. */
@@ -47,6 +50,7 @@ class Axis {
  *     {line: [xs, ys], colour, width, dash: "dash", step: true, fill: 0.15}   // xs null: 0, 1, 2, …; NaN is a gap
  *     {dots: [xs, ys], colour, shape: "dot" | "tick" | "triangle" | "diamond" | "square", size}
  *     {bars: [lefts, heights], width, colour, opacity}
+ *     {boxes: [[left, right, bottom, top], …], colour}                        // in units of the axes
  *     {rule: "x" | "y", at, colour, dash}
  *     {pixels: values, rows, columns, x, y, gap, colour, opacity}             // values 0 to 1 as opacity, from the top
  *     {text, x, y, colour}
@@ -162,7 +166,7 @@ export class Plot {
     for (const [value, text] of this.y.shown(Math.max(2, Math.floor((height - top - below) / 24)))) {
       const at = Math.round(this.down(value)) + 0.5;
       if (at < top - 4 || at > bottom + 1) continue;
-      context.strokeStyle = ink.faint;
+      context.strokeStyle = this.y.grid ? ink.faint : "transparent";
       context.beginPath();
       context.moveTo(left, at);
       context.lineTo(width - right, at);
@@ -176,7 +180,7 @@ export class Plot {
     for (const [value, text] of this.x.shown(Math.max(2, Math.floor((width - left - right) / 70)))) {
       const at = Math.round(this.across(value)) + 0.5;
       if (at < left - 1 || at > width - right + 1) continue;
-      context.strokeStyle = ink.faint;
+      context.strokeStyle = this.x.grid ? ink.faint : "transparent";
       context.beginPath();
       context.moveTo(at, top);
       context.lineTo(at, bottom);
@@ -217,6 +221,7 @@ export class Plot {
     if (mark.line) this.paintLine(context, mark);
     else if (mark.dots) this.paintDots(context, mark);
     else if (mark.bars) this.paintBars(context, mark);
+    else if (mark.boxes) this.paintBoxes(context, mark);
     else if (mark.rule) this.paintRule(context, mark);
     else if (mark.pixels) this.paintPixels(context, mark);
     else if (mark.text) {
@@ -287,6 +292,13 @@ export class Plot {
       context.rect(x, Math.min(y, floor), Math.max(1, this.across(lefts[i] + width) - x - 0.5), Math.abs(floor - y));
     }
     context.fill();
+  }
+
+  paintBoxes(context, {boxes}) {
+    for (const [left, right, bottom, top] of boxes) {
+      const x = this.across(left), y = this.down(top);
+      context.fillRect(x, y, this.across(right) - x, this.down(bottom) - y);
+    }
   }
 
   paintRule(context, {rule, at}) {

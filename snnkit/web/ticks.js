@@ -12,12 +12,16 @@ export function ticksOf(low, high, most) {
   return ticks;
 }
 
+/** A whole number as an exponent: 10 with it is "10⁻³". */
+export function raised(power) {
+  return String(power).replace(/./g, (sign) => (sign === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[sign]));
+}
+
 /** As a tick label: "0.05", "−2", "10⁻³" where it is far from 1. */
 export function tickText(value) {
   if (value !== 0 && (Math.abs(value) >= 1e5 || Math.abs(value) < 9.99e-4)) {
     const power = Math.floor(Math.log10(Math.abs(value)) + 1e-9), digits = value / 10 ** power;
-    const raised = String(power).replace(/./g, (sign) => (sign === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[sign]));
-    return `${Math.abs(digits - 1) < 1e-6 ? "" : `${written(digits)}·`}10${raised}`;
+    return `${Math.abs(digits - 1) < 1e-6 ? "" : `${written(digits)}·`}10${raised(power)}`;
   }
   return String(Number(value.toPrecision(6))).replace("-", "−");
 }

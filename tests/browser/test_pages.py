@@ -20,7 +20,7 @@ def test_every_neuron_in_chromium_as_eager(page):
     check_zoo(run)
 
 
-LABS = ("neuron_lab", "population_lab", "surrogate_lab", "encoder_lab", "event_player", "stdp_lab", "number_lines")
+LABS = "neuron_lab population_lab surrogate_lab encoder_lab event_player stdp_lab number_lines conv_costs".split()
 
 
 @pytest.mark.parametrize("explorer", LABS)

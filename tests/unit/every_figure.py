@@ -43,9 +43,7 @@ EXAMPLES = {
     "scaling_efficiency": lambda: figures.scaling_efficiency([Measured(1, 0.1), Measured(2, 0.11)], cores=1),
     "event_cloud": lambda: figures.event_cloud(EVENTS, dt=1e-3),
     "image_grid": lambda: figures.image_grid(IMAGE.expand(10, 1, 8, 8), torch.arange(10), columns=4),
-    "inference": lambda: figures.inference(IMAGE, SPIKES, SPIKES[:, :3], 1, ["a", "b", "c"]),
     "confusion": lambda: figures.confusion(torch.eye(4) * 7 + 1),
-    "magnitudes": lambda: figures.magnitudes({"g": V * 1e-6, "w": V}),
     "gallery": lambda: figures.gallery({"a": (V, SPIKES[:, 0]), "b": (V**2, SPIKES[:, 1])}),
     "traces": lambda: figures.traces({"a": V, "b": V / 2}, {"b": SPIKES[:, 1]}, threshold=0.9, current=V),
     "pareto": lambda: figures.pareto(

@@ -26,7 +26,8 @@ SMALL = {"size": (1, 8, 8), "steps": 12}
 # Runs images; with `looked`, the first of them step by step, with all that goes into its neurons and comes of them.
 RUN = """
 import {readFileSync} from "node:fs";
-import {bytesOf, floats, Network} from "WEB/network.js";
+import {bytesOf, floats} from "WEB/bytes.js";
+import {Network} from "WEB/network.js";
 const {description, images, looked} = JSON.parse(readFileSync("input.json", "utf8"));
 const net = new Network(description, NEURONS), size = net.image.length, pixels = floats(images);
 const text = (a) => Buffer.from(a.buffer, a.byteOffset, a.byteLength).toString("base64");

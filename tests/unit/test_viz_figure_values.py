@@ -7,7 +7,7 @@ import torch
 
 from snnkit.hardware import roofline as model
 from snnkit.viz import figures
-from snnkit.viz.figures import Marked, Run, lines, magnitudes, marked, roofline, shares, supersteps
+from snnkit.viz.figures import Marked, Run, lines, marked, roofline, shares, supersteps
 from snnkit.viz.figures.line_plots import undominated
 
 T, N = 20, 6
@@ -82,7 +82,7 @@ def test_lines_draws_series_levels_and_marks():
 def test_names_may_be_numbers_and_runs_of_any_iterable():
     assert [trace.name for trace in lines({0.5: [1.0], 2: [2.0]}, faint={2}).data] == ["2", "0.5"]
     assert len(figures.gallery({1: [V, SPIKES[:, 0]]}).data) == 2
-    assert figures.spans({0: [["forward", 0, 1]]}).data and magnitudes({1: V}, span=[-9, 1]).data
+    assert figures.spans({0: [["forward", 0, 1]]}).data
     assert marked({"a": Marked("a", "measured", 1.0)}.values(), "ms").data
     assert roofline((run for run in [LOOP]), BANDWIDTH, RATE, span=[0.01, 10]).data
     assert figures.confusion([[1, 0], [0, 1]], labels=[3, 5]).data[0].x == ("3", "5")
@@ -277,25 +277,6 @@ def test_spacing_is_the_distance_to_the_next_number(dtype):
         assert figures.spacing(at.double().tolist(), dtype)[0] == (above.double() - at.double()).item(), number
 
 
-TINY, SMALL, LARGE = 2.0**-30, 2.0**-20, 2.0**17
-
-
-def test_it_tells_what_a_format_loses():
-    values = torch.tensor([TINY, TINY, 1.0, 0.5, LARGE, -TINY, 0.0, 0.0])
-    (line,) = magnitudes({"g": values}).data
-    assert line.name == "g: 50.0% become 0, 16.7% infinite"
-    (line,) = magnitudes({"g": values}, torch.bfloat16).data
-    assert line.name == "g: 0.0% become 0, 0.0% infinite"
-
-
-def test_a_scale_moves_them_into_the_format():
-    values = torch.tensor([TINY, SMALL])
-    (line,) = magnitudes({"g": values}, scale=2.0**16, span=(-40, 10)).data
-    assert line.name == "g: 0.0% become 0, 0.0% infinite"
-    at = np.asarray(line.x)[np.asarray(line.y) > 0]
-    assert at.tolist() == [-14, -4]
-
-
 def test_image_grid_places_each_image_under_its_label():
     images = torch.arange(1, 4).reshape(3, 1, 1).expand(3, 4, 4)
     figure = figures.image_grid(images, ["a", "b", "c"], columns=2)
@@ -305,18 +286,6 @@ def test_image_grid_places_each_image_under_its_label():
     for value, note in zip((1, 2, 3), figure.layout.annotations, strict=True):
         rows, columns = np.nonzero(canvas == value)
         assert columns.mean() == note.x and rows.min() == note.y + 0.5
-
-
-def test_inference_says_what_the_network_answers():
-    for votes, label, title in (
-        ((0, 3, 1), 1, "The answer is b (right)"),
-        ((0, 3, 1), 2, "The answer is b (wrong: it is c)"),
-        ((0, 0, 0), 2, "No answer: the output is silent"),
-    ):
-        output = (torch.arange(4).unsqueeze(1) < torch.tensor(votes)).float()
-        figure = figures.inference(torch.rand(8, 8), torch.ones(4, 6), output, label, ["a", "b", "c"])
-        assert figure.layout.title.text == title
-        assert [int(trace.y[-1]) for trace in figure.data[2:]] == list(votes)
 
 
 def test_coded_image_shows_image_raster_and_what_is_read_back():

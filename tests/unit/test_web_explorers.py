@@ -1,16 +1,19 @@
 """The explorers' JavaScript, run by node, computes what the kit computes, and their pages need nothing else."""
 
+import itertools
 import json
 import re
 import shutil
 import subprocess
+from functools import partial
 
 import pytest
 import torch
 
-from snnkit import encode, neuron, nn, surrogate
+from snnkit import data, encode, export, loss, neuron, nn, surrogate, viz
 from snnkit.data.events import events_of, saccades
 from snnkit.export import web
+from snnkit.models import FashionConvNet, mlp
 from snnkit.plasticity import PairSTDP
 from snnkit.viz import labs
 from snnkit.viz.labs import equations
@@ -18,10 +21,14 @@ from snnkit.viz.labs import equations
 
 def node(name, script, **given):
     """What ``script`` prints as JSON, with all names of an explorer's module and ``given`` in scope."""
+    return run_node(web.bundle(f"explorers/{name}.js"), script, **given)
+
+
+def run_node(code, script, **given):
     if shutil.which("node") is None:
         pytest.skip("node is not installed")
     values = "".join(f"const {key} = {json.dumps(value)};\n" for key, value in given.items())
-    code = f"{web.bundle(f'explorers/{name}.js')}\n{values}console.log(JSON.stringify((() => {{ {script} }})()));"
+    code = f"{code}\n{values}console.log(JSON.stringify((() => {{ {script} }})()));"
     run = subprocess.run(["node", "--input-type=module", "-"], input=code, capture_output=True, text=True, timeout=120)
     assert run.returncode == 0, run.stderr
     return json.loads(run.stdout)
@@ -202,6 +209,102 @@ def test_numbers_of_a_format_are_those_of_pytorch(kind):
         assert window == {"count": len(numbers), "numbers": numbers if len(numbers) <= 200 else None}
 
 
+def within(lab, name, script, **given):
+    """``node`` with ``data``, all that Python sends to the explorer."""
+    return run_node(f"{lab._script}{name}Explorer = (place, data) => data;\nconst data = start();", script, **given)
+
+
+def test_a_network_decides_in_the_page_as_in_pytorch():
+    net, encoder = export.reader_network(), partial(encode.repeat, steps=20)
+    images, labels = data.load("digits", "test")
+    answers = loss.answers(net(encoder(data.to_unit(images)))[0])
+    lab = labs.decision_lab(net, images, labels, answers, encode=encoder, classes=data.CLASSES["digits"])
+    script = """
+    const net = new Network(data.network, data.own), bytes = bytesOf(data.images), {length} = net.image;
+    const look = (at) => {
+      const picture = Float32Array.from(bytes.subarray(at * length, (at + 1) * length), (value) => value / 255);
+      const {spikes, busy, votes, index} = decide(net, picture);
+      return [spikes, busy, votes.map((one) => [...one]), index];
+    };
+    return [[...Array(8).keys(), ...data.wrong].map(look), data.wrong.map((at) => data.labels[at])];"""
+    looks, right = within(lab, "decision", script)
+    wrong = (answers != labels).nonzero().flatten()
+    assert len(wrong) > 3 and right == labels[wrong].tolist()
+    some = torch.cat([torch.arange(8), wrong])
+    recording = net.record(encoder(data.to_unit(images[some])))
+    assert sum(look[3] == answer for look, answer in zip(looks, answers[some], strict=True)) >= len(some) - 1
+    spikes, votes = torch.zeros(20, len(some), 128), torch.tensor([look[2] for look in looks]).transpose(0, 1)
+    for i, (fired, busy, _, _) in enumerate(looks):
+        spikes[[step - 1 for step, _ in fired], i, [one for _, one in fired]] = 1
+        counts = spikes[:, i].sum(0)
+        assert busy == counts.argsort(descending=True, stable=True)[: int((counts > 0).sum())].tolist()
+    # Sums in another order: a membrane within rounding of its threshold.
+    assert (spikes != recording.layers[2]).float().mean() < 1e-3
+    assert (votes != recording.out.cumsum(0)).float().mean() < 1e-2
+
+
+def test_noise_of_a_picture_stays_within_it():
+    script = """
+    const grey = new Float32Array(4000).fill(0.5), found = [0.1, 1].map((noise) => [...noisy(grey, noise, 7)]);
+    return [...found, [...noisy(grey, 0.1, 7)], [...noisy(grey, 0.1, 8)]];"""
+    little, much, again, other = (torch.tensor(one) for one in node("decision", script))
+    assert little.std() == pytest.approx(0.1, rel=0.05) and little.mean() == pytest.approx(0.5, abs=0.01)
+    assert torch.equal(little, again) and not torch.equal(little, other)
+    assert (much.min(), much.max()) == (0, 1)
+
+
+def test_the_price_of_a_convolution_is_what_pytorch_counts():
+    settings = list(itertools.product((8, 128, 256), (1, 4, 16), (1, 64), (True, False)))
+    found = node("convolution", "return settings.map((one) => Object.values(flops(...one)));", settings=settings)
+    for (channels, steps, inputs, once), (first, second, linear) in zip(settings, found, strict=True):
+        with torch.device("meta"):
+            net = FashionConvNet(channels, 16 * channels, in_channels=inputs)
+            x = encode.repeat(torch.zeros(1, inputs, 28, 28), steps)
+        costs = [layer.flops for layer in viz.layer_costs(net, x if once else x.contiguous())]
+        assert [first, second, linear] == [costs[0], costs[4], sum(costs[5:])]
+
+
+def test_a_scaled_gradient_is_lost_where_pytorch_rounds_it():
+    most = torch.finfo(torch.float32).max
+    edges = [2.0**-25, 2.0**-24, 2.0**-40, 65504.0, 65519.0, 65520.0, 65536.0, 2.0**-60, 2.0**-65, 1e38, most]
+    values = {"edges": torch.tensor([*edges, -1.0, 0.0]), "drawn": torch.randn(3000).exp().pow(9) * 2.0**-30}
+    settings = list(itertools.product(values, ("float16", "bfloat16"), range(0, 41, 5)))
+    script = "return settings.map(([name, held, k]) => Object.values(rounded(data.values[name], held, k)));"
+    found = within(labs.gradient_scales(values), "scales", script, settings=settings)
+    for (name, held, power), shares in zip(settings, found, strict=True):
+        sizes = values[name][values[name] != 0].double() * 2.0**power
+        narrow = sizes.to(getattr(torch, held))
+        expected = [(narrow == 0).double().mean().item(), narrow.isinf().double().mean().item()]
+        assert shares == pytest.approx(expected, abs=1e-9), (name, held, power)
+
+
+def conv_and_images():
+    torch.manual_seed(0)
+    images, labels = data.load("digits", "test")
+    net = FashionConvNet(8, 32, size=8).eval()
+    for weight in net.parameters():
+        weight.data *= 3  # so that most channels fire
+    return net, images, labels, partial(encode.repeat, steps=4)
+
+
+def test_feature_maps_are_the_spikes_of_the_busiest_channels():
+    net, images, labels, encoder = conv_and_images()
+    layers = {"conv 1": 2, "conv 2": 6}
+    names = data.CLASSES["digits"]
+    lab = labs.feature_maps(net, images, labels, labels, encode=encoder, layers=layers, classes=names)
+    script = """
+    const of = (layer) => mapsOf({...layer, spikes: bitsOf(layer.spikes), shown: 6}, 9, data.steps);
+    return Object.values(data.layers).map((layer) =>
+      [layer.channels[9], of(layer).map((row) => row.map((one) => [...one]))]);"""
+    recording = net.record(encoder(data.to_unit(images[9:10])))
+    for i, (channels, maps) in zip(layers.values(), within(lab, "maps", script), strict=True):
+        expected = recording.layers[i][:, 0]
+        totals = expected.sum((0, 2, 3))
+        assert totals[channels].tolist() == totals.sort(descending=True).values[:6].tolist()
+        expected = torch.cat([expected, expected.mean(0, keepdim=True)])[:, channels].flatten(2)
+        assert torch.equal(torch.tensor(maps), expected) and expected.sum() > 50
+
+
 class Doubling(neuron.Neuron):
     """A learner's."""
 
@@ -222,7 +325,7 @@ class Doubling(neuron.Neuron):
     "lab",
     [
         *(labs.neuron_lab, labs.population_lab, labs.surrogate_lab, labs.encoder_lab, labs.event_player, labs.stdp_lab),
-        labs.number_lines,
+        *(labs.number_lines, labs.conv_costs, lambda: labs.gradient_scales({"g": torch.randn(9)})),
         *(lambda: labs.neuron_lab(Doubling()), lambda: labs.surrogate_lab(surrogate.ATan(3.0))),
     ],
 )
@@ -240,6 +343,17 @@ def test_an_explorer_is_a_page_that_loads_nothing(lab):
             assert checked.returncode == 0
 
 
+def decided(net, answers=None):
+    images, labels = data.load("digits", "test")
+    answers = labels if answers is None else answers
+    return labs.decision_lab(net, images, labels, answers, encode=partial(encode.repeat, steps=3), classes=["0"] * 10)
+
+
+def mapped(layer):
+    net, images, labels, encoder = conv_and_images()
+    return labs.feature_maps(net, images, labels, labels, encode=encoder, layers={"a": layer}, classes=["0"] * 10)
+
+
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
@@ -247,6 +361,12 @@ def test_an_explorer_is_a_page_that_loads_nothing(lab):
         (lambda: labs.population_lab(0), ValueError, "neurons must be"),
         (lambda: labs.population_lab(steps=1), ValueError, "steps must be"),
         (lambda: labs.surrogate_lab(2.0), TypeError, "surrogate must be"),
+        (lambda: labs.gradient_scales({"g": torch.ones(2).long()}), TypeError, r"values\['g'\] must be .* torch.int64"),
+        (lambda: labs.gradient_scales({"g": torch.zeros(2)}), ValueError, "values must hold at least one number"),
+        (lambda: decided(mlp((64, 10))), ValueError, "net must have a hidden layer of neurons"),
+        (lambda: decided(mlp((64, 5, 10)), answers=torch.zeros(3)), ValueError, r"images must be \[N, channels"),
+        (lambda: decided(torch.nn.Linear(64, 10)), TypeError, "net must be"),
+        (lambda: mapped(10), ValueError, r"layers\['a'\] must give \[T, B, channels"),
     ],
 )
 def test_bad_input(call, error, words):

@@ -25,11 +25,9 @@ from .machines import Run as Run
 from .machines import marked as marked
 from .machines import roofline as roofline
 from .machines import scaling_efficiency as scaling_efficiency
-from .number_formats import magnitudes as magnitudes
 from .number_formats import spacing as spacing
 from .pictures import coded_image as coded_image
 from .pictures import compared_spikes as compared_spikes
 from .pictures import confusion as confusion
 from .pictures import event_cloud as event_cloud
 from .pictures import image_grid as image_grid
-from .pictures import inference as inference

@@ -14,7 +14,6 @@ from ... import checks
 from .. import theme
 from ..drawing import (
     NOTE,
-    add_line,
     add_marks,
     as_array,
     as_arrays,
@@ -24,7 +23,6 @@ from ..drawing import (
     frame,
     panels,
     times,
-    whole_ticks,
 )
 
 _WIDE = 676  # pixels between the margins of a page of 700
@@ -93,59 +91,6 @@ def add_image(figure: go.Figure, image: np.ndarray, row: int, col: int, **look: 
     figure.update_xaxes(range=[-0.6, width - 0.4], visible=False, constrain="domain", row=row, col=col)
     up = {"range": [height - 0.4, -0.6], "visible": False, "constrain": "domain", "scaleanchor": trace.xaxis or "x"}
     figure.update_yaxes(row=row, col=col, **up)
-
-
-@checks.arguments
-def inference(image: Any, hidden: Any, output: Any, label: int, names: Sequence[Any]) -> go.Figure:
-    """Three panels: the image, the raster of a hidden layer, and the spikes of each output neuron counted so far.
-
-    The neurons in the raster are sorted, the busiest at the bottom. The right class is green; the answer, if it is
-    another class, is red; the others are grey.
-
-    Args:
-        image: [H, W].
-        hidden: [T, N], non-zero where a hidden neuron spiked.
-        output: [T, C], the same of the output neurons.
-        label: the right class.
-        names: names of the classes.
-    """
-    picture = as_array(image, "image", "[H, W]")
-    spikes, fired = as_arrays({"hidden": (hidden, "[T, N]"), "output": (output, "[T, C]")})
-    votes = (fired != 0).cumsum(axis=0)
-    steps, classes = votes.shape
-    label = checks.integer("label", label, at_least=0, at_most=classes - 1)
-    named = class_names(names, classes, "names")
-    titles = ("image", f"hidden layer: {np.count_nonzero(spikes)} spikes", "output: spikes so far")
-    figure = panels(1, 3, titles, column_widths=[0.9, 1.5, 1.5], horizontal_spacing=0.1)
-    add_image(figure, picture, 1, 1, hovertemplate="%{z:.3g}<extra></extra>")
-    rank = np.argsort(np.argsort(-(spikes != 0).sum(axis=0), kind="stable"), kind="stable")
-    when, who = np.nonzero(spikes)
-    dots = {"symbol": "circle", "size": 4, "colour": theme.BLUE, "hovertemplate": "step %{x}<extra></extra>"}
-    add_marks(figure, compact(when + 1), rank[who], row=1, col=2, name="hidden spikes", **dots)
-    answer = int(votes[-1].argmax()) if votes[-1].any() else None
-    for k in range(classes):
-        colour = theme.GREEN if k == label else theme.VERMILION if k == answer else theme.AXIS
-        dash = "dash" if k == answer and k != label else "solid"
-        look = {"colour": colour, "width": 3 if k in (label, answer) else 1.2, "dash": dash, "showlegend": False}
-        hover = f"{named[k]}<br>step %{{x}}<br>%{{y}} spikes<extra></extra>"
-        add_line(figure, np.arange(1, steps + 1), votes[:, k], named[k], hovertemplate=hover, row=1, col=3, **look)
-    room = 0.08
-    for count in np.unique(votes[-1][votes[-1] > 0]):  # classes that end level share a label
-        level = [k for k in range(classes) if votes[-1, k] == count]
-        text = ", ".join(named[k] for k in level)
-        room = max(room, 0.04 * len(text))
-        place = {"x": steps, "y": int(count), "xref": "x3", "yref": "y3", "xanchor": "left", "xshift": 4}
-        figure.add_annotation(text=f"<b>{text}</b>" if {label, answer} & set(level) else text, **place, **NOTE)
-    for col, end in ((2, steps + 0.5), (3, steps + 0.5 + room * steps)):
-        ticks = {"range": [0.5, end], "tickvals": whole_ticks([1, steps], 6), "title_text": "time step"}
-        figure.update_xaxes(row=1, col=col, **ticks)
-    figure.update_yaxes(range=[-1, spikes.shape[1]], title_text="neuron (sorted)", row=1, col=2)
-    counts = {"range": [0, steps + 0.5], "tickvals": whole_ticks([0, steps])}
-    figure.update_yaxes(title_text="spikes", row=1, col=3, **counts)
-    title = "No answer: the output is silent"
-    if answer is not None:
-        title = f"The answer is {named[answer]} ({'right' if answer == label else f'wrong: it is {named[label]}'})"
-    return finish(figure, title, height=360, margin={"t": 64})
 
 
 @checks.arguments

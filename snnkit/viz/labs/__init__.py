@@ -6,8 +6,12 @@ Those of ``explorers`` compute in the page. ``LABS`` are those that need Python:
 
 from ..explorer import Lab as Lab
 from .engine_explorer import engine_race as engine_race
+from .explorers import conv_costs as conv_costs
+from .explorers import decision_lab as decision_lab
 from .explorers import encoder_lab as encoder_lab
 from .explorers import event_player as event_player
+from .explorers import feature_maps as feature_maps
+from .explorers import gradient_scales as gradient_scales
 from .explorers import neuron_lab as neuron_lab
 from .explorers import number_lines as number_lines
 from .explorers import population_lab as population_lab

@@ -7,19 +7,25 @@ controls follow ``values``.
 
 from __future__ import annotations
 
+import base64
 import functools
 import json
 import re
 import sys
 import uuid
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
+from torch import Tensor
 
 from snnkit import checks, data
 from snnkit.engine import js
 from snnkit.export import web
+from snnkit.export.page import describe
 from snnkit.neuron import Neuron
+from snnkit.nn import Sequential
 from snnkit.surrogate import Surrogate
 
 from ..frontend import live, on_colab
@@ -201,3 +207,119 @@ def stdp_lab() -> Any:
 def number_lines() -> Any:
     """The numbers of float32, bfloat16 and float16 near a value, and to which of them it is rounded."""
     return explorer("Number lines: float32, bfloat16 and float16 near a value", "formats", {})
+
+
+@checks.arguments
+def decision_lab(
+    net: Sequential, images: Tensor, labels: Tensor, answers: Tensor, *, encode: Any, classes: Sequence[str]
+) -> Any:
+    """A trained network decides, computed in the page: an image, the spikes of the last hidden layer, and the votes.
+
+    One can add noise to the image, and look at misread images only. The page holds the weights, 5.3 bytes for each.
+
+    Args:
+        net, encode: as for ``export.page``; ``net`` has a hidden layer of neurons.
+        images: [N, channels, rows, columns], uint8 or in [0, 1]; the first 200 and the first 50 misread ones are shown.
+        labels, answers: the right class of each image and that of ``net``, int64 [N].
+        classes: a name for each output.
+
+    Raises:
+        TypeError, ValueError: those of ``export.page``, and if there is no hidden layer of neurons.
+    """
+    wrong = _wrong(images, labels, answers)[:50]
+    network, neurons = describe(net, encode=encode, size=images.shape[1:], labels=classes)
+    if sum(layer["kind"] == "neuron" for layer in network["layers"]) < 2:
+        raise ValueError("net must have a hidden layer of neurons, but it has no neurons before those of its output")
+    count = min(len(images), 200)
+    sent = [*range(count), *(i for i in wrong if i >= count)]
+    settings = {"network": network, "shown": count, "wrong": [sent.index(i) for i in wrong]}
+    settings |= {"images": _bytes(images[sent]), "labels": labels[sent].tolist()}
+    return explorer("Watch the decision: an image, hidden spikes, and votes", "decision", settings, neurons)
+
+
+def conv_costs() -> Any:
+    """FLOPs of ``models.FashionConvNet`` for an image, which is static or not, against its width and T."""
+    return explorer("The price of a convolution", "convolution", {})
+
+
+@checks.arguments
+def gradient_scales(values: Mapping[Any, Tensor]) -> Any:
+    """Histograms of log₂ |values| times a power of two, and how many of them float16 and bfloat16 round to 0 or to
+    infinity. Zeros are left out, because no format loses them.
+
+    Args:
+        values: name to a floating-point tensor of any shape, such as gradients; ValueError if all are 0.
+    """
+    sent = {}
+    for name, value in values.items():
+        if not checks.instance(f"values[{name!r}]", value, Tensor, "a floating-point tensor").is_floating_point():
+            raise TypeError(f"values[{name!r}] must be a floating-point tensor, but it is {value.dtype}")
+        sizes = value.detach().abs().flatten().double()
+        if not len(sizes := sizes[(sizes > 0) & sizes.isfinite()]):
+            continue
+        fraction, power = torch.frexp(sizes)
+        edge = fraction == 0.5
+        power = (power - edge.int()).cpu()  # a power of two is the upper end of its bin, not the lower
+        # Half of its last digit or more beyond the largest float16 of the bin: infinite where the range ends with it.
+        top = power[(edge | (fraction >= 1 - torch.finfo(torch.float16).eps / 4)).cpu()]
+        low = int(power.min())
+        counts = torch.bincount(power - low)
+        sent[str(name)] = {"low": low, "counts": counts.tolist()}
+        sent[str(name)]["top"] = torch.bincount(top - low, minlength=len(counts)).tolist()
+    if not sent:
+        raise ValueError("values must hold at least one number different from zero, but it has none")
+    return explorer("Gradients times a scale, held in 16 bits", "scales", {"values": sent})
+
+
+@checks.arguments
+def feature_maps(
+    net: Sequential,
+    images: Tensor,
+    labels: Tensor,
+    answers: Tensor,
+    *,
+    encode: Callable[[Tensor], Tensor],
+    layers: Mapping[str, int],
+    classes: Sequence[str],
+) -> Any:
+    """The spikes of the six busiest channels of convolutions, step by step and on average, for the first 100 images.
+
+    Args:
+        net: is called on ``encode`` of the images.
+        images: [N, 1, rows, columns], uint8 or in [0, 1].
+        labels, answers: the right class of each image and that of ``net``, int64 [N].
+        layers: name to the index in ``net`` of neurons that give spikes [T, B, channels, rows, columns].
+        classes: a name for each class.
+    """
+    _wrong(images, labels, answers)
+    images, sent = images[:100], {}
+    with torch.no_grad():
+        outputs = net.record(encode(data.to_unit(images))).layers
+    for name, i in layers.items():
+        if (maps := outputs[i]).dim() != 5:
+            shape = list(maps.shape)
+            raise ValueError(f"layers[{name!r}] must give [T, B, channels, rows, columns], but it gives {shape}")
+        busy = maps.sum((0, 3, 4)).argsort(dim=1, descending=True, stable=True)[:, :6]
+        spikes = maps.transpose(0, 1).take_along_dim(busy[:, None, :, None, None], 2) != 0
+        bits = base64.b64encode(np.packbits(spikes.cpu().numpy()).tobytes()).decode()
+        sent[name] = {"channels": busy.tolist(), "spikes": bits, "rows": maps.shape[3], "columns": maps.shape[4]}
+    words = {key: [classes[k] for k in of[:100].tolist()] for key, of in {"labels": labels, "answers": answers}.items()}
+    size = dict(zip(("rows", "columns"), images.shape[2:], strict=True))
+    settings = {"steps": len(outputs[0]), "images": _bytes(images), "layers": sent, **size, **words}
+    return explorer("Feature maps: the busiest channels of a convolution, step by step", "maps", settings)
+
+
+def _bytes(images: Tensor) -> str:
+    """Brightness as base64, a byte for each pixel."""
+    levels = data.to_unit(images).mul(255).round().to("cpu", torch.uint8)
+    return base64.b64encode(levels.numpy().tobytes()).decode()
+
+
+def _wrong(images: Tensor, labels: Tensor, answers: Tensor) -> list[int]:
+    """Which images are misread."""
+    if images.dim() != 4 or not len(images) or not len(images) == len(labels) == len(answers):
+        shapes = ", ".join(str(list(one.shape)) for one in (images, labels, answers))
+        raise ValueError(
+            f"images must be [N, channels, rows, columns], labels and answers [N], N above 0, but they are {shapes}"
+        )
+    return (labels.cpu() != answers.cpu()).nonzero().flatten().tolist()

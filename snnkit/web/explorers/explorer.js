@@ -97,6 +97,17 @@ export function counted(count, noun) {
   return `${Number(count.toPrecision(3))} ${noun}${count === 1 ? "" : "s"}`;
 }
 
+/** What each colour stands for, a line each: `set([[colour, text], …])`, colours by their names in style.css. */
+export function legend() {
+  const element = make("div", {className: "small"});
+  const line = ([colour, text]) => {
+    const swatch = make("span", {textContent: "■ ", "aria-hidden": "true"});
+    swatch.style.color = `var(--${colour})`;
+    return make("div", {}, swatch, text);
+  };
+  return {element, set: (entries) => element.replaceChildren(...entries.map(line))};
+}
+
 /** A value without a control, such as a spike that is dragged: `explorer` treats it as one of its controls. */
 export function held(first) {
   const one = {element: make("span", {hidden: true}), value: first, first, changed: () => {}};
