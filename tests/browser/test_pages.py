@@ -20,7 +20,8 @@ def test_every_neuron_in_chromium_as_eager(page):
     check_zoo(run)
 
 
-LABS = "neuron_lab population_lab surrogate_lab encoder_lab event_player stdp_lab number_lines conv_costs".split()
+LABS = ["neuron_lab", "population_lab", "surrogate_lab", "encoder_lab", "event_player", "stdp_lab"]
+LABS += ["number_lines", "conv_costs"]
 
 
 @pytest.mark.parametrize("explorer", LABS)
