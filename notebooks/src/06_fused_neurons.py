@@ -393,8 +393,8 @@ for name in timed[:2]:
 
 # %% [markdown]
 # **Explorer.** Each change of a control runs LIF neurons forward, in the loop and in one engine, and first compares
-# their spikes. Is there a size at which the loop wins? (An engine that runs for the first time compiles first, for some
-# seconds.)
+# their spikes. It times your machine, so it needs the kernel. Is there a size at which the loop wins? (An engine that
+# runs for the first time compiles first, for some seconds.)
 
 # %%
 viz.labs.engine_race()

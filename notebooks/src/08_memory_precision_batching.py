@@ -148,7 +148,7 @@ table
 # - The peak is higher than what is stored: backward needs working memory, and the gradients are added.
 #
 # **Explorer: formula and measurement.** The upper bar is your formula for 784-neurons-10 with Adam. The lower one is a
-# training step, which runs and is measured at each change of a slider.
+# training step, which runs and is measured at each change of a slider (so it needs the kernel).
 #
 # 1. Double `steps`, then double `batch`: which costs more?
 # 2. `bfloat16` at the largest sizes: which parts are halved, which are not? At `batch = 1`, measured: why does it get
@@ -329,7 +329,7 @@ outcome("08.e", chunks[peaks.index(best)])
 #
 # Now without running anything: the memory use by formula, for networks and batches far beyond this machine, beside the
 # memory of your device. `recompute and pack` are the first ideas of this section. `checkpoints in time` is the last,
-# with $k = \sqrt T$.
+# with $k = \sqrt T$. Below is the largest batch that fits, for each $T$: drag the diamond.
 #
 # **Predict first.** How large a batch fits in 8 GB? (a) From $T = 16$ to 64: how does it change with `nothing` saved,
 # and with `checkpoints in time`? (b) bfloat16, `nothing` saved: twice the batch? (c) A `dense` network of 6 layers,

@@ -120,6 +120,7 @@ def training_step(model: nn.Module, x: Tensor) -> StepMemory:
     restored."""
     with untouched(model, x.device):
         _step(model, x, [])  # whatever is traced, compiled or benchmarked at first
+        torch.clear_autocast_cache()  # each step of training makes its narrow copies of the weights
         held: list[int] = []
         if x.device.type == "cuda":
             torch.cuda.synchronize(x.device)

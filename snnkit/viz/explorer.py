@@ -7,10 +7,10 @@ import inspect
 import math
 import time
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any
 
 import plotly.graph_objects as go
 
@@ -73,25 +73,6 @@ def explore(fn: Callable[..., Any], **controls: Any) -> None:
         from IPython.display import display
 
         display(result)
-
-
-class Lab(NamedTuple):
-    """One ready-made explorer. Calling it shows it: ``engine_race()``.
-
-    Attributes:
-        name: its name in ``viz.labs``, such as "engine_race".
-        figure: ``figure(**settings) -> go.Figure``: pure, every setting with a default, no globals of a notebook.
-        controls: name of a setting to its control, as ``viz.explore`` takes them: (min, max[, step]), a list, a bool.
-    """
-
-    name: str
-    figure: Callable[..., go.Figure]
-    controls: Mapping[str, Any]
-
-    def __call__(self) -> None:
-        """Show it; where there is one choice only, there is nothing to choose."""
-        several = {k: c for k, c in self.controls.items() if not isinstance(c, list) or len(c) > 1}
-        explore(self.figure, **several)
 
 
 # ---- controls

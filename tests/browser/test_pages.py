@@ -21,7 +21,7 @@ def test_every_neuron_in_chromium_as_eager(page):
 
 
 LABS = ["neuron_lab", "population_lab", "surrogate_lab", "encoder_lab", "event_player", "stdp_lab"]
-LABS += ["number_lines", "conv_costs"]
+LABS += ["memory_calculator", "number_lines", "conv_costs"]
 
 
 @pytest.mark.parametrize("explorer", LABS)

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 import re
 import shutil
 import subprocess
@@ -10,8 +11,9 @@ from functools import partial
 import pytest
 import torch
 
-from snnkit import data, encode, export, loss, neuron, nn, surrogate, viz
+from snnkit import data, device, encode, export, loss, neuron, nn, surrogate, viz
 from snnkit.data.events import events_of, saccades
+from snnkit.engine import missing_compiler
 from snnkit.export import web
 from snnkit.models import FashionConvNet, mlp
 from snnkit.plasticity import PairSTDP
@@ -305,6 +307,71 @@ def test_feature_maps_are_the_spikes_of_the_busiest_channels():
         assert torch.equal(torch.tensor(maps), expected) and expected.sum() > 50
 
 
+SAVINGS = ("nothing", "recompute and pack", "checkpoints in time")
+DENSE = {"network": "dense", "layers": 1, "width": 40, "T": 7, "batch": 3}
+CONV = {"network": "convolutional", "layers": 3, "width": 4, "T": 5, "batch": 2}
+
+
+def net_of(network, layers, width, **_):
+    """The network that the memory calculator means, with neurons of the engine that stores least."""
+    if network == "dense":
+        net = mlp((784, *[width] * layers, 10), flatten=False)
+    else:
+        modules, channels, side = [], 1, 28
+        for i in range(layers):
+            modules += [torch.nn.Conv2d(channels, width, 3, padding=1, bias=False), neuron.IF()]
+            if i < 2:
+                modules.append(torch.nn.MaxPool2d(2))
+                side //= 2
+            channels = width
+        last = torch.nn.Linear(width * side * side, 10)
+        net = nn.Sequential(*modules, torch.nn.Flatten(), last, neuron.IF())
+    for module in net.modules():
+        if isinstance(module, neuron.Neuron):
+            module.engine = "cpp"
+    return net
+
+
+@pytest.mark.skipif(bool(missing_compiler("cpu")), reason="no compiler for the C++ engine")
+@pytest.mark.parametrize("saving", SAVINGS)
+@pytest.mark.parametrize("numbers", ["float32", "bfloat16"])
+@pytest.mark.parametrize("of", [DENSE, CONV], ids=["dense", "convolutional"])
+def test_the_memory_calculator_agrees_with_a_training_step(of, numbers, saving):
+    net, dtype = net_of(**of), getattr(torch, numbers)
+    narrow = torch.autocast("cpu", dtype, enabled=numbers != "float32")
+    shape = (784,) if of["network"] == "dense" else (1, 28, 28)
+    x = (torch.rand(of["T"], of["batch"], *shape) < 0.2).to(dtype)
+    with narrow:
+        out, state = net(x)  # compiles
+    chunk = math.ceil(math.sqrt(of["T"])) if saving == "checkpoints in time" else None
+    if saving != "nothing":
+        device.optimize_memory_usage(net, steps=chunk)
+    with narrow:
+        step = device.training_step(net, x)
+    # What is handed out is not held for backward.
+    held = step.held + x.nbytes - out.nbytes - sum(part.nbytes for one in state if one for part in one)
+    memory = node("memory", "return memoryOf(setting);", setting=of | {"numbers": numbers, "saving": saving})
+    weights = sum(p.nbytes for p in net.parameters())
+    assert [memory[part] for part in ("weights", "gradients", "optimizer")] == [weights, weights, 2 * weights]
+    if chunk is None:
+        assert memory["activity"] == pytest.approx(held, rel=0.02)
+    elif numbers == "float32":  # one chunk at a time is in memory, beside what this takes
+        assert held < memory["activity"] < step.peak + x.nbytes
+
+
+@pytest.mark.parametrize("saving", SAVINGS)
+@pytest.mark.parametrize("numbers", ["float32", "bfloat16"])
+@pytest.mark.parametrize("of", [DENSE, CONV], ids=["dense", "convolutional"])
+def test_the_largest_batch_fits_and_one_a_little_larger_does_not(of, numbers, saving):
+    script = """
+    const limit = 4 * totalOf(setting), most = largestBatch(setting, limit);
+    const larger = [most, most + 2 + Math.floor(most / 50)];
+    return [most, largestBatch(setting, 1e3), ...larger.map((batch) => totalOf({...setting, batch}) / limit)];"""
+    setting = of | {"batch": 32, "numbers": numbers, "saving": saving}
+    most, none, fits, too_much = node("memory", script, setting=setting)
+    assert most > 32 and none == 0 and fits <= 1.001 and too_much > 1
+
+
 class Doubling(neuron.Neuron):
     """A learner's."""
 
@@ -325,7 +392,8 @@ class Doubling(neuron.Neuron):
     "lab",
     [
         *(labs.neuron_lab, labs.population_lab, labs.surrogate_lab, labs.encoder_lab, labs.event_player, labs.stdp_lab),
-        *(labs.number_lines, labs.conv_costs, lambda: labs.gradient_scales({"g": torch.randn(9)})),
+        *(labs.number_lines, labs.memory_calculator, labs.conv_costs),
+        *[lambda: labs.gradient_scales({"g": torch.randn(9)})],
         *(lambda: labs.neuron_lab(Doubling()), lambda: labs.surrogate_lab(surrogate.ATan(3.0))),
     ],
 )

@@ -1,23 +1,19 @@
 """Ready-made explorers: ``viz.labs.neuron_lab()`` in the last line of a cell shows one.
 
-Those of ``explorers`` compute in the page. ``LABS`` are those that need Python: each is a module with a pure
-``figure(**settings)``, its ``CONTROLS``, and the ``Lab`` that joins them.
+Those of ``explorers`` compute in the page; those of ``measured`` need the kernel, because they measure its machine.
 """
 
-from ..explorer import Lab as Lab
-from .engine_explorer import engine_race as engine_race
 from .explorers import conv_costs as conv_costs
 from .explorers import decision_lab as decision_lab
 from .explorers import encoder_lab as encoder_lab
 from .explorers import event_player as event_player
 from .explorers import feature_maps as feature_maps
 from .explorers import gradient_scales as gradient_scales
+from .explorers import memory_calculator as memory_calculator
 from .explorers import neuron_lab as neuron_lab
 from .explorers import number_lines as number_lines
 from .explorers import population_lab as population_lab
 from .explorers import stdp_lab as stdp_lab
 from .explorers import surrogate_lab as surrogate_lab
-from .memory_explorer import beside_measured as beside_measured
-from .memory_explorer import memory_calculator as memory_calculator
-
-LABS = (memory_calculator, engine_race)
+from .measured import beside_measured as beside_measured
+from .measured import engine_race as engine_race

@@ -209,6 +209,11 @@ def number_lines() -> Any:
     return explorer("Number lines: float32, bfloat16 and float16 near a value", "formats", {})
 
 
+def memory_calculator() -> Any:
+    """The memory of one training step with Adam, by formula, for each way to save, and the largest batch that fits."""
+    return explorer("Memory calculator: the memory of training, and whether it fits", "memory", {})
+
+
 @checks.arguments
 def decision_lab(
     net: Sequential, images: Tensor, labels: Tensor, answers: Tensor, *, encode: Any, classes: Sequence[str]

@@ -97,14 +97,17 @@ export function counted(count, noun) {
   return `${Number(count.toPrecision(3))} ${noun}${count === 1 ? "" : "s"}`;
 }
 
+/** A little square of a colour, by its name in style.css. */
+export function swatch(colour) {
+  const element = make("span", {textContent: "■ ", "aria-hidden": "true"});
+  element.style.color = `var(--${colour})`;
+  return element;
+}
+
 /** What each colour stands for, a line each: `set([[colour, text], …])`, colours by their names in style.css. */
 export function legend() {
   const element = make("div", {className: "small"});
-  const line = ([colour, text]) => {
-    const swatch = make("span", {textContent: "■ ", "aria-hidden": "true"});
-    swatch.style.color = `var(--${colour})`;
-    return make("div", {}, swatch, text);
-  };
+  const line = ([colour, text]) => make("div", {}, swatch(colour), text);
   return {element, set: (entries) => element.replaceChildren(...entries.map(line))};
 }
 

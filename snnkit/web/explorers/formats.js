@@ -17,7 +17,7 @@ export const FORMATS = {
 export const largestOf = ({digits, lowest}) => (2 - 2 ** (1 - digits)) * 2 ** (1 - lowest);
 export const smallestOf = ({digits, lowest}) => 2 ** (lowest + 1 - digits);
 
-/** The power of two whose multiples from 1 to 2 are the numbers around a positive value; that of the smallest, at least. */
+/** The power of two below a positive value, or that of the smallest number with all digits. */
 function powerOf(value, {lowest}) {
   const power = Math.floor(Math.log2(value)); // rounded: it may be one beside
   return Math.max(lowest, power + Number(2 ** (power + 1) <= value) - Number(2 ** power > value));

@@ -1,26 +1,30 @@
-"""The engine race: a layer of neurons over time, timed here and now."""
+"""Explorers that measure this machine, and so need the kernel: a race of engines, and the memory of a training step."""
 
 from __future__ import annotations
 
 import functools
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
 import plotly.graph_objects as go
 import torch
 
-from snnkit import checks
+from snnkit import checks, models
 from snnkit.bench import neurons as bench
+from snnkit.data import resolve_device
+from snnkit.device import training_step
 from snnkit.engine import missing_compiler
 from snnkit.measure.machine import provenance
 
 from ..drawing import NOTE
-from ..explorer import Lab
-from ..figures import Marked, marked
+from ..explorer import explore
+from ..figures import Marked, marked, shares
 
 CPU, GPU = "this CPU", "this GPU"
 _WIDTH = 58  # characters of a note on a line: half a page, as at 200 %, has room for them
+_INPUTS, _CLASSES = 784, 10  # of the network whose memory is measured
+_ADAM = 2  # numbers that it stores for each weight
 
 
 def engines() -> list[str]:
@@ -121,4 +125,46 @@ def _drawn(rows: Sequence[Mapping[str, Any]], title: str, notes: Sequence[str]) 
     return page.update_layout(height=layout.height + extra, margin={"t": layout.margin.t + extra})
 
 
-engine_race = Lab("engine_race", figure, CONTROLS)
+def engine_race() -> None:
+    """Show the race of an engine against the Python loop, here and now. (One choice alone gets no control.)"""
+    explore(figure, **{name: spec for name, spec in CONTROLS.items() if not isinstance(spec, list) or len(spec) > 1})
+
+
+@checks.arguments
+def beside_measured(
+    bill: Callable[[int, int, int, int, int, int], tuple[int, int]], where: torch.device | str = "cpu"
+) -> Callable[..., go.Figure]:
+    """For ``explore``: a function of ``steps``, ``batch``, ``neurons`` and ``numbers`` that draws two bars for the
+    network 784-neurons-10 in training with Adam: the result of ``bill``, and what a training step holds.
+
+    Args:
+        bill: (weights, held, steps, batch, copies, width) to bytes (of the model, of its activity): numbers of weights,
+            numbers held per sample and step, T, B, numbers that the optimizer stores per weight, bytes of a number.
+        where: the device of the training step.
+    """
+    where = resolve_device(where, "where")
+
+    def figure(
+        steps: Annotated[int, "time steps, whose inputs all differ"] = 16,
+        batch: Annotated[int, "samples in a batch"] = 16,
+        neurons: Annotated[int, "of the hidden layer"] = 500,
+        numbers: Annotated[str, "of the activity"] = "float32",
+    ) -> go.Figure:
+        dtype = getattr(torch, numbers)
+        with torch.random.fork_rng([]):  # initial weights and spikes are drawn; the caller's generator stays as it is
+            net = models.mlp((_INPUTS, neurons, _CLASSES)).to(where)
+            x = (torch.rand(steps, batch, _INPUTS) < 0.15).to(where, dtype)
+        count = sum(p.numel() for p in net.parameters())
+        each = _INPUTS + 2 * neurons + _CLASSES  # inputs of both Linear and of both Leaky
+        _, activity = bill(count, each, steps, batch, _ADAM, dtype.itemsize)
+        with torch.autocast(where.type, dtype, enabled=numbers != "float32"):
+            held = training_step(net, x).held + x.nbytes
+        model = {"weights": 4 * count, "gradients": 4 * count, "optimizer": 4 * _ADAM * count}
+        wholes = {
+            name: {part: size / 1e6 for part, size in (model | {"activity": size}).items()}
+            for name, size in {"predicted": activity, "measured": held}.items()
+        }
+        title = f"Predicted {activity / 1e6:.1f} MB of activity, measured {held / 1e6:.1f} MB"
+        return shares(wholes, "MB", title=title)
+
+    return figure
