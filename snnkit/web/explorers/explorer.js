@@ -47,6 +47,9 @@ export function explorer(place, {label, controls, body, plots, saved = {}, draw,
   place.addEventListener("keydown", (event) => event.stopPropagation());
   place.setAttribute("aria-label", label);
   place.replaceChildren(knobs.element, headline, ...body, spoken);
+  // A container query would do, but in JupyterLab Chromium 156 may leave what is in a container without boxes.
+  const sizes = new ResizeObserver(([entry]) => place.classList.toggle("narrow", entry.contentRect.width <= 620));
+  sizes.observe(place);
   for (const plot of plots) plot.start();
   ask();
   return {
@@ -64,6 +67,7 @@ export function explorer(place, {label, controls, body, plots, saved = {}, draw,
     },
     end() {
       ended = true;
+      sizes.disconnect();
       clearTimeout(timer);
       for (const plot of plots) plot.end();
     },
