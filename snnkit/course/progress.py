@@ -250,7 +250,8 @@ class ExerciseScore:
         notes = [self.status]
         notes += [f"{n} {noun}{'s' * (n > 1)}" for n, noun in ((self.attempts, "attempt"), (self.hints, "hint")) if n]
         notes += ["solution seen"] * self.solution_seen
-        return f"{_SIGNS[self.status]} {self.key} {self.title}: {', '.join(notes)}"
+        mark = "" if self.title.endswith("?") else ":"
+        return f"{_SIGNS[self.status]} {self.key} {self.title}{mark} {', '.join(notes)}"
 
 
 @dataclass(frozen=True)

@@ -88,7 +88,8 @@ def _execute(
         done.append(ended)
         folder.write_table()
         if ended is not None and not quiet:
-            given = "  ".join(f"{name}={show_value(value)}" for name, value in ended.parameters.items())
+            varied = {name: value for name, value in ended.parameters.items() if name not in manifest.fixed}
+            given = "  ".join(f"{name}={show_value(value)}" for name, value in varied.items())
             metrics = "  ".join(f"{name} {show_value(value)}" for name, value in ended.metrics.items())
             place = f"{len(done)}/{len(todo)}  {ended.status:<6}  {ended.seconds:6.1f} s"
             print(f"{place}  {given}  {ended.error or metrics}", flush=True)

@@ -159,7 +159,13 @@ def log_ticks(values: Any) -> list[float] | None:
 
 def scale_of(letter: str, log: str, values: Any) -> dict[str, Any]:
     """For ``update_xaxes`` or ``update_yaxes``: a logarithmic axis over ``values`` if ``letter`` is in ``log``."""
-    return {"type": "log", "tickvals": log_ticks(values)} if letter in log else {}
+    if letter not in log:
+        return {}
+    array = np.asarray(values, dtype=float)
+    array = np.log10(array[np.isfinite(array) & (array > 0)])
+    span, least = (float(np.ptp(array)), float(array.min())) if array.size else (0.0, 0.0)
+    powers = {"exponentformat": "power"} if least < -3 or span > 3 else {}  # plotly would write 500µ and 1B
+    return {"type": "log", "tickvals": log_ticks(values), "dtick": math.ceil(span / 8) if span > 3 else None} | powers
 
 
 # ---- lines and marks

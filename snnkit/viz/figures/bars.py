@@ -46,15 +46,25 @@ def shares(wholes: Mapping[str, Mapping[str, float]], unit: str = "", title: str
             x=values, y=list(wholes), name=part, orientation="h", marker=theme.bar(i), customdata=of_all,
             hovertemplate=f"{part}<br>%{{x:.4g}} {unit}<br>%{{customdata}} of %{{y}}<extra></extra>", showlegend=True,
         )  # fmt: skip
-    texts = {bar: f"{total:.3g} {unit}".strip() if wholes[bar] else "not measured" for bar, total in totals.items()}
+    texts = {bar: f"{_digits(total)} {unit}".strip() for bar, total in totals.items()}
+    texts |= {bar: "not measured" for bar, parts in wholes.items() if not parts}
     for bar, total in totals.items():
         figure.add_annotation(x=total, y=bar, text=texts[bar], xanchor="left", xshift=4, **NOTE)
     # The longest bar leaves room for the longest total.
     room = min(0.5, (_LETTER * max(map(len, texts.values())) + 14) / _PLOT_WIDTH)
     legend_below(figure, _BAR * len(wholes) + 10, names)
     across = {"title_text": unit, "range": [0, max(totals.values()) / (1 - room) or 1]}
+    if len(names) == 1:  # the axis says what a legend of one colour would
+        across["title_text"] = f"{names[0]} ({unit})" if unit else names[0]
+        figure.update_layout(height=_BAR * len(wholes) + 10 + theme.MARGIN["t"] + 50, margin_b=50)
     up = {"type": "category", "autorange": "reversed", "showgrid": False}
-    return finish(figure, title, across, up, barmode="stack", legend_traceorder="normal")
+    looks = {"barmode": "stack", "legend_traceorder": "normal", "showlegend": len(names) > 1}
+    return finish(figure, title, across, up, **looks)
+
+
+def _digits(number: float) -> str:
+    """Three digits at least: 0.205, 12.7, 1,010."""
+    return f"{number:,.0f}" if number >= 999.5 else f"{number:.3g}"
 
 
 @checks.arguments

@@ -139,7 +139,7 @@ def device_rates(records: Record | Sequence[Record]) -> go.Figure:
     title = f"{mode.capitalize()}: samples per second"
     page = lines(series, x_title="batch", y_title="samples per second", log="xy", title=title)
     legend_below(page, 280, list(series))
-    return page
+    return page.update_layout(showlegend=True)  # one line, too, needs its machine's name
 
 
 @checks.arguments

@@ -99,7 +99,7 @@ def roofline(
     bend = {"left: memory bound, right: compute bound": ridge} if low < ridge < high else {}
     x_title, y_title = "operations per byte moved", "10⁹ operations per second"
     page = lines(series, log="xy", faint=["roof"], marks=bend, title=title, x_title=x_title, y_title=y_title)
-    return page.update_xaxes(range=np.log10([low, high]).tolist(), tickvals=None)
+    return page.update_xaxes(range=np.log10([low, high]).tolist(), tickvals=None, dtick=1)
 
 
 @dataclass(frozen=True)

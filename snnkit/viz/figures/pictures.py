@@ -195,14 +195,14 @@ def event_cloud(events: Any, dt: float | None = None, *, title: str = "Events") 
     every = max(1, math.ceil(int(np.count_nonzero(array)) / 4000))
     figure, counts = go.Figure(), []
     # Plotly draws the symbol "x" in space as a character that many fonts lack.
-    looks = {"on": (theme.BLUE, "circle"), "off": (theme.VERMILION, "diamond-open")}
+    looks = {"on": (theme.BLUE, "circle"), "off": (theme.VERMILION, "diamond")}
     for channel, (name, (colour, symbol)) in enumerate(looks.items()):
         when, rows, columns = np.nonzero(array[:, channel])
         counts.append(f"{when.size:,} {name}")
         hover = f"{name}<br>{time.title} %{{x}}<br>column %{{y}}, row %{{z}}<extra></extra>"
         figure.add_scatter3d(
             x=time.at[when[::every]], y=compact(columns[::every]), z=compact(rows[::every]), mode="markers", name=name,
-            marker={"symbol": symbol, "size": 4, "color": colour}, hovertemplate=hover, showlegend=True,
+            marker={"symbol": symbol, "size": 2, "color": colour}, hovertemplate=hover, showlegend=True,
         )  # fmt: skip
     thin = f"; one of {every} is drawn" if every > 1 else ""
     longest = max(height, width)
@@ -214,9 +214,9 @@ def event_cloud(events: Any, dt: float | None = None, *, title: str = "Events") 
         "bgcolor": theme.WHITE,  # WebGL's text can't follow the page
         "aspectmode": "manual",
         "aspectratio": {"x": 2.5, "y": width / longest, "z": height / longest},
-        "camera": {"eye": {"x": -1.35, "y": -2.8, "z": 0.95}},
+        "camera": {"eye": {"x": -1.2, "y": -2.2, "z": 0.7}, "center": {"x": 0.05, "y": 0, "z": -0.15}},
     }
-    above = {"orientation": "h", "x": 0, "y": 1.01, "yanchor": "bottom"}
+    above = {"orientation": "h", "x": 0, "y": 1.01, "yanchor": "bottom", "itemsizing": "constant"}
     page = {"height": 460, "legend": above, "margin": {"l": 12, "r": 12, "t": 74, "b": 10}, "scene": scene}
     return finish(figure, f"{title} ({', '.join(counts)}{thin})", **page)
 
