@@ -209,7 +209,7 @@ for name, one in curves.items():
 outcome("02.c", 1 if 0.4 < low < high < 0.6 else 0)
 
 # %% [markdown]
-# **What to notice.** The ramp of `FastSigmoid` rises by no more than $2/k = 0.08$, within a few hundredths of the
+# **What to notice.** The ramp of `FastSigmoid` rises by no more than $2/k = 0.08$, half of it within 0.04 of the
 # threshold. That is not a probability, and it need not be one: only the slope enters the gradient. A smaller area acts
 # like a smaller learning rate, at each layer once more. Section 3 shows what becomes of that.
 #
@@ -279,7 +279,9 @@ def stairs(log2_alpha=1.0, detach_reset=True):
     for name, y, colour, row in curves:
         figure.add_scatter(x=w, y=y, mode="lines", line={"color": colour}, name=name, row=row, col=1)
         figure.update_yaxes(title={"text": name}, row=row, col=1)
-    figure.update_xaxes(title={"text": "weight w (teacher: 0.6)"}, row=2, col=1)
+    figure.add_hline(y=0, line={"color": viz.theme.AXIS, "width": 1}, row=2, col=1)
+    figure.add_vline(x=0.6, line={"color": viz.theme.AXIS, "dash": "dash"})
+    figure.update_xaxes(title={"text": "weight w (dashed: the teacher's)"}, row=2, col=1)
     title = f"alpha = {2.0**log2_alpha:.3g}: to the teacher at {to_the_teacher(w, loss, gradient):.0%} of the weights"
     return figure.update_layout(title={"text": title}, height=430, showlegend=False)
 

@@ -547,7 +547,11 @@ THETA = 0.05
 sample_to_sample = encode.delta(heart.unsqueeze(1), threshold=THETA, off_spikes=True).squeeze(1)
 spikes = {"delta": sample_to_sample, "with memory": send_on_delta(heart, THETA)}
 read_back = {name: THETA * s.cumsum(0) for name, s in spikes.items()}
-viz.show(figures.traces({"signal": heart} | read_back, spikes, title=f"A heartbeat in changes of {THETA}"))
+viz.show(
+    figures.traces(
+        {"signal": heart} | read_back, spikes, title=f"A heartbeat in changes of {THETA}; marks on top: spikes"
+    )
+)
 for name, back in read_back.items():
     error = (back - heart).square().mean().sqrt()
     print(f"{name:12} {int(spikes[name].abs().sum()):4} spikes for {len(heart)} samples, error {error:.3f}")
@@ -706,7 +710,9 @@ for kind, spikes in {"shared": shared, "independent": independent}.items():
         names.append(f"{kind}, {copy_count}")
         print(f"{kind:11} noise, mean of {copy_count:3} copies: error {(decoded - x[3]).square().mean().sqrt():.4f}")
 title = "Means of 1, 10 and 100 copies, T = 8: shared noise, then independent noise"
-viz.show(figures.image_grid(torch.stack(panels).view(7, side, side), names, columns=7, title=title))
+pictures = torch.stack([*panels[:4], x[3], *panels[4:]]).view(8, side, side)
+names.insert(4, "image")
+viz.show(figures.image_grid(pictures, names, columns=4, title=title))
 
 # %% [markdown]
 # With independent noise, a hundred copies are about ten times as good as one. With shared noise they are no better than

@@ -504,7 +504,8 @@ searching = torch.amp.GradScaler(where.type, init_scale=2.0**32, growth_interval
 losses, scales = train_float16(scaled_update, searching)
 skipped = int((torch.tensor(scales).diff() < 0).sum())
 title = f"A scaler searches for its scale: {skipped} of {len(losses)} updates skipped"
-viz.show(figures.lines({"scale": scales}, x_title="update", y_title="scale", log="y", shape="hv", title=title))
+powers = torch.tensor(scales).log2()
+viz.show(figures.lines({"scale": powers}, x_title="update", y_title="scale: the power of two", shape="hv", title=title))
 
 # %% [markdown]
 # **What to notice.** The scale halves once per update until nothing overflows; the network learns nothing meanwhile.
@@ -568,7 +569,8 @@ else:
     print("stopped before the end of the first epoch")
 
 # %% [markdown]
-# **What to notice.** A silent output costs exactly 1/10: one of ten rates is wrong by 1. The loss starts there, because
+# **What to notice.** A silent output costs exactly 1/10: one of ten rates is wrong by 1. The loss starts there (the
+# panel's first point is the mean of a whole epoch), because
 # with PyTorch's initial weights the last layer is nearly silent. The net first learns to fire at all. If all ten fired
 # all the time, the loss would be 9/10. Look at the output rate: it rises towards 0.1, the rate of an output that is
 # confident and right. Then one neuron of ten fires, at every step.
@@ -827,7 +829,7 @@ outcome("07.l", min(("anna", "ben"), key=lambda name: abs(curves[name][-1] - 0.1
 #   then `scaler.step` divides by 4096. What remains is at most $1/4096$ of the allowed update: the loss stays at 0.1,
 #   silence. Clip *after* `unscale_`.
 # - **Ben** calls the optimizer himself. The gradients are never divided, so his first step is 4096 times too large.
-#   After that nearly all outputs fire nearly all the time, whatever the input: the loss is close to 0.9. (With Adam,
+#   After that nearly all outputs fire nearly all the time, whatever the input: the loss jumps to 0.9 and comes down slowly. (With Adam,
 #   which does not depend on the size of gradients, he would not even have noticed, until the first infinity.)
 #
 # Both mistakes are common, and no error message will show them. The values of the loss for "all silent" and "all fire"

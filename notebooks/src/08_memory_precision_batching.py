@@ -65,6 +65,7 @@ DEVICE: str = "auto"  # "auto", "cpu" or "cuda"
 # %%
 import gc
 import tempfile
+import warnings
 
 import torch
 from torch.nn import functional as F
@@ -268,8 +269,8 @@ outcome("08.d", plain_curve.max() / economical_curve.max())
 # - Look at the report. The *held* memory has shrunk far more than the peak. Savings of the peak depend on each other:
 #   once one part is smaller, another part determines the peak. So an item may save nothing by itself, or even cost
 #   memory, until the next one is added.
-# - The recomputed layers are limited by memory, not by arithmetic (notebook 06). So this costs from nothing to about a
-#   third of the time, depending on machine and size. It may even be faster: what is not stored need not be written and
+# - The recomputed layers are limited by memory, not by arithmetic (notebook 06). So this costs from nothing to about
+#   half of the time, depending on machine and size. It may even be faster: what is not stored need not be written and
 #   read back.
 #
 # Bits work for any PyTorch model: `with device.packed_spikes():` around forward stores every tensor of zeros and ones
@@ -703,11 +704,12 @@ def spike_counts(model, batch):
     return model(encode.repeat(batch, 16))[0].sum(0)
 
 
-with device.memory_limit(2_000_000):
+with warnings.catch_warnings(record=True) as said, device.memory_limit(2_000_000):
     counts = device.batch_process(reader, exam, spike_counts, batch_size=256)
+print(*(f"warning: {one.message}" for one in said), sep="\n")
 print("the same counts:", torch.equal(counts, expected_counts))
 try:
-    with device.memory_limit(5_000):
+    with warnings.catch_warnings(record=True), device.memory_limit(5_000):
         device.batch_process(reader, exam[:2], spike_counts, batch_size=2, progress=False)
 except MemoryError as error:
     print("and in 5 kB, MemoryError:", str(error).partition(". ")[0])

@@ -386,7 +386,7 @@ if __name__ == "__main__":
     if ranks > 1:
         dist.destroy_process_group()  # end the communication threads before Python exits
 '''
-(folder / "one_rank.py").write_text(SCRIPT)
+_ = (folder / "one_rank.py").write_text(SCRIPT)
 
 # %%
 config = {"dataset": DATASET, "size": SIZE, "steps": STEPS, "widths": WIDTHS, "batch": BATCH, "seed": SEED}

@@ -417,11 +417,11 @@ def least_squares(*names):
 fits = {
     "best pair rule": least_squares("a2_plus", "a2_minus"),
     "increase by triplets only": least_squares("a3_plus", "a2_minus"),
-    "triplet rule as published [6]": {name: getattr(plasticity.TripletSTDP(), name) for name in amplitudes},
+    "triplets as published [6]": {name: getattr(plasticity.TripletSTDP(), name) for name in amplitudes},
 }
 for name, numbers in fits.items():
-    values = ", ".join(f"{key} = {value:.2g}" for key, value in numbers.items())
-    print(f"{name:30} error {mean_squared_error(numbers):5.2f}   {values}")
+    values = ", ".join(f"{key} {value:.2g}" for key, value in numbers.items())
+    print(f"{name:26} error {mean_squared_error(numbers):4.2f}   {values}")
 outcome("11.f", mean_squared_error(fits["increase by triplets only"]))
 
 # %% [markdown]
@@ -561,7 +561,7 @@ print(f"{run.passes[-1]['images']:,} images shown in {run.seconds:.1f} s, withou
 
 
 def fields(weights, title, names=None):
-    """Receptive fields side by side, up to 100; a weight of 1, the largest, is black."""
+    """Receptive fields side by side, up to 100; a weight of 1, the largest, is full blue."""
     side = math.isqrt(weights.shape[1])
     images = weights[:100].cpu().clamp(max=1).unflatten(1, (side, side))
     figure = figures.image_grid(images, names, columns=13, title=title).update_traces(zmin=0, zmax=1)
@@ -630,7 +630,7 @@ outcome("11.i", 100 * accuracy)
 # Three colleagues built the same network, and each left out one part: competition, homeostasis, or normalisation.
 #
 # **Predict first.** One network shows a hundred times the same blurred digit, one shows a few pale blots and the rest
-# still noise, and one shows solid black. (a) Which part is missing where all fields are the same? (b) Which part is
+# still noise, and one shows solid blue. (a) Which part is missing where all fields are the same? (b) Which part is
 # missing where one neuron fires half of all spikes?
 
 # %%
@@ -672,7 +672,7 @@ outcome("11.k", min(half, key=half.get))
 #   again. A handful of neurons win always. You see them as pale blots, all digits at once. The others keep their
 #   initial noise for ever. They are not dead (notebook 02), but they are never first.
 # - **Normalisation.** Little else weakens a synapse here. A winner gains *total weight* as well as shape, and then wins
-#   because of its weight. The fields become solid black. Homeostasis raises the threshold, and the weights grow again,
+#   because of its weight. The fields become solid blue. Homeostasis raises the threshold, and the weights grow again,
 #   without end.
 #
 # The first thing to look at is the same as in notebook 04: not the accuracy, but *which neurons fire*. And if some

@@ -141,7 +141,11 @@ for name, lux in lights.items():
         f"{repeats} of its {len(film)} frames repeat the one before"
     )
 look = {"x_title": "time (s)", "shape": "hv"}
-viz.show(figures.lines(films, title="The ordinary pixel", y_title="8 bits", **look).update_yaxes(range=[-8, 263]))
+viz.show(
+    figures.lines(films, title="The ordinary pixel", y_title="pixel value (8 bits)", **look).update_yaxes(
+        range=[-8, 263]
+    )
+)
 figure = figures.lines(levels, title="The sum of the events", y_title="change of L", faint=["sun, 100 000 lux"], **look)
 viz.show(figure.update_yaxes(range=[-0.95, 0.15]))
 moon, office, sun = counts.values()
@@ -396,7 +400,7 @@ viz.show(figures.image_grid(torch.stack(panels), names, columns=5, title=title))
 # %% [markdown]
 # **What to notice.** The sum of all events is *the same image* either way. No network after it, however deep, can
 # distinguish the films. With polarity they differ, since an ON event forwards is an OFF event backwards: polarity
-# contains part of the direction of time. The time surface is dark where the stroke went *last*, so it shows the
+# contains part of the direction of time. The time surface is full blue where the stroke went *last*, so it shows the
 # direction of motion. A representation decides which information the network can never use. Choose it deliberately.
 #
 # ### Explorer: windows and time constants

@@ -480,7 +480,7 @@ print("spikes per sample      ", "   ".join(f"{a},{b}" for a, b in pairs))
 for name in ("plain", "thrifty", "two neurons"):
     seen = challenge.evaluate(challenge.reference(name), x, y)
     each = "  ".join(f"{seen.counts[members[pair]].mean():4.1f}" for pair in pairs)
-    print(f"{name:12} {seen.spikes:6.2f}    {each}   {challenge.reference_score(name)}")
+    print(f"{name:12} {seen.spikes:6.2f}    {each}   ", str(challenge.reference_score(name)).partition(",")[0])
 fired = challenge.reference("two neurons")(x)[0]
 figure = one_of_each(fired, "All spikes of two neurons, for the four samples")
 viz.show(figure.update_yaxes(title={"text": "output"}).update_layout(height=260))
