@@ -68,7 +68,6 @@ import tempfile
 import warnings
 
 import torch
-from torch.nn import functional as F
 
 from snnkit import course, data, device, encode, loss, measure, models, neuron, nn, records, text, train, viz
 from snnkit.bench import demo, heading
@@ -374,7 +373,9 @@ def gradient(net, k):
     """Gradient of the mean loss over all steps, by chunks of k steps; as one vector."""
     net.zero_grad()
     for out, _ in device.truncated(net, events, steps=k):
-        F.cross_entropy(out.flatten(0, 1), targets.repeat(len(out)), reduction="sum").div(T * 32).backward()
+        answers = targets.repeat(len(out))
+        total = torch.nn.functional.cross_entropy(out.flatten(0, 1), answers, reduction="sum")
+        (total / (T * 32)).backward()
     return torch.cat([p.grad.flatten() for p in net.parameters()])
 
 
@@ -803,7 +804,7 @@ kind = next((kind for kind, group in text.GROUPS.items() if nearest in group), "
 outcome("08.k", "another animal, like cow" if "dog" in text.GROUPS.get(kind, ()) else "a word beside it, like sleeps")
 
 # %% tags=["slide"]
-directions = F.normalize(embedding.vectors(words).cpu().float(), dim=1)
+directions = torch.nn.functional.normalize(embedding.vectors(words).cpu().float(), dim=1)
 cosines = figures.panels(1, 1).add_heatmap(z=directions @ directions.T, x=words, y=words, colorscale=viz.theme.INK)
 cosines.update_layout(title_text="Words that were trained as spikes: cosine of each pair", height=640)
 viz.show(cosines.update_xaxes(title="word").update_yaxes(title="word"))
