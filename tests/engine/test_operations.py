@@ -24,6 +24,13 @@ OPERATIONS = {
     "sgn": lambda a, b: torch.sgn(a) * b + torch.sgn(b - a),
     "round-to-tenths": lambda a, b: torch.round(a * b, decimals=1) + a,
     "round-to-tens": lambda a, b: torch.round(a * b, decimals=-1) + a,
+    "maximum-of-itself": lambda a, b: torch.maximum(a, 0.5 * a + 0.1),
+    "softplus": lambda a, b: torch.nn.functional.softplus(a / 1e3),
+    "leaky_relu": lambda a, b: torch.nn.functional.leaky_relu(a) + torch.nn.functional.elu(b),
+    "hardtanh": lambda a, b: torch.nn.functional.hardtanh(a) + torch.nn.functional.hardsigmoid(b.detach()),
+    "mish": lambda a, b: torch.nn.functional.mish(a / 1e3),
+    "where": lambda a, b: torch.where(a > 0.3, a, a.new_zeros(())) + b.clamp(0.2, 0.8),
+    "pow": lambda a, b: (a.abs() + 2) ** 1.5,
     "constants-of-a-shape": lambda a, b: torch.where(a > b, torch.zeros(a.shape).to(a), a.new_full(a.shape, 0.5) * b),
 }
 

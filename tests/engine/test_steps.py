@@ -5,7 +5,6 @@ import warnings
 
 import pytest
 import torch
-from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from snnkit import engine
@@ -51,40 +50,6 @@ def test_an_equation_that_looks_at_shapes_is_not_compiled(function):
 def test_whole_number_buffers_are_named():
     with pytest.warns(UserWarning, match="buffer 'count' is torch.int64"):
         Counting()(x)
-
-
-ELEMENTWISE = {
-    "maximum": lambda v: torch.maximum(v, 0.5 * v + 0.1),
-    "softplus": nn.functional.softplus,
-    "leaky_relu": nn.functional.leaky_relu,
-    "elu": nn.functional.elu,
-    "hardtanh": nn.functional.hardtanh,
-    "hardsigmoid": nn.functional.hardsigmoid,
-    "mish": nn.functional.mish,
-    "addcdiv": lambda v: torch.addcdiv(v, v, v + 2),
-    "where": lambda v: torch.where(v > 0.3, v, v.new_zeros(())),
-    "clamp": lambda v: v.clamp(0.2, 0.8),
-    "pow": lambda v: (v + 2) ** 1.5,
-}
-
-
-@pytest.mark.parametrize("name", ["block", "cpp"])
-@pytest.mark.filterwarnings("error:.*engine.*:UserWarning")
-def test_elementwise_functions_are_compiled(name):
-    """All in one step, each with a state of its own."""
-
-    def step(x, state):
-        results = [f(0.5 * v + x - 0.4) for f, v in zip(ELEMENTWISE.values(), state, strict=True)]
-        return x * 1.0, tuple(results)
-
-    data = torch.rand(2, 2, 3, dtype=torch.float64, requires_grad=True)
-    rest = tuple(torch.zeros(2, 3, dtype=torch.float64) for _ in ELEMENTWISE)
-    results = [engine.unroll(step, data, rest, engine=e)[1] for e in ("eager", name)]
-    for function, expected, found in zip(ELEMENTWISE, *results, strict=True):
-        gradients = [torch.autograd.grad((r**2).sum(), data, retain_graph=True)[0] for r in (expected, found)]
-        torch.testing.assert_close(
-            [found, gradients[1]], [expected, gradients[0]], msg=lambda t, f=function: f"{f}: {t}"
-        )
 
 
 def test_a_broken_compiler_is_said_once_and_runs_in_eager(monkeypatch):

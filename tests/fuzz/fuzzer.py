@@ -94,68 +94,33 @@ torch.device("meta") torch.int8
 """.split()  # noqa: SIM905  expressions
 
 
+EACH = (None, "x", -1, 0, float("nan"), 10**30, torch.zeros(2))  # in place of a part of a valid value
+HOSTILE = (" ", "é" * 300, "../../x", "a\nb", "$(x)", "<b>")  # in place of a text
+
+
 def changes(valid: Any) -> list[Any]:
     """Values near a valid one, most of them bad."""
     if isinstance(valid, Tensor):
         return _tensors(valid.detach())
     if isinstance(valid, nn.Module):
-        changed = [type(valid), nn.Identity(), nn.Sequential(), valid.half(), nn.Module()]
-        return changed
+        return [type(valid), nn.Identity(), nn.Sequential(), valid.half(), nn.Module()]
     if isinstance(valid, Mapping):
-        first = next(iter(valid), "a")
-        given = dict(valid)
-        values = [None, "x", -1, float("nan"), 10**30, [], {}, torch.zeros(2)]
+        first, given = next(iter(valid), "a"), dict(valid)
         fewer = {key: value for key, value in given.items() if key != first}
-        return [
-            fewer,
-            given | {"unknown": 1},
-            given | {1: 1},
-            list(given.items()),
-            *({**given, first: v} for v in values),
-        ]
+        return [fewer, given | {"unknown": 1}, given | {1: 1}, [*given.items()], *({**given, first: v} for v in EACH)]
     if isinstance(valid, str):
-        hostile = [
-            f"{valid}\0",
-            valid.upper(),
-            f"{valid}x",
-            " ",
-            "é" * 300,
-            valid * 10_000,
-            valid.encode(),
-            "../../x",
-            "a\nb",
-        ]
-        return [*hostile, "$(x)", "<b>"]
+        return [f"{valid}\0", valid.upper(), f"{valid}x", valid * 10_000, valid.encode(), *HOSTILE]
     if isinstance(valid, (list, tuple)):
-        each = (
-            [type(valid)([value] * len(valid)) for value in (None, "x", -1, 0, float("nan"), 10**30, torch.zeros(2))]
-            if type(valid) in (list, tuple)
-            else []
-        )
-        return [
-            *each,
-            [*valid, None],
-            [*valid, "x"],
-            list(valid)[:-1],
-            list(valid)[::-1],
-            iter(valid),
-            dict.fromkeys("ab"),
-        ]
+        each = [type(valid)([v] * len(valid)) for v in EACH] if type(valid) in (list, tuple) else []
+        more = [[*valid, None], [*valid, "x"], list(valid)[:-1], list(valid)[::-1], iter(valid), dict.fromkeys("ab")]
+        return each + more
     if isinstance(valid, Path):
-        hurt = (
-            valid_calls.written("hurt", valid.read_bytes()[: valid.stat().st_size // 2]) if valid.is_file() else valid
-        )
+        half = valid.read_bytes()[: valid.stat().st_size // 2] if valid.is_file() else b""
+        hurt = valid_calls.written("hurt", half) if half else valid
         return [hurt, str(valid) + "/", valid_calls.written("empty", b""), valid / "below"]
     if isinstance(valid, (int, float)):
-        return [
-            -valid,
-            valid + 0.5,
-            str(valid),
-            valid * 1000,
-            [valid],
-            torch.tensor(valid),
-            torch.full((2,), float(valid)),
-        ]
+        tensors = [torch.tensor(valid), torch.full((2,), float(valid))]
+        return [-valid, valid + 0.5, str(valid), valid * 1000, [valid], *tensors]
     if isinstance(valid, types.FunctionType):
         return [lambda *_: None, lambda *_: "x", lambda *_: torch.zeros(2), lambda *_: torch.full((2, 3), float("nan"))]
     return []
@@ -163,20 +128,13 @@ def changes(valid: Any) -> list[Any]:
 
 def _tensors(valid: Tensor) -> list[Any]:
     number = valid.float()
-    same = [
-        number.double(),
-        number.half(),
-        number.long(),
-        number.bool(),
-        number.to(torch.complex64),
-        number.to(torch.uint8),
-    ]
+    kinds = (torch.float64, torch.float16, torch.int64, torch.bool, torch.complex64, torch.uint8)
     shapes = [valid[None], valid.flatten(), number.sum()]
     if valid.ndim:
         shapes += [valid[:0], valid[..., :0], valid[:1], valid[0], torch.cat([valid, valid]), valid.transpose(0, -1)]
     values = [number * float("nan"), number + float("inf"), -number - 1, number * 1e38, valid.long() + 2**40]
-    kinds = [valid.tolist(), valid.numpy(), valid.to("meta"), valid.to_sparse(), number.clone().requires_grad_()]
-    return same + shapes + values + kinds
+    others = [valid.tolist(), valid.numpy(), valid.to("meta"), valid.to_sparse(), number.clone().requires_grad_()]
+    return [*map(number.to, kinds), *shapes, *values, *others]
 
 
 MOST_CHANGES = 25

@@ -247,51 +247,6 @@ class AddsAtIndices(Net):
         return x.index_put((rows,), x[:2], accumulate=True)  # planted
 
 
-@planted("supported operations", words="more than one layer", module="gru (GRU)")
-class TwoLayersOfGRU(Net):
-    def parts(self):
-        return {"gru": nn.GRU(INPUTS, INPUTS, num_layers=2, batch_first=True)}
-
-    def encode(self, x):
-        return self.gru(x.unsqueeze(1))[0].squeeze(1)  # planted
-
-
-@planted("supported operations", words="return_indices", module="pool (MaxPool1d)")
-class PoolingWithIndices(Net):
-    def parts(self):
-        return {"pool": nn.MaxPool1d(3, stride=1, padding=1, return_indices=True)}
-
-    def encode(self, x):
-        return self.pool(x.unsqueeze(1))[0].squeeze(1)  # planted
-
-
-@planted("supported operations", words="norm without weights")
-class NormWithoutWeights(Net):
-    def parts(self):
-        return {"norm": nn.BatchNorm1d(INPUTS, affine=False)}
-
-    def encode(self, x):
-        return self.norm(x)  # planted
-
-
-@planted("supported operations", words="padding_idx")
-class PaddedEmbedding(Net):
-    def parts(self):
-        return {"words": nn.Embedding(4, INPUTS, padding_idx=0)}
-
-    def encode(self, x):
-        return self.words(x[:, 0].to(torch.int64))  # planted
-
-
-@planted("supported operations", words="dilation")
-class DilatedTransposedConvolution(Net):
-    def parts(self):
-        return {"spread": nn.ConvTranspose1d(1, 1, 3, dilation=2, padding=2)}
-
-    def encode(self, x):
-        return self.spread(x.unsqueeze(1)).squeeze(1)  # planted
-
-
 @planted("supported operations", words="class weights")
 class WeightedClasses(Net):
     def cost(self, out, y):

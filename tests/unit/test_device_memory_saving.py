@@ -377,9 +377,8 @@ def test_any_model_keeps_its_spikes_as_bits_with_the_same_gradients():
     x = spikes(100, 64)
 
     def gradients():
-        return torch.autograd.grad(
-            layers(x * layers[0].bias.sum().sigmoid().ceil()).sin().sum(), [*layers.parameters()]
-        )
+        out = layers(x * layers[0].bias.sum().sigmoid().ceil())
+        return torch.autograd.grad(out.sin().sum(), [*layers.parameters()])
 
     plain = gradients()
     with packed_spikes() as packing:

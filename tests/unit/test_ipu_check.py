@@ -319,7 +319,8 @@ LAYERS = [
 # Layers beyond the limits that the guide names.
 LIMITED = [
     *((nn.RNN(6, 4, bias=False), FLAT), (nn.LSTM(6, 4, bias=False), FLAT), (nn.LSTM(6, 4, bidirectional=True), FLAT)),
-    *((nn.LSTM(6, 4, num_layers=2), FLAT), (nn.GRU(6, 4, 2, dropout=0.5), FLAT)),
+    *((nn.LSTM(6, 4, num_layers=2), FLAT), (nn.GRU(6, 4, 2, dropout=0.5), FLAT), (nn.GRU(6, 4, 2), FLAT)),
+    *((nn.ConvTranspose1d(3, 4, 3, dilation=2), LINE), (nn.BatchNorm2d(3, affine=False), IMAGE)),
     (nn.MaxPool2d(2, None, 0, 1, True), IMAGE),
     *((nn.AvgPool2d(2, divisor_override=3), IMAGE), (nn.AdaptiveAvgPool2d(3), IMAGE), (nn.AdaptiveAvgPool3d(3), CUBE)),
     *((nn.LayerNorm(6, elementwise_affine=False), FLAT), (nn.InstanceNorm2d(3), IMAGE)),

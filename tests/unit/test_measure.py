@@ -85,52 +85,39 @@ def test_reads_and_writes_of_each_operation():
     assert seen.bytes == seen.kernels[0].bytes == 80
 
 
-def test_views_move_nothing():
-    x = torch.ones(4, 5)
-    assert kernels(lambda: [row[1:] for row in x.t().unbind(0)] and x.view(20).expand(3, 20).detach()) == []
+@pytest.mark.parametrize(
+    ("work", "moved"),
+    [
+        (lambda x: [row[1:] for row in x.view(4, 5).t().unbind(0)] and x.expand(3, 20).detach(), []),  # views
+        (torch.zeros_like, [Kernel("zeros_like", (), (80,))]),
+        (torch.empty_like, [Kernel("empty_like", (), ())]),
+        (lambda x: x.add_(x.view(20)), [Kernel("add_", (80, 80), (80,))]),
+        (lambda x: x.zero_(), [Kernel("zero_", (), (80,))]),
+    ],
+)
+def test_what_is_only_read_only_written_or_neither(work, moved):
+    assert kernels(work, torch.ones(20)) == moved
 
 
-def test_fresh_tensors_read_nothing_and_empty_ones_write_nothing():
-    x = torch.ones(10)
-    assert kernels(lambda: (torch.zeros_like(x), torch.empty_like(x))) == [
-        Kernel("zeros_like", (), (40,)),
-        Kernel("empty_like", (), ()),
-    ]
+ON_META = {"device": "meta"}
 
 
-def test_in_place_operations_read_and_write_the_same():
-    x, y = torch.ones(10), torch.ones(10)
-    assert kernels(lambda: x.add_(y)) == [Kernel("add_", (40, 40), (40,))]
-    assert kernels(lambda: x.zero_()) == [Kernel("zero_", (), (40,))]
-
-
-def test_a_copy_to_another_device_is_noted_with_its_bytes():
-    with Transfers() as seen:
-        torch.zeros(3, 4).to("meta")
-    assert seen.sizes == [48]
-    assert (seen.count, seen.bytes) == (1, 48)
-
-
-def test_work_on_one_device_is_not():
+@pytest.mark.parametrize(
+    ("work", "sizes"),
+    [
+        (lambda x: x.to("meta"), [48]),
+        (lambda x: x[0].expand(10, 4).to("meta"), [160]),  # written out in full
+        (lambda x: torch.zeros(10, dtype=torch.uint8).to("meta", torch.float32), [40]),  # converted before it crosses
+        (lambda x: torch.empty(12, dtype=torch.uint8, **ON_META).copy_(x.flatten()), [12]),
+        (lambda x: torch.empty_like(x).copy_((x + 1).double().clone().to("cpu")), []),
+        (lambda x: torch.zeros(3, **ON_META) + 1, []),
+    ],
+)
+def test_what_crosses_to_another_device_is_noted_with_its_bytes(work, sizes):
     x = torch.zeros(3, 4)
     with Transfers() as seen:
-        y = (x + 1).double().clone().to("cpu")
-        torch.empty_like(x).copy_(y)
-        torch.zeros(3, device="meta") + 1
-    assert seen.count == seen.bytes == 0
-
-
-def test_a_view_that_moves_is_written_out_in_full():
-    with Transfers() as seen:
-        torch.zeros(4).expand(10, 4).to("meta")
-    assert seen.bytes == 10 * 4 * 4
-
-
-def test_a_conversion_is_made_before_it_crosses():
-    with Transfers() as seen:
-        torch.zeros(10, dtype=torch.uint8).to("meta", torch.float32)
-        torch.empty(10, dtype=torch.uint8, device="meta").copy_(torch.zeros(10))
-    assert seen.sizes == [40, 10]
+        work(x)
+    assert (seen.sizes, seen.count, seen.bytes) == (sizes, len(sizes), sum(sizes))
 
 
 MB = 2**20

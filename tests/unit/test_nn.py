@@ -152,11 +152,7 @@ def test_detach_cuts_the_graph_and_keeps_the_structure():
         (lambda: TimeBatched(LIF()), TypeError, "module of TimeBatched must be stateless"),
         (lambda: network()(torch.rand(4)), ValueError, r"x must be a sequence \[T, B, ...\]"),
         (lambda: network()(torch.rand(0, 2, 4)), ValueError, "x must have at least one time step"),
-        (
-            lambda: network()(torch.rand(3, 2, 4), (None,)),
-            ValueError,
-            "state of Sequential must be a tuple of 6 entries",
-        ),
+        (lambda: network()(torch.rand(3, 2, 4), (None,)), ValueError, "Sequential must be a tuple of 6 entries"),
         (lambda: TimeBatched(nn.Flatten(0))(torch.rand(2, 4).expand(3, 2, 4)), ValueError, "must keep the batch dimen"),
         (lambda: Sequential(nn.LSTM(4, 2))(torch.rand(3, 2, 4)), TypeError, "LSTM must return a tensor, but .* tuple"),
     ],
@@ -171,9 +167,8 @@ def test_gradients_reach_every_recorded_layer_of_a_static_input():
     x = torch.rand(3, 4).expand(5, 3, 4)
     recording = net.record(x)
     torch.testing.assert_close(recording.out, net(x)[0])
-    for layer, d in zip(
-        recording.layers, torch.autograd.grad(recording.out.square().sum(), recording.layers), strict=True
-    ):
+    gradients = torch.autograd.grad(recording.out.square().sum(), recording.layers)
+    for layer, d in zip(recording.layers, gradients, strict=True):
         assert d.shape == layer.shape and d.abs().sum() > 0
 
 
@@ -188,8 +183,6 @@ def test_a_plain_call_keeps_no_layer_alive():
 
 
 def test_a_time_batched_of_ones_own_is_asked_itself():
-    """A subclass may do more than its module."""
-
     class Doubling(TimeBatched):
         def forward(self, x):
             return 2 * super().forward(x)

@@ -1,5 +1,6 @@
 """Answers to exercise 12.3, "Which events have support?"."""
 
+import itertools
 import math
 
 import numpy as np
@@ -43,29 +44,23 @@ def the_four_beside(heard, t, x, y):
     heard[y, max(x - 1, 0) : x + 2] = t
 
 
-def five_by_five(heard, t, x, y):
-    heard[max(y - 2, 0) : y + 3, max(x - 2, 0) : x + 3] = t
+def square(reach):
+    def tell(heard, t, x, y):
+        heard[max(y - reach, 0) : y + reach + 1, max(x - reach, 0) : x + reach + 1] = t
 
-
-def seven_by_seven(heard, t, x, y):
-    heard[max(y - 3, 0) : y + 4, max(x - 3, 0) : x + 4] = t
+    return tell
 
 
 def without_care_at_the_edge(heard, t, x, y):
     heard[y - 1 : y + 2, x - 1 : x + 2] = t
 
 
-def one_by_one(heard, t, x, y):
-    for dy in (-1, 0, 1):
-        for dx in (-1, 0, 1):
-            heard[y + dy, x + dx] = t
+def one_by_one(at=lambda place, size: place):
+    def tell(heard, t, x, y):
+        for dy, dx in itertools.product((-1, 0, 1), repeat=2):
+            heard[at(y + dy, heard.shape[0]), at(x + dx, heard.shape[1])] = t
 
-
-def round_the_corner(heard, t, x, y):
-    height, width = heard.shape
-    for dy in (-1, 0, 1):
-        for dx in (-1, 0, 1):
-            heard[(y + dy) % height, (x + dx) % width] = t
+    return tell
 
 
 def forgets_after_a_hundred(recording, within):
@@ -97,8 +92,8 @@ def on_a_larger_map(recording, within):
 WITNESSES = [
     (told_first, "alone", 0),
     (witness(start=0.0), "alone", "begins with", "starts at 0"),
-    (witness(tell=seven_by_seven), "alone", 1, "seven by seven"),
-    (witness(tell=five_by_five), "alone", 1, "five by five"),
+    (witness(tell=square(3)), "alone", 1, "seven by seven"),
+    (witness(tell=square(2)), "alone", 1, "five by five"),
     (lambda recording, within: supported(recording, within).float(), "alone", "One bool", "floats"),
     (witness(tell=the_four_beside), "neighbours", 1, "four neighbours"),
     (witness(maps=2), "neighbours", 5, "polarities apart"),
@@ -106,8 +101,8 @@ WITNESSES = [
     (witness(ask=lambda ago, within: ago < math.inf), "in time", 2, "ever before"),
     (witness(keep=False), "itself", 3, "vouches for itself"),
     (witness(tell=without_care_at_the_edge), "at the edge", 4, "no care at the edge"),
-    (witness(tell=one_by_one), "at the edge", 4, "one by one"),
-    (witness(tell=round_the_corner), "at the edge", 4, "round the corner"),
+    (witness(tell=one_by_one()), "at the edge", 4, "one by one"),
+    (witness(tell=one_by_one(lambda place, size: place % size)), "at the edge", 4, "round the corner"),
     (forgets_after_a_hundred, "many events", 0),
 ]
 
