@@ -140,6 +140,5 @@ class Notebook:
     def wait_for_other_data(self, figure: Locator, old: str, seconds: int = 30) -> None:
         """Until plotly's figure holds other data than ``old``. Raises playwright's TimeoutError."""
         arguments = [figure.element_handle(), old]
-        self.page.wait_for_function(
-            f"([figure, old]) => ({DATA})(figure) !== old", arg=arguments, timeout=1000 * seconds
-        )
+        script = f"([figure, old]) => ({DATA})(figure) !== old"
+        self.page.wait_for_function(script, arg=arguments, timeout=1000 * seconds)

@@ -25,10 +25,8 @@ def shown(page, tmp_path):
     pieces = [cards.page("outcomePage", {"question": QUESTIONS[1], "truth": 9.9, "record": RECORD, "line": None}, "")]
     for one in QUESTIONS:
         data = {"line": None, "question": one, "record": None}
-        pieces += [
-            cards.page("predictPage", data, ""),
-            cards.page("outcomePage", data | {"truth": TRUTH[one["key"]]}, ""),
-        ]
+        pieces.append(cards.page("predictPage", data, ""))
+        pieces.append(cards.page("outcomePage", data | {"truth": TRUTH[one["key"]]}, ""))
     pieces.append(cards.page("quizPage", {"line": None, "notebook": "99", "questions": READ["quiz"]}, ""))
     file = tmp_path / "cards.html"
     file.write_text(f"<!DOCTYPE html><meta charset='utf-8'><link rel='icon' href='data:,'>{''.join(pieces)}")

@@ -38,11 +38,8 @@ class Colab(NotebookClient):
     """
 
     def __init__(self, path: Path, python: Path, folder: Path, **options: Any) -> None:
-        spec = {
-            "argv": [str(python), "-c", LAUNCH, "-f", "{connection_file}"],
-            "display_name": "",
-            "language": "python",
-        }
+        argv = [str(python), "-c", LAUNCH, "-f", "{connection_file}"]
+        spec = {"argv": argv, "display_name": "", "language": "python"}
         (folder / "kernels" / "colab").mkdir(parents=True)
         (folder / "kernels" / "colab" / "kernel.json").write_text(json.dumps(spec), encoding="utf-8")
         (folder / "content").mkdir()

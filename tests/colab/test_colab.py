@@ -81,9 +81,7 @@ def move_a_control_of_each_explorer(notebook: Colab) -> None:
         before, control = notebook.value(pictures[0]), models[controls[0]]
         far = far_end(control)
         notebook.move(controls[0], far)
-        changed = notebook.wait(
-            lambda picture=pictures[0], old=before: notebook.value(picture) != old, index, seconds=60
-        )
+        changed = notebook.wait(lambda picture=pictures[0], old=before: notebook.value(picture) != old, index, 60)
         assert changed, f"{control['description']} went to {far}, and the picture stayed in\n{cell.source}"
 
 

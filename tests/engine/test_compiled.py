@@ -24,9 +24,7 @@ def compiled(request):
     return request.param
 
 
-def assert_same(
-    compiled: str, neuron: nn.Module, x: torch.Tensor, with_state: bool = True, gradient_rtol: float = 1e-9
-) -> None:
+def assert_same(compiled, neuron, x, with_state=True, gradient_rtol=1e-9):
     out_e, state_e, grads_e = results(neuron, x, "eager", with_state)
     out_b, state_b, grads_b = results(neuron, x, compiled, with_state)
     assert out_b.dtype == x.dtype
@@ -69,12 +67,8 @@ LOWER_QUICK = {("LIF-learnable-tau", torch.float32), ("CubaLIF", torch.bfloat16)
 def test_lower_precision(compiled, name, dtype):
     # Arithmetic is float32 in both engines; only its order of operations may differ, so spikes agree here, too.
     neuron = ZOO[name]()
-    assert_same(
-        compiled,
-        neuron,
-        drive(neuron, EVERY_BLOCK, 3, FEATURES, dtype=dtype),
-        gradient_rtol=1e-2 if dtype == torch.bfloat16 else 1e-4,
-    )
+    x = drive(neuron, EVERY_BLOCK, 3, FEATURES, dtype=dtype)
+    assert_same(compiled, neuron, x, gradient_rtol=1e-2 if dtype == torch.bfloat16 else 1e-4)
 
 
 @pytest.mark.parametrize("steps", [1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 31, 64, 130])

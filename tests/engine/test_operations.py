@@ -97,9 +97,8 @@ def in_place_on_the_state(x, state):
 def test_in_place(step, compiled):
     x = torch.rand(5, 7, dtype=torch.float64)
     state = (torch.rand(7, dtype=torch.float64),)
-    torch.testing.assert_close(
-        unroll(step, x, state, engine=compiled), unroll(step, x, state, engine="eager"), rtol=0, atol=1e-15
-    )
+    found, expected = (unroll(step, x, state, engine=name) for name in (compiled, "eager"))
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-15)
 
 
 def test_a_setting_that_is_not_known_is_not_passed_over():

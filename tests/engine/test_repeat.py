@@ -11,13 +11,8 @@ from snnkit.nn import Sequential
 
 def neurons(engine):
     threshold = nn.Parameter(torch.linspace(0.6, 1.4, 6, dtype=torch.float64).reshape(6, 1))
-    return [
-        IF(engine=engine),
-        CubaLIF(engine=engine),
-        LI(engine=engine),
-        PLIF(engine=engine).double(),
-        Leaky(0.8, threshold, engine=engine),
-    ]
+    plain = IF(engine=engine), CubaLIF(engine=engine), LI(engine=engine), PLIF(engine=engine).double()
+    return [*plain, Leaky(0.8, threshold, engine=engine)]
 
 
 def gradients(neuron, step, out, last, weight):

@@ -101,11 +101,7 @@ def main() -> int:
 
 def environment() -> dict[str, str]:
     """What is compiled in one part is there for the next."""
-    caches = {
-        "TORCHINDUCTOR_CACHE_DIR": "inductor",
-        "TRITON_CACHE_DIR": "triton",
-        "SNNKIT_KERNELS": "kernels",
-    }
+    caches = {"TORCHINDUCTOR_CACHE_DIR": "inductor", "TRITON_CACHE_DIR": "triton", "SNNKIT_KERNELS": "kernels"}
     found = {name: str(ROOT / ".cache" / folder) for name, folder in caches.items()}
     return {**found, **os.environ, "PYTHONUNBUFFERED": "1"}
 

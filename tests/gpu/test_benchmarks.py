@@ -40,9 +40,8 @@ def test_the_demo_compares_devices(cuda, tmp_path):
 def test_graphs_and_kernels_are_timed(cuda, tmp_path):
     path = tmp_path / "r.json"
     sizes = ["--batch", "16", "--hidden", "32", "--steps", "5", "--repeats", "3"]
-    result = CliRunner().invoke(
-        main, ["bench", "compare", "--device", "cuda", *sizes, "--no-peers", "--out", str(path)]
-    )
+    words = ["bench", "compare", "--device", "cuda", *sizes, "--no-peers", "--out", str(path)]
+    result = CliRunner().invoke(main, words)
     assert result.exit_code == 0, result.output
     content = records.read(path)
     assert content["provenance"]["device"]["type"] == "cuda"

@@ -33,9 +33,8 @@ class Strict(Callback):
 
 def test_a_step_does_not_wait_for_the_device(cuda):
     try:
-        on(cuda, Strict(), log_every_n_steps=1000).fit(
-            module(), lit.TensorDataModule(images(100), global_batch_size=10)
-        )
+        whole = lit.TensorDataModule(images(100), global_batch_size=10)
+        on(cuda, Strict(), log_every_n_steps=1000).fit(module(), whole)
     finally:
         torch.cuda.set_sync_debug_mode("default")
 

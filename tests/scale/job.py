@@ -24,9 +24,7 @@ class Job:
     def __init__(self, command, folder, env=None):
         self.mark = secrets.token_hex(8)
         self.log = Path(folder) / f"{self.mark}.log"
-        known = {
-            name: value for name, value in os.environ.items() if not name.startswith(("SLURM", "MASTER", "TORCHEL"))
-        }
+        known = {k: value for k, value in os.environ.items() if not k.startswith(("SLURM", "MASTER", "TORCHEL"))}
         own = {**known, MARK: self.mark, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), **(env or {})}
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(

@@ -30,12 +30,8 @@ def asked(folder: Path, **keys) -> dict:
     """A manifest of four runs, with `keys` in place of its own; a key that is None is left out."""
     if not (folder / "tiny.ipynb").exists():
         notebook(folder / "tiny.ipynb")
-    own = {
-        "notebook": str(folder / "tiny.ipynb"),
-        "out": str(folder / "out"),
-        "parameters": {"A": [1, 2], "RATE": [0.5, 1.0]},
-        "workers": 2,
-    }
+    own = {"notebook": str(folder / "tiny.ipynb"), "out": str(folder / "out"), "workers": 2}
+    own["parameters"] = {"A": [1, 2], "RATE": [0.5, 1.0]}
     return {key: value for key, value in {**own, **keys}.items() if value is not None}
 
 

@@ -159,9 +159,8 @@ def test_a_row_says_everything(mode, dtype):
     for row in outcome.rows:
         assert row["mode"] == mode and row["neurons"] == 64 and row["steps"] == 4
         assert row["floor_bytes"] == 64 * 4 * size * (2 if mode == "inference" else 5)
-        assert row["over_floor"] == pytest.approx(
-            row["median_s"] * copy_of(outcome)["bytes_per_s"] / row["floor_bytes"]
-        )
+        expected = row["median_s"] * copy_of(outcome)["bytes_per_s"] / row["floor_bytes"]
+        assert row["over_floor"] == pytest.approx(expected)
         assert row["p10_s"] <= row["median_s"] <= row["p90_s"] and row["first_s"] > 0
         assert row["spikes_differ"] <= 1e-3 and row["compared_neurons"] == 64
         if mode == "training":
@@ -249,9 +248,7 @@ def test_what_does_not_fit_is_skipped_with_what_it_needs(monkeypatch):
     monkeypatch.setattr(neurons, "available", lambda device: 10 * 2**30)
     outcome = outcome_of([twin()], "training", width=2**22, steps=128)
     assert outcome.rows == []
-    assert reasons(outcome)["Twin"] == (
-        "too little memory: about 27.9 GB are needed, and 10.7 GB are free; lower --neurons or --steps"
-    )
+    assert reasons(outcome)["Twin"].startswith("too little memory: about 27.9 GB are needed, and 10.7 GB are free")
 
 
 def test_who_takes_part():

@@ -92,9 +92,7 @@ def test_a_huge_value_is_quoted_in_part(value):
     assert len(str(caught.value)) < 300
 
 
-@pytest.mark.parametrize(
-    "value", [[], (), {}, (1,), {1: [2, "a'b"], "c": (None,)}, {3}, set(), b"x", 1.5, True, 10**99]
-)
+@pytest.mark.parametrize("value", [[], (), {}, (1,), {1: [2, "a'b"], "c": (None,)}, {3}, set(), b"x", 1.5, True])
 def test_a_small_value_is_quoted_as_python_writes_it(value):
     assert checks.shown(value) == repr(value)
 
@@ -214,9 +212,8 @@ def test_arguments_are_compared_with_their_annotations(argument, bad, message):
 
 
 def test_what_an_annotation_allows_or_can_not_say():
-    assert (
-        compared(torch.ones(1), np.int64(3), rate=torch.tensor(0.5), net=torch.nn.ReLU(), path=Path(), size=(1, 2)) == 3
-    )
+    allowed = {"rate": torch.tensor(0.5), "net": torch.nn.ReLU(), "path": Path(), "size": (1, 2)}
+    assert compared(torch.ones(1), np.int64(3), **allowed) == 3
     assert compared(by={"a": 1}, paths=iter([1]), anything={"a": object()}, names=["a"]) == 1
     assert compared(unknown=type("NotImported", (), {})(), clock=HostClock()) == 1
     with pytest.raises(TypeError, match="unexpected keyword argument 'other'"):

@@ -72,9 +72,8 @@ def test_shift_moves_by_whole_pixels_and_takes_every_one_of_them():
 @given(st.integers(1, 50), st.integers(1, 5), st.integers(0, 8), st.integers(1, 4), st.integers(0, 99))
 def test_xor_is_readable_from_the_cues(n, units, delay, cue_steps, seed):
     steps = 2 * cue_steps + delay + 3
-    spikes, labels = data.xor_in_time(
-        n, steps, delay=delay, units=units, cue_steps=cue_steps, rate=1.0, noise=0.0, seed=seed
-    )
+    given = {"delay": delay, "units": units, "cue_steps": cue_steps, "seed": seed}
+    spikes, labels = data.xor_in_time(n, steps, rate=1.0, noise=0.0, **given)
     assert spikes.shape == (steps, n, 2 * units) and spikes.dtype == torch.float32
     assert labels.shape == (n,) and labels.dtype == torch.int64
     groups = spikes.reshape(steps, n, 2, units)

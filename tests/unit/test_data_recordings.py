@@ -243,14 +243,11 @@ def test_recordings_are_read_when_indexed(tonic, tmp_path):
     recording, label = recordings[1]
     assert rows_of(recording) == [(7, 5, 1, 0), (30, 1, 2, 1)] and label == 1 and type(label) is int
     assert recordings[-2][1] == 1
-    loader = torch.utils.data.DataLoader(
-        torch.utils.data.Subset(recordings, [0, 1]), 2, collate_fn=lambda rows: events.collate(rows, steps=4)
-    )
+    some = torch.utils.data.Subset(recordings, [0, 1])
+    loader = torch.utils.data.DataLoader(some, 2, collate_fn=lambda rows: events.collate(rows, steps=4))
     ((batch, labels),) = loader
     assert batch.shape == (4, 2, 2, 34, 34) and labels.tolist() == [0, 1] and batch.sum() == 4
-    with pytest.raises(
-        ValueError, match="recording 2 of nmnist can't be read: a recording must hold at least one event"
-    ):
+    with pytest.raises(ValueError, match=r"recording 2 of nmnist can't be read: .* must hold at least one event"):
         recordings[2]
     with pytest.raises(IndexError, match="must be less than 3, but it is 3"):
         recordings[3]

@@ -209,9 +209,8 @@ def test_modules_are_joined_in_the_order_of_their_needs(tmp_path, monkeypatch):
 
 def test_the_command_writes_the_page_of_a_checkpoint(tmp_path):
     file, out = tmp_path / "run.pt", tmp_path / "net.html"
-    train.recipes.run(
-        "digits", epochs=1, hidden=16, samples=200, steps=5, progress=False, device="cpu", checkpoint=file
-    )
+    small = {"epochs": 1, "hidden": 16, "samples": 200, "steps": 5, "progress": False, "device": "cpu"}
+    train.recipes.run("digits", **small, checkpoint=file)
     command = ["export", str(file), "--page", str(out)]
     done = CliRunner().invoke(main, command)
     assert done.exit_code == 0 and "Trained for 1 epochs on the digits" in out.read_text(encoding="utf-8")

@@ -220,11 +220,7 @@ BAD_INPUTS = [
     (lambda: LIF(torch.tensor([2.0])).to("meta")(x), ValueError, "tau of LIF is on meta, but x is on cpu"),
     (lambda: LIF(torch.tensor([2.0])).double()(x), TypeError, "tau of LIF is float64, but x is torch.float32"),
     (lambda: LIF()(torch.full((4, 2, 3), math.nan)), ValueError, r"x of LIF must be finite, but x\[0, 0, 0\] is nan"),
-    (
-        lambda: IF()(x.index_fill(0, torch.tensor([2]), math.inf)),
-        ValueError,
-        r"x of IF must be finite, but x\[2, 0, 0\] is inf",
-    ),
+    (lambda: IF()(x.index_fill(0, torch.tensor([2]), math.inf)), ValueError, r"x of IF must be .*x\[2, 0, 0\] is inf"),
     (lambda: IF(surrogate=lambda u: 1)(x), TypeError, r"surrogate of IF must return .* \[2, 3\] .* it returned a int"),
     (lambda: IF(surrogate=lambda u: u > 0)(x), TypeError, r"like its input, \[2, 3\] of torch.float32, .* torch.bool"),
     (lambda: Recurrent(IF(), 4)(x), ValueError, r"x of Recurrent must be \[T, B, 4\]"),
@@ -311,10 +307,10 @@ CASES = {
     "LI": (LI(), reference.cuba_lif, {"threshold": float("inf")}, 1.0),
     "ALIF": (ALIF(beta=0.5), reference.alif, {"beta": 0.5}, 0.5),
     "Izhikevich": (Izhikevich(), reference.izhikevich, {}, 15.0),
-    "Izhikevich chattering": (
-        Izhikevich(c=-50.0, d=2.0, dt=0.5),
+    "Izhikevich bursts": (
+        Izhikevich(c=-50, d=2, dt=0.5),
         reference.izhikevich,
-        {"c": -50.0, "d": 2.0, "dt": 0.5},
+        {"c": -50, "d": 2, "dt": 0.5},
         15.0,
     ),
 }

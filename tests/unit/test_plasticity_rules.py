@@ -178,9 +178,8 @@ def test_a_run_wants_time_first_and_spikes():
             with pytest.raises(ValueError, match=rf"pre must be 0 or 1, but pre\[0, 0, 0\] is {value}"):
                 rule.run(torch.full((5, 2, 3), value), torch.zeros(5, 2, 4), WEIGHT)
     with pytest.raises(ValueError, match=r"post must be 0 or 1, but post\[4, 0, 0\] is 2"):
-        RewardSTDP().run(
-            torch.zeros(5, 2, 3), torch.arange(5).view(5, 1, 1).expand(5, 2, 4) // 2, torch.zeros(5, 2), WEIGHT
-        )
+        post = torch.arange(5).view(5, 1, 1).expand(5, 2, 4) // 2
+        RewardSTDP().run(torch.zeros(5, 2, 3), post, torch.zeros(5, 2), WEIGHT)
 
 
 def test_rules_and_arguments_that_make_no_sense():

@@ -100,13 +100,9 @@ def test_what_a_reader_does_not_need(tmp_path):
     made = changed("provenance.commit", None)
     made["rows"][0]["peak_bytes"] = None
     made["rows"].append(made["rows"][0] | {"peak_bytes": 7})
-    made["skipped"] = [
-        {"contestant": "a", "reason": ""},
-        {"contestant": "b", "mode": "training", "steps": 2, "reason": "slow"},
-    ]
-    assert "not timed: b (mode training, steps 2): slow" in tables(
-        records.read(records.write(tmp_path / "r.json", made))
-    )
+    made["skipped"] = [{"contestant": "a", "reason": ""}, {"contestant": "b", "steps": 2, "reason": "slow"}]
+    back = records.read(records.write(tmp_path / "r.json", made))
+    assert "not timed: b (steps 2): slow" in tables(back)
 
 
 @pytest.mark.parametrize("kind", ["training", "demo"])

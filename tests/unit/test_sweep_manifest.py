@@ -78,10 +78,7 @@ WRONG = {
     "missing file": ({"notebook": "gone.ipynb"}, r"notebook: gone\.ipynb can't be used: .*No such file"),
     "unknown name": ({"notebook": "no_such"}, r"unknown notebook 'no_such'; there are: .*for sweeps: xor_in_time"),
     "pareto of one": ({"pareto": {"maximise": "score"}}, r"pareto must be \{maximise: NAME"),
-    "too many": (
-        {"parameters": {"A": list(range(400)), "RATE": list(range(400))}},
-        r"at most 100,000 runs, but these are 160,000",
-    ),
+    "too many": ({"parameters": {key: [*range(400)] for key in ("A", "RATE")}}, "at most 100,000 runs, .* 160,000"),
 }
 
 
@@ -181,10 +178,7 @@ def laughs(levels, wide):
         (laughs(9, 9), r"m\.yaml can't be read as YAML: it has more than 10 aliases"),
         (f"a: {laughs(10, 2)}", r"a key must be one of 'notebook'"),
         (laughs(10, 2), r"m\.yaml must hold the keys .*, but it is \[\["),
-        (
-            f"{GOOD[:-4]}{laughs(10, 2)}\nparameters: {{A: [1]}}",
-            r"out must be a folder for the results, but it is \[\[",
-        ),
+        (f"{GOOD[:-4]}{laughs(10, 2)}\nparameters: {{A: [1]}}", r"out must be a folder .*, but it is \[\["),
         (f"!{'x' * 9999} 1", r"could not determine a constructor for the tag '!xxx.*…"),
         (f"{GOOD}parameters: {{NAME: [{'x' * 9999}, {'x' * 9999}]}}", "must list each value once, but it has 'xxx.*…"),
         *((f"notebook: tiny.ipynb\nout: {out}", "out must be in the folder of the manifest") for out in ABOVE),

@@ -147,9 +147,7 @@ def test_only_generated_cells_of_the_source_are_touched_and_the_badge_is_first(t
 def test_the_bootstrap_cell_says_what_to_do_where_snnkit_is_missing(project, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     monkeypatch.delenv("COLAB_RELEASE_TAG", raising=False)
-    with pytest.raises(
-        ModuleNotFoundError, match=r"make lab.*%pip install 'snnkit @ git\+https://github.com/someone/kit@main'"
-    ):
+    with pytest.raises(ModuleNotFoundError, match=r"make lab.*%pip install 'snnkit @ git\+https://github.com/someone"):
         exec(pair.bootstrap(project, "00_start"), {})
 
 

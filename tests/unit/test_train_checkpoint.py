@@ -73,10 +73,7 @@ def test_round_trip(tmp_path):
 
 # -- resuming --------------------------------------------------------------------------------------------------------
 
-SETUPS = {
-    "adam": {},
-    "sgd with momentum": {"optimizer": torch.optim.SGD, "momentum": 0.9},
-}
+SETUPS = {"adam": {}, "sgd with momentum": {"optimizer": torch.optim.SGD, "momentum": 0.9}}
 
 
 @pytest.mark.parametrize("setup", SETUPS.values(), ids=SETUPS)
@@ -99,15 +96,11 @@ def test_two_and_two_epochs_equal_four(tmp_path, setup, with_scheduler):
 def test_resume_refuses_what_fit_did_not_write(tmp_path):
     model, optimizer = new()
     train.save_checkpoint(tmp_path / "weights.pt", model, optimizer)
-    with pytest.raises(
-        ValueError, match=r"weights\.pt must hold all .* no cuda_rng, .*: it was not written by fit, or by"
-    ):
+    with pytest.raises(ValueError, match=r"weights\.pt must hold all .* no cuda_rng, .*: it was not written by fit"):
         fit(model, optimizer, checkpoint=tmp_path / "weights.pt", resume=True)
     fit(model, optimizer, checkpoint=tmp_path / "run.pt")
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
-    with pytest.raises(
-        ValueError, match=r"run\.pt can't be resumed from: scheduler must be None, as in the run .*, but it is StepLR"
-    ):
+    with pytest.raises(ValueError, match=r"run\.pt can't be .*: scheduler must be None, as in .* it is StepLR"):
         fit(model, optimizer, scheduler=scheduler, checkpoint=tmp_path / "run.pt", resume=True)
 
 

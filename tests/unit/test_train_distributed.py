@@ -148,9 +148,8 @@ def test_a_batch_script_without_srun_is_told():
     with pytest.raises(ValueError, match="SLURM_NTASKS=4 tasks, but the command runs once: put srun before it"):
         RankInfo.from_environment({**SLURM, "SLURM_PROCID": "0"})
     assert RankInfo.from_environment({**SLURM, "SLURM_PROCID": "0", "SLURM_NTASKS": "1"}) == RankInfo()
-    assert RankInfo.from_environment({**SLURM, "SLURM_JOB_NAME": "bash"}) == RankInfo(), (
-        "a shell that a person types in"
-    )
+    shell = {**SLURM, "SLURM_JOB_NAME": "bash"}  # that a person types in
+    assert RankInfo.from_environment(shell) == RankInfo()
 
 
 @pytest.mark.parametrize(

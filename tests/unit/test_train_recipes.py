@@ -124,9 +124,8 @@ def test_every_setting_of_fit_arrives(monkeypatch):
 
 def test_the_recipes_learn():
     assert run("digits", samples=None, hidden=64, epochs=4, steps=10).history.test_accuracy[-1] > 0.85
-    conv = run(
-        network="conv", channels=8, hidden=32, steps=4, samples=None, batch_size=40, lr=0.01, schedule="one-cycle"
-    )
+    conv = {"network": "conv", "channels": 8, "hidden": 32, "steps": 4, "batch_size": 40, "schedule": "one-cycle"}
+    conv = run(**conv, samples=None, lr=0.01)
     assert conv.history.test_accuracy[-1] > 0.7
 
 

@@ -55,11 +55,8 @@ def test_accumulated_batches_are_one_large_batch():
     torch.testing.assert_close(weights(small), weights(large), rtol=1e-4, atol=1e-6)
     assert two.train_loss == pytest.approx(one.train_loss, rel=1e-4)
     assert two.train_accuracy == pytest.approx(one.train_accuracy)
-    assert [(info.batch, info.batches, info.output.shape[1]) for info in seen[:3]] == [
-        (0, 3, 20),
-        (1, 3, 20),
-        (2, 3, 16),
-    ]
+    batches = [(info.batch, info.batches, info.output.shape[1]) for info in seen[:3]]
+    assert batches == [(0, 3, 20), (1, 3, 20), (2, 3, 16)]
 
 
 def test_clip_bounds_the_norm_of_all_gradients():

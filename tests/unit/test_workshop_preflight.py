@@ -15,12 +15,8 @@ from snnkit.workshop import preflight
 from snnkit.workshop.preflight import FIELDS, Verdict, from_texts
 from snnkit.workshop.timetable import WorkshopError
 
-GOOD = [
-    Line("Python", GREEN, "3.12"),
-    Line("torch", GREEN, "2.13"),
-    Line("GPU", AMBER, "none"),
-    Line("data: mnist", AMBER, "not here yet"),
-]
+GOOD = [Line("Python", GREEN, "3.12"), Line("torch", GREEN, "2.13"), Line("GPU", AMBER, "none")]
+GOOD.append(Line("data: mnist", AMBER, "not here yet"))
 
 
 def verdict(name: str = "ada", when: str = "2026-11-22T08:00Z", kind: str = "READY", **facts: str) -> Verdict:

@@ -168,9 +168,8 @@ def test_the_budget_of_a_schedule_is_what_the_page_says():
     text = run("budget", "two_days", "--people", "30")
     plan = timetable.load("two_days", PROJECT)
     on, both = plan.gpu_minutes("on"), plan.gpu_minutes("on", "optional")
-    assert text.startswith(
-        f"two_days, 30 people: {on / 2:.1f} GPU hours ({on} min each), {both / 2:.1f} with what is opt"
-    )
+    hours = f"{on / 2:.1f} GPU hours ({on} min each), {both / 2:.1f} with what is opt"
+    assert text.startswith(f"two_days, 30 people: {hours}")
     assert "unknown schedule" in run("budget", "noon", code=2)
     rows = rows_of("schedule")
     assert {row["schedule"] for row in rows} == set(SCHEDULES)

@@ -210,8 +210,4 @@ RIGHT = {
     ],
 }
 
-STUBS = {
-    "01.1": [lambda x, v, tau: ...],
-    "01.2": [lambda v, threshold, v_reset: (..., ...), _fire_half],
-    "01.3": [_Stub, _HalfStub],
-}
+STUBS = {"01.1": [lambda x, v, tau: ...], "01.2": [lambda *given: (..., ...), _fire_half], "01.3": [_Stub, _HalfStub]}

@@ -24,12 +24,7 @@ LOSSES = [
     (lambda s, y: F.cross_entropy(s.sum(0), y, reduction="none"), "one number", 3, "one loss per image"),
     (lambda s, y: F.cross_entropy(s.sum(0), y, reduction="sum"), "silence is a guess", 2, "sum over the batch"),
     (lambda s, y: s.sum(0).log_softmax(1).gather(1, y[:, None]).mean(), "silence is a guess", 2, "sign forgotten"),
-    (
-        lambda s, y: 1 - s.sum(0).softmax(1).gather(1, y[:, None]).mean(),
-        "silence is a guess",
-        2,
-        "probability for surprise",
-    ),
+    (lambda s, y: 1 - s.sum(0).softmax(1).gather(1, y[:, None]).mean(), "silence is a guess", 2, "a probability"),
     (lambda s, y: F.cross_entropy(s.sum(0), y) / math.log(2), "silence is a guess", 2, "logarithm to base 2"),
     (lambda s, y: F.cross_entropy(s[-1], y), "only counts matter", 0, "last step only"),
     (lambda s, y: F.cross_entropy(s.amax(0), y), "right votes help", 1, "did it fire at all"),

@@ -94,12 +94,7 @@ COUNTS = [
     (lambda recording, window: count_events(recording, window).transpose(2, 3), "one event", 0, "swapped axes"),
     (once_per_place, "several at one place", 3),
     (lambda recording, window: count_events(recording, window).clamp(max=1), "several at one place", 3, "as spikes"),
-    (
-        counter(step=lambda r, w, steps: ((r.t + w // 2) // w).clamp(max=steps - 1)),
-        "one event",
-        0,
-        "half a window late",
-    ),
+    (counter(step=lambda r, w, steps: ((r.t + w // 2) // w).clamp(max=steps - 1)), "one event", 0, "half a window"),
     (counter(step=lambda r, window, steps: r.t * steps // r.duration), "edges of windows", 4, "equal parts"),
     (counter(steps=lambda r, window: int(r.t[-1]) // window + 1), "one event", 0, "until the last event"),
     (counter(place=lambda r: (r.y * r.size[1] + r.x).long()), "a large sensor", 5, "16 bits"),
