@@ -55,11 +55,12 @@ export function convolutionExplorer(place, data, saved, report) {
       });
       return [...boxes, {text: ` ${written(end)}`, x: end, y: 1.5 - row, colour: "ink"}];
     }));
+    words.set(Object.entries(PARTS).map(([name, colour]) => [colour, `${name}: ${written(once[name] / 1e6)} MFLOP`
+      + (once[name] < each[name] ? ` computed once, ${written(each[name] / 1e6)} computed ${steps} ×` : "")]));
     return `One image through ${channels} channels, T = ${steps}: `
-      + `once saves ${written(100 * (1 - sum(once) / sum(each)), 0.1)} %`;
+      + `once saves ${written(100 * (1 - sum(once) / sum(each)), 0.1)}\u00a0%`;
   }
 
-  words.set(Object.entries(PARTS).map(([name, colour]) => [colour, name]));
   return explorer(place, {label: "The price of a convolution", controls, plots: [plot], saved, report, draw,
     body: [plot.element, words.element]});
 }

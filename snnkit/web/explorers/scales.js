@@ -37,7 +37,14 @@ export function rounded({low, counts, top}, held, power) {
   return {lost: lost / all, infinite: infinite / all};
 }
 
-const percent = (share) => `${(100 * share).toFixed(1)} %`;
+const NONE = "none becomes 0 or infinite";
+
+/** Shares in words; the first number that is lost shows. */
+function lossOf({lost, infinite}) {
+  const percent = (share) => (share < 0.001 ? "less than 0.1\u00a0%" : `${(100 * share).toFixed(1)}\u00a0%`);
+  const words = [lost && `${percent(lost)} become 0`, infinite && `${percent(infinite)} infinite`].filter(Boolean);
+  return words.join(", ") || NONE;
+}
 
 /** @param {HTMLElement} place @param {{values: Object<string, {low, counts, top}>}} data */
 export function scalesExplorer(place, data, saved, report) {
@@ -75,10 +82,10 @@ export function scalesExplorer(place, data, saved, report) {
         colour: COLOURS[i % COLOURS.length]})),
     ]);
     const found = all.map((values) => rounded(values, held, power));
-    words.set(found.map(({lost, infinite}, i) => [COLOURS[i % COLOURS.length],
-      `${names[i]}: ${percent(lost)} become 0, ${percent(infinite)} infinite`]));
-    const worst = (key) => percent(Math.max(...found.map((one) => one[key])));
-    return `Times 2${raised(power)}, held in ${held}: at most ${worst("lost")} become 0, ${worst("infinite")} infinite`;
+    words.set(found.map((one, i) => [COLOURS[i % COLOURS.length], `${names[i]}: ${lossOf(one)}`]));
+    const worst = (key) => Math.max(...found.map((one) => one[key]));
+    const loss = lossOf({lost: worst("lost"), infinite: worst("infinite")});
+    return `Times 2${raised(power)} in ${held}: ${loss === NONE ? "" : "up to "}${loss}`;
   }
 
   return explorer(place, {label: "Gradients times a scale, held in 16 bits", controls, plots: [plot], saved, report,
