@@ -93,22 +93,16 @@ def quantize(model: nn.Module) -> Quantized:
             raise ValueError(f"the weight of layer {name!r} must be finite, but it holds NaN or infinity")
         _to_int8(small.get_submodule(name))
     after = _bytes_by_layer(small)
+    kinds = {name: type(model.get_submodule(name)).__name__ for name in sizes}
     layers = (
-        QuantizedLayer(
-            name or "(model)",
-            type(model.get_submodule(name)).__name__,
-            name in chosen,
-            notes[name],
-            before,
-            after[name],
-        )
+        QuantizedLayer(name or "(model)", kinds[name], name in chosen, notes[name], before, after[name])
         for name, before in sizes.items()
     )
     return Quantized(small, Report(tuple(layers)))
 
 
 def _reason_against(layer: nn.Module, owners: Counter[int]) -> str:
-    if _is_int8(layer):
+    if type(getattr(layer, "weight", None)).__module__.startswith("torchao."):
         return "is int8 already"
     if type(layer) is not nn.Linear:
         return f"torchao has int8 weights for Linear only, not for {type(layer).__name__}"
@@ -165,17 +159,7 @@ def _to_int8(layer: nn.Module) -> None:
     config = ao.Int8WeightOnlyConfig(version=2, set_inductor_config=False)
     with _quiet():
         ao.quantize_(layer, config)
-    _describe(layer)
-
-
-def _is_int8(layer: nn.Module) -> bool:
-    """Whether its weight is one of torchao's."""
-    weight = getattr(layer, "weight", None)
-    return isinstance(weight, Tensor) and type(weight).__module__.startswith("torchao.")
-
-
-def _describe(layer: nn.Module) -> None:
-    """Set the text of the layer; what torchao sets can't be pickled."""
+    # What torchao sets can't be pickled.
     layer.extra_repr = partial(str, f"{type(layer).extra_repr(layer)}, int8 weight")
 
 

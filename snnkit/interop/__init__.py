@@ -23,14 +23,14 @@ constants that it writes by dt: read a network that ran at 1e-3 with ``dt=1e-6``
 and refuses others; it fires at the threshold, but its files do not say so.
 """
 
-from .euler import EulerCubaLI as EulerCubaLI
-from .euler import EulerCubaLIF as EulerCubaLIF
-from .euler import EulerIF as EulerIF
-from .euler import EulerLI as EulerLI
-from .euler import EulerLIF as EulerLIF
 from .exchange import Graph as Graph
 from .exchange import InexactWarning as InexactWarning
 from .exchange import from_nir as from_nir
 from .exchange import to_nir as to_nir
 from .layer_nodes import Scale as Scale
 from .layer_nodes import SumPool2d as SumPool2d
+from .neuron_nodes import EulerCubaLI as EulerCubaLI
+from .neuron_nodes import EulerCubaLIF as EulerCubaLIF
+from .neuron_nodes import EulerIF as EulerIF
+from .neuron_nodes import EulerLI as EulerLI
+from .neuron_nodes import EulerLIF as EulerLIF

@@ -20,7 +20,7 @@ from ..files import check_hdf5
 from ..neuron import IF, LIF, PLIF, Neuron, Recurrent
 from ..nn import Once, Sequential, TimeBatched, is_stateful, time_batched
 from ..surrogate import ATan
-from .layer_nodes import LAYERS, TRANSPARENT, Shape, check_numbers, layer_of, nir_package, node_of
+from .layer_nodes import LAYERS, TRANSPARENT, Shape, check_numbers, nir_package, node_of
 from .neuron_nodes import EULER, KEY, described, euler_neuron, neuron_of, note_on
 
 INPUT, OUTPUT = "input", "output"
@@ -371,12 +371,12 @@ def _built(
         node = flat.nodes[name]
         try:
             if type(node).__name__ not in EULER:
-                layers[name] = layer_of(node, dtype)
+                layers[name] = LAYERS[type(node).__name__](node, dtype)
                 shapes[name] = _shape_after(layers[name], shape, dtype)
                 continue
             layers[name], shapes[name] = _neuron(node, shape, dt, dtype, surrogate), shape
             for matrix in (flat.nodes[key] for key, around in recurrent.items() if around == name):
-                weight: Any = layer_of(matrix, dtype)
+                weight: Any = LAYERS[type(matrix).__name__](matrix, dtype)
                 around = Recurrent(layers[name], weight.out_features, bias=weight.bias is not None)  # type: ignore[arg-type]
                 around.weight = weight
                 layers[name] = around

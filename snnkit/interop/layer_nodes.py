@@ -102,11 +102,6 @@ def node_of(layer: nn.Module, shape: Shape) -> Any:
     return writer(layer, shape)
 
 
-def layer_of(node: Any, dtype: torch.dtype) -> nn.Module:
-    """The layer that a node of ``LAYERS`` describes; ValueError if its numbers do not fit."""
-    return LAYERS[type(node).__name__](node, dtype)
-
-
 def check_numbers(nodes: Mapping[str, Any]) -> None:
     """Raise ValueError with the node's name if numbers are not finite, or do not fit into the free memory."""
     arrays = [
@@ -164,10 +159,6 @@ def _write_pool(layer: nn.AvgPool2d | SumPool2d, shape: Shape) -> Any:
     return getattr(nir_package(), type(layer).__name__)(**sizes)
 
 
-def _write_scale(layer: Scale, shape: Shape) -> Any:
-    return nir_package().Scale(scale=_array(layer.scale))
-
-
 def _write_flatten(layer: nn.Flatten, shape: Shape) -> Any:
     # PyTorch counts the batch, NIR does not.
     rank = len(shape) + 1
@@ -185,15 +176,17 @@ _WRITERS: dict[type, Callable[[Any, Shape], Any]] = {
     nn.Conv2d: _write_conv,
     nn.AvgPool2d: _write_pool,
     SumPool2d: _write_pool,
-    Scale: _write_scale,
+    Scale: lambda layer, shape: nir_package().Scale(scale=_array(layer.scale)),
     nn.Flatten: _write_flatten,
 }
 
 
-def _weights(layer: Any, weight: np.ndarray, bias: np.ndarray | None) -> Any:
+def _with_weights(layer: Any, weight: np.ndarray, bias: np.ndarray | None) -> Any:
+    if bias is not None and bias.shape != weight.shape[:1]:
+        raise ValueError(f"bias must be of shape {[len(weight)]}, but its shape is {list(bias.shape)}")
     with torch.no_grad():
         layer.weight.copy_(torch.from_numpy(weight))
-        if bias is not None:
+        if layer.bias is not None:
             layer.bias.copy_(torch.from_numpy(bias))
     return layer
 
@@ -203,10 +196,8 @@ def _read_linear(node: Any, dtype: torch.dtype) -> nn.Linear:
     bias = np.array(node.bias) if type(node).__name__ == "Affine" else None
     if weight.ndim != 2:
         raise ValueError(f"weight must be a matrix [out, in], but its shape is {list(weight.shape)}")
-    if bias is not None and bias.shape != weight.shape[:1]:
-        raise ValueError(f"bias must be of shape {[len(weight)]}, but its shape is {list(bias.shape)}")
     outputs, inputs = weight.shape
-    return _weights(nn.Linear(inputs, outputs, bias is not None, dtype=dtype), weight, bias)
+    return _with_weights(nn.Linear(inputs, outputs, bias is not None, dtype=dtype), weight, bias)
 
 
 def _read_conv(node: Any, dtype: torch.dtype) -> nn.Conv1d | nn.Conv2d:
@@ -215,8 +206,6 @@ def _read_conv(node: Any, dtype: torch.dtype) -> nn.Conv1d | nn.Conv2d:
     weight, bias, groups = np.array(node.weight), np.array(node.bias), int(node.groups)
     if weight.ndim != dims + 2:
         raise ValueError(f"weight must have {dims + 2} dimensions, but its shape is {list(weight.shape)}")
-    if bias.shape != weight.shape[:1]:
-        raise ValueError(f"bias must be of shape {[len(weight)]}, but its shape is {list(bias.shape)}")
     # NIR's convolutions always have a bias; zeros mean none.
     layer = kind(
         weight.shape[1] * groups,
@@ -229,7 +218,7 @@ def _read_conv(node: Any, dtype: torch.dtype) -> nn.Conv1d | nn.Conv2d:
         bias=bool(bias.any()),
         dtype=dtype,
     )
-    return _weights(layer, weight, bias if bias.any() else None)
+    return _with_weights(layer, weight, bias)
 
 
 def _sizes(value: Any, dims: int) -> Any:
@@ -241,15 +230,12 @@ def _read_pool(node: Any, dtype: torch.dtype) -> nn.AvgPool2d | SumPool2d:
     return kind(_sizes(node.kernel_size, 2), _sizes(node.stride, 2), _sizes(node.padding, 2))
 
 
-def _read_scale(node: Any, dtype: torch.dtype) -> Scale:
-    return Scale(torch.tensor(np.array(node.scale), dtype=dtype))
-
-
 def _read_flatten(node: Any, dtype: torch.dtype) -> nn.Flatten:
     start, end = (int(dim) + 1 if dim >= 0 else int(dim) for dim in (node.start_dim, node.end_dim))
     return nn.Flatten(start, end)
 
 
+# The layer that a node of this kind describes; ValueError if its numbers do not fit.
 LAYERS: dict[str, Callable[[Any, torch.dtype], nn.Module]] = {
     "Linear": _read_linear,
     "Affine": _read_linear,
@@ -257,6 +243,6 @@ LAYERS: dict[str, Callable[[Any, torch.dtype], nn.Module]] = {
     "Conv2d": _read_conv,
     "AvgPool2d": _read_pool,
     "SumPool2d": _read_pool,
-    "Scale": _read_scale,
+    "Scale": lambda node, dtype: Scale(torch.tensor(np.array(node.scale), dtype=dtype)),
     "Flatten": _read_flatten,
 }

@@ -1,4 +1,9 @@
-"""Between our neurons and NIR's nodes: their numbers, and a note that restores a neuron exactly.
+"""NIR's neurons under Euler's rule; between our neurons and NIR's nodes; and a note that restores a neuron exactly.
+
+An Euler neuron has a time step of ``dt`` seconds and spikes, z = H(v - v_threshold), strictly above the threshold; then
+v ← v_reset. Equations: Pedersen et al. 2024, doi:10.1038/s41467-024-52259-9. NIR does not define where a membrane
+begins: here at ``v_leak``, for an ``IF`` at ``v_reset``. Numbers are for all neurons, or tensors that broadcast against
+a step [B, ...].
 
 A number converted to seconds and back differs in its last digit, and NIR can't express that a neuron fires at its
 threshold. So a node's metadata note which of our neurons it was, with its arguments. The note counts only if that
@@ -9,25 +14,132 @@ the numbers count.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from ..neuron import IF, LI, LIF, PLIF, CubaLIF, Leaky, Neuron
-from ..neuron.base import Value
-from .euler import EulerCubaLI, EulerCubaLIF, EulerIF, EulerLI, EulerLIF, EulerNeuron
+from ..neuron.base import MembraneState, Value, reset_membrane
+from ..neuron.cuba import SynapticState
+from ..surrogate import ATan
 
 KEY = "snnkit"  # of the note in the metadata
+_DEFAULTS = {"v_leak": 0.0, "v_reset": 0.0, "w_in": 1.0}
 
-# NIR's name of an equation, and the neuron with all of its numbers.
+
+class EulerNeuron(Neuron):
+    """Base class of the five neurons: a step charges the membrane, which then fires if it has a threshold.
+
+    Args:
+        numbers: of the equation, by NIR's names; ``v_leak`` and ``v_reset`` are 0 by default, ``w_in`` is 1.
+        dt: time step in s.
+        surrogate, engine: as in every neuron.
+    """
+
+    resting: ClassVar[dict[str, str]] = {"v": "v_leak"}
+    names: ClassVar[tuple[str, ...]]
+    dt: float
+    r: Value
+    v_leak: Value
+    v_threshold: Value
+    v_reset: Value
+
+    def __init__(
+        self, *, dt: float, surrogate: Callable[..., Tensor] = ATan(), engine: str = "auto", **numbers: Value
+    ) -> None:
+        super().__init__(surrogate=surrogate if self.spiking else None, engine=engine)
+        self.number("dt", dt, above=0)
+        numbers = {name: value for name, value in _DEFAULTS.items() if name in self.names} | numbers
+        if numbers.keys() != set(self.names):
+            raise TypeError(
+                f"numbers of {type(self).__name__} must be {', '.join(self.names)}, but they are {', '.join(numbers)}"
+            )
+        for name in self.names:
+            self.number(name, numbers[name], above=0 if name.startswith("tau") else None)
+        if self.spiking:
+            self.threshold_above_reset("v_threshold", "v_reset")
+
+    def charge(self, x: Tensor, state: Any) -> Any:
+        """The state before the reset."""
+        raise NotImplementedError
+
+    def step(self, x: Tensor, state: Any) -> tuple[Tensor, Any]:
+        state = self.charge(x, state)
+        if not self.spiking:
+            return state.v, state
+        spike = self.spike(state.v - self.v_threshold, strict=True)
+        return spike, state._replace(v=reset_membrane(state.v, spike, self.v_threshold, self.v_reset))
+
+
+class EulerIF(EulerNeuron):
+    """v ← v + dt r x, then fires.
+
+    Numbers: r, resistance (1/s for a dimensionless membrane); v_threshold, potential at which it fires; v_reset,
+    potential after a spike.
+    """
+
+    names = ("r", "v_threshold", "v_reset")
+    resting: ClassVar[dict[str, str]] = {"v": "v_reset"}
+
+    def charge(self, x: Tensor, state: MembraneState) -> MembraneState:
+        return MembraneState(state.v + self.dt * self.r * x)
+
+
+class EulerLI(EulerNeuron):
+    """v ← v + dt/tau ((v_leak - v) + r x); its output is v.
+
+    Numbers: tau, membrane time constant in s; r, resistance; v_leak, potential at rest.
+    """
+
+    names = ("tau", "r", "v_leak")
+    spiking = False
+    tau: Value
+
+    def charge(self, x: Tensor, state: MembraneState) -> MembraneState:
+        return MembraneState(state.v + self.dt / self.tau * ((self.v_leak - state.v) + self.r * x))
+
+
+class EulerLIF(EulerLI):
+    """v ← v + dt/tau ((v_leak - v) + r x), then fires. Numbers: those of ``EulerLI`` and ``EulerIF``."""
+
+    names = ("tau", "r", "v_leak", "v_threshold", "v_reset")
+    spiking = True
+
+
+class EulerCubaLI(EulerNeuron):
+    """i ← i + dt/tau_syn (w_in x - i);  v ← v + dt/tau_mem ((v_leak - v) + r i); its output is v.
+
+    Numbers: tau_syn and tau_mem, time constants of synapse and membrane in s; r, resistance; v_leak, potential at rest;
+    w_in, weight of the input current: with tau_syn / dt a spike of 1 adds 1 to the current.
+    """
+
+    State: ClassVar[Any] = SynapticState
+    names = ("tau_syn", "tau_mem", "r", "v_leak", "w_in")
+    spiking = False
+    tau_syn: Value
+    tau_mem: Value
+    w_in: Value
+
+    def charge(self, x: Tensor, state: SynapticState) -> SynapticState:
+        i = state.i + self.dt / self.tau_syn * (self.w_in * x - state.i)
+        return SynapticState(state.v + self.dt / self.tau_mem * ((self.v_leak - state.v) + self.r * i), i)
+
+
+class EulerCubaLIF(EulerCubaLI):
+    """i ← i + dt/tau_syn (w_in x - i);  v ← v + dt/tau_mem ((v_leak - v) + r i), then fires.
+
+    Numbers: those of ``EulerCubaLI``, and v_threshold and v_reset as in ``EulerIF``.
+    """
+
+    names = ("tau_syn", "tau_mem", "r", "v_leak", "v_threshold", "v_reset", "w_in")
+    spiking = True
+
+
+# By NIR's name of the equation.
 EULER: dict[str, type[EulerNeuron]] = {
-    "IF": EulerIF,
-    "LI": EulerLI,
-    "LIF": EulerLIF,
-    "CubaLI": EulerCubaLI,
-    "CubaLIF": EulerCubaLIF,
+    kind.__name__.removeprefix("Euler"): kind for kind in (EulerIF, EulerLI, EulerLIF, EulerCubaLI, EulerCubaLIF)
 }
 
 Numbers = dict[str, Any]  # floats, and float64 arrays that broadcast against one sample
@@ -58,10 +170,6 @@ def _hard(neuron: IF | LIF | PLIF) -> Numbers:
             "use a hard one, such as v_reset=0.0, and train the network with it"
         )
     return {"v_threshold": _plain(neuron.v_threshold), "v_reset": _plain(neuron.v_reset)}
-
-
-def _of_if(neuron: IF, dt: float) -> Described:
-    return "IF", {"r": 1 / dt, **_hard(neuron)}
 
 
 def _of_lif(neuron: LIF | PLIF, dt: float) -> Described:
@@ -104,22 +212,17 @@ def _of_cuba(neuron: CubaLIF, dt: float) -> Described:
     return "CubaLIF", {**_synaptic(neuron, dt), **reset}
 
 
-def _of_li(neuron: LI, dt: float) -> Described:
-    return "CubaLI", _synaptic(neuron, dt)
-
-
 def _of_euler(neuron: EulerNeuron, dt: float) -> Described:
-    (kind,) = (kind for kind, euler in EULER.items() if euler is type(neuron))
-    return kind, {name: _plain(getattr(neuron, name)) for name in neuron.names}
+    return type(neuron).__name__.removeprefix("Euler"), {name: _plain(getattr(neuron, name)) for name in neuron.names}
 
 
 _WRITERS: dict[type, Callable[[Any, float], Described]] = {
-    IF: _of_if,
+    IF: lambda neuron, dt: ("IF", {"r": 1 / dt, **_hard(neuron)}),
     LIF: _of_lif,
     PLIF: _of_lif,
     Leaky: _of_leaky,
     CubaLIF: _of_cuba,
-    LI: _of_li,
+    LI: lambda neuron, dt: ("CubaLI", _synaptic(neuron, dt)),
     **dict.fromkeys(EULER.values(), _of_euler),
 }
 
@@ -166,14 +269,13 @@ def neuron_of(
         arguments = {name: _restored(metadata[name]) for name in _ARGUMENTS[owner]}
         neuron = _made(owner, arguments, surrogate)
         same_kind, same = described(neuron, dt)
-        if same_kind != kind:
-            return None
-        for name, array in numbers.items():
-            if not np.allclose(np.broadcast_to(same[name], array.shape), array, rtol=1e-6, atol=1e-12):
-                return None
+        fits = same_kind == kind and all(
+            np.allclose(np.broadcast_to(same[name], array.shape), array, rtol=1e-6, atol=1e-12)
+            for name, array in numbers.items()
+        )
     except (KeyError, TypeError, ValueError):  # the note, or the shape of a number, was changed
         return None
-    return neuron
+    return neuron if fits else None
 
 
 def _made(owner: type[Neuron], arguments: dict[str, Any], surrogate: Callable[..., Tensor]) -> Neuron:

@@ -12,8 +12,7 @@ Plain layers (Linear, Conv2d, pooling) work on all steps at once, and only once 
 (``encode.repeat``).
 """
 
-from .conv import ConvNet, EventConvNet, FashionConvNet
-from .dense import EventRecurrentNet, mlp
+from .networks import ConvNet, EventConvNet, EventRecurrentNet, FashionConvNet, mlp
 from .statistical import Answer, Population, PopulationState, StatisticalSNN, Statistics
 
 __all__ = [
