@@ -808,37 +808,15 @@ viz.show(figures.roofline(runs, bandwidth, rate, title=f"Neurons in the roofline
 # - The flat part is not the manufacturer's peak. It is the best rate that any of these neurons reached here, on a CPU
 #   with one thread.
 #
-# **Explorer.** This is a model of the loop and of the fused kernel with *your* roofline, as just measured. In the loop
-# every operation moves about nine bytes and costs one launch.
+# **Explorer: under the roof.** This is a model of the loop and of the fused kernel with *your* roofline, as just
+# measured. In the loop every operation moves about nine bytes and costs one launch. Drag the diamond.
 #
 # 1. At which number of operations does the fused neuron become compute bound? Does the loop ever?
-# 2. Make the layer small (`log2_neurons = 10`). Which of the two becomes slow, and why?
+# 2. Make the layer small (`log2 neurons` = 10). Which of the two becomes slow, and why?
 # 3. bfloat16 halves the bytes. For which of the two does this halve the time?
 
 # %%
-SIZES = {"float32": (4, 4), "bfloat16": (2, 2), "float32, uint8 spikes": (4, 1)}  # bytes of an input, of a spike
-
-
-def model_of(least, limits):
-    """The function behind the sliders; it depends on its arguments, not on the notebook's globals."""
-
-    def under_the_roof(operations=10, log2_neurons=16, steps=32, launch_us=4.0, numbers="float32"):
-        count, (wide, spike) = 2**log2_neurons * steps, SIZES[numbers]
-        moved = {"loop": 2.25 * wide * operations * count, "fused": (wide + spike) * count}
-        launches = {"loop": operations * steps, "fused": 1}
-        seconds = {
-            name: least(operations * count, moved[name], *limits) + launches[name] * launch_us * 1e-6 for name in moved
-        }
-        runs = [figures.Run(name, operations * count, moved[name], seconds[name]) for name in moved]
-        loop, fused = seconds.values()
-        title = f"loop {loop * 1e3:.3g} ms, fused {fused * 1e3:.3g} ms: {loop / fused:.1f} times"
-        return figures.roofline(runs, limits[1], limits[0], span=(0.03, 1000), title=title)
-
-    return under_the_roof
-
-
-sliders = {"operations": (1, 500), "log2_neurons": (8, 24), "steps": (4, 128, 4), "launch_us": (0.0, 20.0, 1.0)}
-viz.explore(model_of(least_seconds, (rate, bandwidth)), **sliders, numbers=list(SIZES))
+viz.labs.under_the_roof(rate, bandwidth)
 
 # %% [markdown]
 # There are two ways to more speed: bring the points closer to the roof, or raise what the roof allows. The first is

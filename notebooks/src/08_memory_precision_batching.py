@@ -622,26 +622,7 @@ viz.show(figures.shares(bars, "thousand images/s", title=f"Training, 784-1000-10
 # (notebook 07) launch a whole training step at once. What would they change?
 
 # %%
-other_t0, other_rate = fits.get("cuda", (2 * fits["cpu"][0], 20 * fits["cpu"][1]))
-other_ms, faster = round(other_t0 * 1e3, 1), round(other_rate / fits["cpu"][1], 1)
-
-
-def crossing(overhead_ms=other_ms, times_the_rate=faster, cpu=fits["cpu"]):
-    """Samples per second of the CPU and of another device."""
-    t0, rate = cpu
-    batch = torch.logspace(0, 12, 37, base=2)
-    curves = {
-        "CPU, as measured": batch / (t0 + batch / rate),
-        "the other device": batch / (overhead_ms / 1e3 + batch / (times_the_rate * rate)),
-    }
-    saved = 1 / rate * (1 - 1 / times_the_rate)  # seconds per sample
-    at = (overhead_ms / 1e3 - t0) / saved if saved else float("inf")
-    title = f"It pays from a batch of {max(at, 1):.0f} on" if at <= 4096 else "It does not pay at any batch"
-    look = {"x_title": "batch", "y_title": "samples per second", "log": "xy"}
-    return figures.lines(curves, x=batch, title=title, marks={"crossing": at} if 1 < at <= 4096 else {}, **look)
-
-
-viz.explore(crossing, overhead_ms=(0.5, 200.0, 0.5), times_the_rate=(1.0, 200.0, 1.0))
+viz.labs.crossing(fits["cpu"], fits.get("cuda"))
 
 # %% [markdown] tags=["slide"]
 # ## 8 · Out of memory: a drill

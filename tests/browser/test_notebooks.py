@@ -22,7 +22,7 @@ NOTEBOOKS = (
     "06_fused_neurons",
 )
 each_notebook = pytest.mark.parametrize("name", NOTEBOOKS)
-WITH_EXPLORE = ("02_surrogate_gradients", "06_fused_neurons")
+WITH_EXPLORE = ("02_surrogate_gradients",)
 IN_THE_PAGE = (
     ("00_preflight", "viz.labs.population_lab("),
     ("01_first_spiking_neuron", "viz.labs.population_lab("),
@@ -30,6 +30,7 @@ IN_THE_PAGE = (
     ("01_first_spiking_neuron", "viz.labs.neuron_lab(mine)"),
     ("02_surrogate_gradients", "viz.labs.surrogate_lab("),
     ("04_train_your_first_network", "viz.labs.decision_lab("),
+    ("06_fused_neurons", "viz.labs.under_the_roof("),
 )
 HEIGHT = "figure => figure.getBoundingClientRect().height"
 # Marks a figure with its slider's position two frames after it was redrawn, when the page has its layout.

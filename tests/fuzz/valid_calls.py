@@ -262,7 +262,7 @@ viz.explore: fn=lambda a: viz.figures.raster(spikes(5, 3)), a=(0.0, 1.0)
 viz.frames: fn=lambda a: viz.figures.raster(spikes(5, 3)), values=[1, 2]
 viz.figures.Marked.note: self=viz.figures.Marked("l", "measured", 1.0), unit="ms"
 viz.figures.spacing: values=[0.5, 1.0], dtype="float16"
-viz.labs: bill=lambda *_: (1, 2)
+viz.labs: bill=lambda *_: (1, 2), rate=2e10, bandwidth=1e10, cpu=(0.01, 1e3)
 workshop.bundle.pack: target=Path("b.zip"), top="b", content={"a.txt": b"a"}
 workshop.bundle.verify: place=packed()
 workshop.handouts: notebook=notebook(), names=["00_first"], out=Path("solved"), echo=print

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from snnkit import data, device, encode, export, loss, neuron, nn, surrogate, viz
+from snnkit.course.nb06 import least_seconds
 from snnkit.data.events import events_of, saccades
 from snnkit.engine import missing_compiler
 from snnkit.export import web
@@ -372,6 +373,42 @@ def test_the_largest_batch_fits_and_one_a_little_larger_does_not(of, numbers, sa
     assert most > 32 and none == 0 and fits <= 1.001 and too_much > 1
 
 
+def test_nothing_is_faster_than_the_roof_allows():
+    settings = [
+        {"operations": count, "log2_neurons": size, "steps": 8, "launch_us": launch, "numbers": numbers}
+        for count, size, launch in itertools.product((1, 30, 500), (8, 24), (0, 20))
+        for numbers in ("float32", "bfloat16", "float32, uint8 spikes")
+    ]
+    limits = {"rate": 2e10, "bandwidth": 1e10}
+    models = node("roof", "return settings.map((one) => modelOf(one, limits));", settings=settings, limits=limits)
+    for setting, model in zip(settings, models, strict=True):
+        (operations, steps), numbers = (setting[key] for key in ("operations", "steps")), setting["numbers"]
+        neuron_steps = steps * 2 ** setting["log2_neurons"]
+        wide = 2 if numbers == "bfloat16" else 4
+        spike = 1 if "uint8" in numbers else wide
+        # Two of three operations read two numbers and write one, the others read one and write one.
+        moved = {"loop": 9 / 4 * wide * operations, "fused": wide + spike}
+        for name, launches in (("loop", operations * steps), ("fused", 1)):
+            least = least_seconds(operations * neuron_steps, moved[name] * neuron_steps, **limits)
+            assert model[name]["seconds"] == pytest.approx(least + launches * setting["launch_us"] * 1e-6), name
+
+
+def test_another_device_pays_where_it_is_faster():
+    batches = [1, *(2**i + 1 for i in range(12))]
+    cpu = (0.01, 1500.0)
+    others = [[overhead, 1500 * times] for overhead in (0.0005, 0.01, 0.2) for times in (0.5, 1, 1.1, 20, 200)]
+    script = "return others.map((one) => [pays(cpu, one), batches.map((batch) => speedOf(one, batch))]);"
+    found = node("crossing", script, others=others, cpu=cpu, batches=batches)
+    for (overhead, rate), (where, speeds) in zip(others, found, strict=True):
+        low, high = where or (math.inf, math.inf)
+        for batch, speed in zip(batches, speeds, strict=True):
+            seconds = overhead + batch / rate
+            assert speed == pytest.approx(batch / seconds)
+            gain = cpu[0] + batch / cpu[1] - seconds
+            if abs(gain) > 1e-9:
+                assert (gain > 0) == (low <= batch <= (high or math.inf)), (overhead, rate, batch)
+
+
 class Doubling(neuron.Neuron):
     """A learner's."""
 
@@ -393,6 +430,7 @@ class Doubling(neuron.Neuron):
     [
         *(labs.neuron_lab, labs.population_lab, labs.surrogate_lab, labs.encoder_lab, labs.event_player, labs.stdp_lab),
         *(labs.number_lines, labs.memory_calculator, labs.conv_costs),
+        *(lambda: labs.under_the_roof(2e10, 1e10), lambda: labs.crossing((0.01, 1e3))),
         *[lambda: labs.gradient_scales({"g": torch.randn(9)})],
         *(lambda: labs.neuron_lab(Doubling()), lambda: labs.surrogate_lab(surrogate.ATan(3.0))),
     ],
@@ -431,6 +469,9 @@ def mapped(layer):
         (lambda: labs.surrogate_lab(2.0), TypeError, "surrogate must be"),
         (lambda: labs.gradient_scales({"g": torch.ones(2).long()}), TypeError, r"values\['g'\] must be .* torch.int64"),
         (lambda: labs.gradient_scales({"g": torch.zeros(2)}), ValueError, "values must hold at least one number"),
+        (lambda: labs.under_the_roof(1e9, 0), ValueError, "bandwidth must be greater than 0, but it is 0"),
+        (lambda: labs.crossing((0.01, -1.0)), ValueError, "rate of cpu must be greater than 0"),
+        (lambda: labs.crossing((0.01, 1e3, 2.0)), TypeError, "cpu must be"),
         (lambda: decided(mlp((64, 10))), ValueError, "net must have a hidden layer of neurons"),
         (lambda: decided(mlp((64, 5, 10)), answers=torch.zeros(3)), ValueError, r"images must be \[N, channels"),
         (lambda: decided(torch.nn.Linear(64, 10)), TypeError, "net must be"),

@@ -4,6 +4,7 @@ Those of ``explorers`` compute in the page; those of ``measured`` need the kerne
 """
 
 from .explorers import conv_costs as conv_costs
+from .explorers import crossing as crossing
 from .explorers import decision_lab as decision_lab
 from .explorers import encoder_lab as encoder_lab
 from .explorers import event_player as event_player
@@ -15,5 +16,6 @@ from .explorers import number_lines as number_lines
 from .explorers import population_lab as population_lab
 from .explorers import stdp_lab as stdp_lab
 from .explorers import surrogate_lab as surrogate_lab
+from .explorers import under_the_roof as under_the_roof
 from .measured import beside_measured as beside_measured
 from .measured import engine_race as engine_race

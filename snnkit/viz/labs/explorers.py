@@ -215,6 +215,25 @@ def memory_calculator() -> Any:
 
 
 @checks.arguments
+def under_the_roof(rate: float, bandwidth: float) -> Any:
+    """A model of a layer of neurons, as a loop of operations and fused, on a machine of this rate (operations per
+    second) and bandwidth (bytes per second). Both are above 0."""
+    limits = {name: checks.number(name, value, above=0) for name, value in (("rate", rate), ("bandwidth", bandwidth))}
+    return explorer("Under the roof: a loop and a fused kernel", "roof", limits)
+
+
+@checks.arguments
+def crossing(cpu: tuple[float, float], other: tuple[float, float] | None = None) -> Any:
+    """Samples per second against the batch of a CPU and of another device, each (overhead in seconds, samples per
+    second) above 0, and from which batch on that pays. None: twice the CPU's overhead and 20 times its rate."""
+    devices = {"cpu": cpu, "other": other or (2 * cpu[0], 20 * cpu[1])}
+    for name, (overhead, rate) in devices.items():
+        checks.number(f"overhead of {name}", overhead, above=0)
+        checks.number(f"rate of {name}", rate, above=0)
+    return explorer("The crossing: from which batch on another device pays", "crossing", devices)
+
+
+@checks.arguments
 def decision_lab(
     net: Sequential, images: Tensor, labels: Tensor, answers: Tensor, *, encode: Any, classes: Sequence[str]
 ) -> Any:

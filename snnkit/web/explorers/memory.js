@@ -125,7 +125,7 @@ export function memoryExplorer(place, data, saved, report) {
     });
     const words = `the device: ${gigabytes} GB`, left = Math.min(device / bars.x.max, 0.62) + 0.01;
     bars.show([...marks, ...(shown ? [{rule: "x", at: device, dash: "dash", width: 1.5}] : []),
-      {text: shown ? words : `${words}, far to the right`, x: (shown ? left : 0.01) * bars.x.max, y: -0.65}]);
+      {text: shown ? words : `${words} →`, x: (shown ? left : 0.01) * bars.x.max, y: -0.65}]);
     const all = now.fits.flat().filter((count) => count > 0);
     Object.assign(room.y, {min: 10 ** Math.floor(Math.log10(Math.min(...all, 1e9) / 1.2)),
       max: 10 ** Math.ceil(Math.log10(Math.max(...all, 10)))});
