@@ -9,6 +9,7 @@ import os
 import secrets
 import stat
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -73,6 +74,38 @@ def small_json(path: Path, largest: int) -> Any:
         return json.loads(content.decode("utf-8-sig"))
     except (ValueError, RecursionError):
         raise ValueError("no JSON, or only a part of it") from None
+
+
+MOST_ALIASES = 10  # in YAML; each may double what a text says
+
+
+def read_yaml(text: str) -> Any:
+    """What YAML that people wrote holds. Of two equal keys PyYAML would silently take the last one.
+
+    Raises ValueError, in one line, for a key that is given twice, too many aliases, and what is no YAML.
+    """
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        aliases = 0
+
+        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+            keys = Counter(key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode))
+            if twice := [key for key, count in keys.items() if count > 1]:
+                problem = f"the key {twice[0]} is given twice"
+                raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+            return super().construct_mapping(node, deep)
+
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            self.aliases += self.check_event(yaml.AliasEvent)
+            if self.aliases > MOST_ALIASES:
+                raise yaml.YAMLError(f"it has more than {MOST_ALIASES} aliases (*name)")
+            return super().compose_node(parent, index)
+
+    try:
+        return yaml.load(text, Loader)
+    except (yaml.YAMLError, ValueError, RecursionError, AttributeError, TypeError) as error:  # of tags that do not fit
+        raise ValueError(" ".join(str(error).split())) from None
 
 
 DEFLATE = 1032  # bytes that zip, gzip and HDF5 can unpack from one

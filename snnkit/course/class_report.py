@@ -8,6 +8,7 @@ from __future__ import annotations
 import html
 import os
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -99,6 +100,11 @@ class Room:
         }
         return sorted(worked)
 
+    def _entries(self) -> Iterator[tuple[Learner, Entry]]:
+        for learner in self.learners:
+            for rows in learner.exercises.values():
+                yield from ((learner, row) for row in rows)
+
     def _label(self, learner: Learner) -> str:
         """The learner's name, with the file where two have the same."""
         namesakes = sum(one.name.casefold() == learner.name.casefold() for one in self.learners)
@@ -106,25 +112,20 @@ class Room:
 
     def stuck(self) -> list[str]:
         """Who needs help with which exercise, and the check that failed most often; most attempts first."""
-        rows = [
-            (row, self._label(learner))
-            for learner in self.learners
-            for rows in learner.exercises.values()
-            for row in rows
-            if row.status != "passed" and row.attempts >= STUCK
-        ]
+        stuck = [(one, row) for one, row in self._entries() if row.status != "passed" and row.attempts >= STUCK]
         sentences = []
-        for row, name in sorted(rows, key=lambda one: -one[0].attempts):
+        for learner, row in sorted(stuck, key=lambda pair: -pair[1].attempts):
             at = f", mostly fails at “{max(row.failed, key=row.failed.__getitem__)}”" if row.failed else ""
-            sentences.append(f"{name}: {row.key} {row.title}, {row.attempts} attempts, {row.hints} hints{at}")
+            sentences.append(
+                f"{self._label(learner)}: {row.key} {row.title}, {row.attempts} attempts, {row.hints} hints{at}"
+            )
         return sentences
 
     def hurdles(self) -> list[str]:
         """For each exercise with failures, the check that most learners failed at; the hardest first."""
         rows: dict[str, list[Entry]] = {}
-        for learner in self.learners:
-            for row in (row for rows in learner.exercises.values() for row in rows):
-                rows.setdefault(row.key, []).append(row)
+        for _, row in self._entries():
+            rows.setdefault(row.key, []).append(row)
         sentences = []
         for key, entries in rows.items():
             learners = Counter(check for row in entries for check, times in row.failed.items() if times)
@@ -156,16 +157,12 @@ class Room:
 
     def _table(self) -> tuple[list[str], list[list[str]]]:
         notebooks = self.notebooks
-        rows = [
-            [
-                self._label(one),
-                *(_bar(*one.passed(n)) for n in notebooks),
-                _quiz(one),
-                _made(one),
-                f"{one.when:%d %b %H:%M}",
-            ]
-            for one in self.learners
-        ]
+        rows = []
+        for one in self.learners:
+            marks = [mark for marks in one.quiz.values() for mark in marks]
+            made = [prediction["right"] for prediction in one.predictions]
+            bars = (_bar(*one.passed(n)) for n in notebooks)
+            rows.append([self._label(one), *bars, _share(marks), _share(made), f"{one.when:%d %b %H:%M}"])
         return ["learner", *notebooks, "quiz", "predictions", "exported"], rows
 
     def _summary(self) -> str:
@@ -207,14 +204,9 @@ def room(folder: str | os.PathLike[str]) -> Room:
     return Room(str(place), tuple(learners), tuple(refused))
 
 
-def _quiz(learner: Learner) -> str:
-    marks = [mark for marks in learner.quiz.values() for mark in marks]
+def _share(marks: Sequence[bool | None]) -> str:
+    """How many are right, of those that are known."""
     return f"{marks.count(True)}/{len(marks) - marks.count(None)}"
-
-
-def _made(learner: Learner) -> str:
-    known = [one["right"] for one in learner.predictions if one["right"] is not None]
-    return f"{sum(known)}/{len(known)}"
 
 
 def _bar(passed: int, of: int, width: int = 8) -> str:

@@ -73,27 +73,25 @@ class Progress:
 
     def attempted(self, key: str, status: str, check: str = "") -> None:
         """Note an attempt, and the ``check`` that it failed at. An exercise that has passed stays passed."""
-        with self._changing(key) as entry:
+        with self._changing_exercise(key) as entry:
             entry["attempts"] += 1
             entry["status"] = max(entry["status"], status, key=_RANK.__getitem__)
             if check:
                 entry["failed"] = entry["failed"] | {check: entry["failed"].get(check, 0) + 1}
 
     def hinted(self, key: str, opened: int) -> None:
-        with self._changing(key) as entry:
+        with self._changing_exercise(key) as entry:
             entry["hints"] = max(entry["hints"], opened)
 
     def revealed(self, key: str) -> None:
-        with self._changing(key) as entry:
+        with self._changing_exercise(key) as entry:
             entry["solution"] = True
 
     def answered(self, notebook: str, index: int, right: bool, questions: int) -> None:
-        with self._lock:
-            self._read()
+        with self._changing() as data:
             marks = self.quiz(notebook, questions)
             marks[index] = right
-            self._data["quiz"][notebook] = marks
-            self._write()
+            data["quiz"][notebook] = marks
 
     def predictions(self) -> dict[str, dict[str, Any]]:
         """Key to {"guess", "sure", "right", "when"} of each locked prediction; "right" is None until the outcome."""
@@ -101,30 +99,30 @@ class Progress:
 
     def locked(self, key: str, guess: Any, sure: int, *, again: bool = False) -> None:
         """Note a prediction. A locked one stays as it is, unless ``again``."""
-        self._predicted(key, {"guess": guess, "sure": sure, "right": None, "when": _now()}, again=again)
+        with self._changing() as data:
+            if again or key not in data["predictions"]:
+                data["predictions"][key] = {"guess": guess, "sure": sure, "right": None, "when": _now()}
 
     def judged(self, key: str, right: bool) -> None:
         """Note whether a locked prediction was right. The first outcome counts."""
-        with self._lock:
-            self._read()
-            entry = self.predictions().get(key)
+        with self._changing() as data:
+            entry = data["predictions"].get(key)
             if entry is not None and entry["right"] is None:
-                self._predicted(key, entry | {"right": right}, again=True)
-
-    def _predicted(self, key: str, entry: dict[str, Any], *, again: bool = False) -> None:
-        with self._lock:
-            self._read()
-            if again or key not in self._data["predictions"]:
-                self._data["predictions"][key] = entry
-                self._write()
+                entry["right"] = right
 
     @contextlib.contextmanager
-    def _changing(self, key: str) -> Iterator[dict[str, Any]]:
-        with self._lock:
-            self._read()
+    def _changing_exercise(self, key: str) -> Iterator[dict[str, Any]]:
+        with self._changing() as data:
             entry = self.exercise(key)
             yield entry
-            self._data["exercises"][key] = entry | {"when": _now()}
+            data["exercises"][key] = entry | {"when": _now()}
+
+    @contextlib.contextmanager
+    def _changing(self) -> Iterator[dict[str, Any]]:
+        """What the file holds now, and what it will hold when the block ends."""
+        with self._lock:
+            self._read()
+            yield self._data
             self._write()
 
     def _read(self) -> None:

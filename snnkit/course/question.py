@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from snnkit import checks
+from snnkit.files import read_yaml
 
 POINTS = 41  # of a sketch, evenly over its x axis
 SURE = (50, 70, 90, 99)  # percent
@@ -50,24 +51,12 @@ def find(key: str) -> dict[str, Any]:
 def parse(text: str, notebook: str) -> dict[str, Any]:
     """What ``read`` returns, from the text of a file. ValueError for the first mistake."""
     try:
-        import yaml
+        data = read_yaml(text)
     except ModuleNotFoundError:
         command = checks.pip_install("lab")
         raise ModuleNotFoundError(f"predictions and quizzes need PyYAML: {command}") from None
-
-    class Once(yaml.SafeLoader):
-        """A loader that refuses a key that comes twice."""
-
-        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-            keys = [key.value for key, _ in node.value]
-            if twice := next((key for key in keys if keys.count(key) > 1), None):
-                raise ValueError(f"{twice} must come once in a mapping of {notebook}.yaml, but it comes twice")
-            return super().construct_mapping(node, deep)
-
-    try:
-        data = yaml.load(text, Once)
-    except yaml.YAMLError as error:
-        raise ValueError(f"{notebook}.yaml must be YAML, but: {' '.join(str(error).split())}") from None
+    except ValueError as error:
+        raise ValueError(f"{notebook}.yaml must be YAML, but: {error}") from None
     _fields(f"{notebook}.yaml", data, (), ("predictions", "quiz"))
     predictions, quiz = data.get("predictions", {}), data.get("quiz", [])
     due = [f"{notebook}.{letter}" for letter in string.ascii_lowercase]

@@ -7,14 +7,13 @@ import json
 import math
 import os
 import random
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from snnkit import checks
-from snnkit.files import expanded, read_small
+from snnkit.files import expanded, read_small, read_yaml
 from snnkit.tools import parameters
 from snnkit.tools.parameters import Parameter, ParameterError
 from snnkit.tools.project import ProjectError, find
@@ -34,7 +33,6 @@ WORKERS = "workers"
 MOST_RUNS = 100_000
 _DEFAULT_WORKERS = 4  # at most, where the manifest does not say
 LARGEST = 1 << 20  # bytes of a manifest
-MOST_ALIASES = 10  # in YAML; each may double what the manifest says
 
 
 class ManifestError(ValueError):
@@ -140,31 +138,12 @@ def load(manifest: str | os.PathLike[str] | Mapping[str, Any], out: str | os.Pat
 
 
 def _read_yaml(path: Path) -> Any:
-    """What a file holds. Of two equal keys YAML would silently take the last one, which is a wrong experiment."""
-    import yaml
-
-    class Loader(yaml.SafeLoader):
-        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-            keys = Counter(key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode))
-            if twice := [key for key, count in keys.items() if count > 1]:
-                problem = f"the key {twice[0]} is given twice"
-                raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
-            return super().construct_mapping(node, deep)
-
-        def compose_node(self, parent: Any, index: Any) -> Any:
-            if self.check_event(yaml.AliasEvent):
-                self.aliases = getattr(self, "aliases", 0) + 1
-                if self.aliases > MOST_ALIASES:
-                    problem = f"it has more than {MOST_ALIASES} aliases (*name)"
-                    raise yaml.YAMLError(problem)
-            return super().compose_node(parent, index)
-
     try:
-        return yaml.load(read_small(path, LARGEST).decode(), Loader)
+        return read_yaml(read_small(path, LARGEST).decode())
     except OSError as error:
         raise ManifestError(f"the manifest {path} can't be read: {error.strerror}") from None
-    except (yaml.YAMLError, ValueError, RecursionError, AttributeError, TypeError) as error:  # of tags that do not fit
-        raise ManifestError(f"{path.name} can't be read as YAML: {checks.cut(' '.join(str(error).split()))}") from None
+    except ValueError as error:
+        raise ManifestError(f"{path.name} can't be read as YAML: {checks.cut(str(error))}") from None
 
 
 def _checked(given: Mapping[str, Any], base: Path) -> Manifest:

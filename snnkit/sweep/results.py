@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from snnkit import checks, files
 
 from .manifest import Manifest, identity
-from .recorded_values import pack, unpack
+from .recorded_values import RESERVED, pack, unpack
 
 if TYPE_CHECKING:
     import polars
@@ -230,11 +230,9 @@ def frame(runs: Iterable[RunResult]) -> polars.DataFrame:
     import polars
 
     every = list(runs)
-    columns: dict[str, list[Any]] = {"run": [r.run for r in every], "status": [r.status for r in every]}
-    for part in ([r.parameters for r in every], [r.metrics for r in every]):
-        for name in dict.fromkeys(name for values in part for name in values):
-            columns[name] = [values.get(name) for values in part]
-    columns |= {name: [getattr(r, name) for r in every] for name in ("seconds", "peak_mb", "error")}
+    rows = [{**run.parameters, **run.metrics, **{name: getattr(run, name) for name in RESERVED}} for run in every]
+    named = dict.fromkeys(name for part in ("parameters", "metrics") for run in every for name in getattr(run, part))
+    columns = ("run", "status", *named, "seconds", "peak_mb", "error")
     # Not strict: text where the values of a column have no other type in common.
-    table = polars.DataFrame([polars.Series(name, values, strict=False) for name, values in columns.items()])
+    table = polars.DataFrame([polars.Series(one, [row.get(one) for row in rows], strict=False) for one in columns])
     return table.with_columns(polars.col(polars.Null).cast(polars.String))

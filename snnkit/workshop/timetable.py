@@ -191,11 +191,10 @@ def _item(cells: Mapping[str, str], known: Mapping[str, int], guides: Guides) ->
         shown = ", ".join(repr(cells[column][:20]) for column in ("start", "minutes", "GPU"))
         raise WorkshopError(f"start, minutes and GPU must be such as '1:05', '20', '{GPU[0]}', but they are {shown}")
     start, minutes = 60 * int(began[1]) + int(began[2]), int(cells["minutes"])
-    row = Item(start, minutes, cells["what"], cells["GPU"])
     notebook, parts, needed = _parts(cells["file"], known, guides)
     if notebook and needed != minutes:
         raise WorkshopError(f"has {minutes} minutes, but its parts take {needed} by the facilitator page")
-    return Item(start, minutes, row.what, row.gpu, notebook, parts)
+    return Item(start, minutes, cells["what"], cells["GPU"], notebook, parts)
 
 
 def _parts(cell: str, known: Mapping[str, int], guides: Guides) -> tuple[str | None, tuple[int, ...] | None, int]:

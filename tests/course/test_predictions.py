@@ -77,7 +77,7 @@ def test_files_are_of_notebooks():
     ("old", "new", "message"),
     [
         ("quiz:", "quizz:", "no fields but predictions, quiz, but it has quizz"),
-        ("99.b", "99.a", "99.a must come once"),
+        ("99.b", "99.a", "99.yaml must be YAML, but: .*the key 99.a is given twice"),
         ("99.b", "99.d", "99.a, 99.b, … in this order"),
         ("why: Because.", "", "99.b must have a field why"),
         ("why: Because.", "why: [x]", "why of 99.b must be text"),
