@@ -119,13 +119,6 @@ def test_channels_last_is_read_and_written_in_place(compiled):
     assert out.stride() == x.stride() and state.v.stride() == x[0].stride()
 
 
-def test_channel_parameters_on_images(compiled):
-    neuron = LIF(nn.Parameter(torch.linspace(1.5, 3.0, 6).reshape(6, 1, 1))).double()
-    x = torch.rand(9, 2, 6, 3, 3, dtype=torch.float64) * 1.5
-    assert_same(compiled, neuron, x)
-    assert_same(compiled, neuron, x.flatten(0, 1).contiguous(memory_format=torch.channels_last).unflatten(0, (9, 2)))
-
-
 def test_chunks_of_time_equal_the_whole_and_gradients_flow_between_them(compiled):
     x = (torch.rand(12, 3, FEATURES, dtype=torch.float64) * 1.4).requires_grad_()
     whole, last = LIF(engine=compiled)(x)

@@ -11,11 +11,10 @@ from click.testing import CliRunner
 from snnkit import bench, records
 from snnkit.bench import neurons
 from snnkit.bench.baselines import Layer
-from snnkit.bench.neuron_speed import ENGINE_NAMES, EQUATIONS, Candidate, Case, candidates
+from snnkit.bench.neuron_speed import EQUATIONS, Candidate, Case, candidates
 from snnkit.bench.suite import chosen
 from snnkit.cli import main
 from snnkit.cli.bench import SUITES
-from snnkit.engine import ENGINES
 from snnkit.neuron import LIF
 
 CPU = torch.device("cpu")
@@ -100,11 +99,6 @@ def test_quick_is_one_tiny_size_unless_others_are_requested():
 def test_options_are_checked_when_they_are_made(suite, given, says):
     with pytest.raises((TypeError, ValueError), match=re.escape(says)):
         getattr(bench, suite).Arguments(**given)
-
-
-def test_a_device_that_is_none_is_named_before_anything_is_measured():
-    with pytest.raises(ValueError, match="device"):
-        bench.demo.benchmark(bench.demo.Arguments("warp"), pytest.fail)
 
 
 def test_no_candidate_to_time(monkeypatch):
@@ -249,16 +243,6 @@ def test_what_does_not_fit_is_skipped_with_what_it_needs(monkeypatch):
     outcome = outcome_of([twin()], "training", width=2**22, steps=128)
     assert outcome.rows == []
     assert reasons(outcome)["Twin"].startswith("too little memory: about 27.9 GB are needed, and 10.7 GB are free")
-
-
-def test_who_takes_part():
-    every, left_out = candidates(CPU, peers=False)
-    names = {c.name for c in every}
-    assert {"eager", "block"} <= names and "auto" not in names
-    assert {c.equation for c in every} == {"LIF"}
-    assert len({(c.name, c.equation) for c in every}) == len(every)
-    assert {c.engine for c in every if c.engine} | set(left_out) == set(ENGINES) - {"auto"}
-    assert set(ENGINE_NAMES) == set(ENGINES) - {"auto"}
 
 
 def test_an_engine_that_is_not_made_for_the_device_is_left_out_with_the_reason(monkeypatch):

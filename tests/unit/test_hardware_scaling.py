@@ -59,24 +59,11 @@ def test_the_catalogue_comes_close_to_what_somebody_measured():
     assert 86e9 <= bus < 1.25 * 86e9
 
 
-def test_one_rank_is_what_was_measured():
-    alone = predict(WORK, PAIR, 1)
-    assert (alone.step_s, alone.exposed_s, alone.efficiency) == (0.1, 0.0, 1.0)
-    assert alone.samples_per_s == pytest.approx(2560)
-
-
 def test_one_bucket_waits_until_backward_is_over_and_is_not_hidden():
     work = Workload("net", 256, 0.1, MEBI)
     p = predict(work, PAIR, 8)
     assert p.exposed_s == pytest.approx(all_reduce_s(MEBI, PAIR, 8))
     assert p.efficiency == pytest.approx(0.1 / (0.1 + p.exposed_s)) and p.samples_per_s == 8 * 256 / p.step_s
-
-
-def test_buckets_but_the_last_hide_behind_backward():
-    # By hand: DDP's buckets of 1, 25 and 25 MiB are ready at 1/51, 26/51 and 51/51 of two thirds of a second, and each
-    # is through before the next is ready.
-    p = predict(Workload("net", 256, 1.0, 51 * MEBI), PAIR, 8)
-    assert p.exposed_s == pytest.approx(all_reduce_s(25 * MEBI, PAIR, 8))
 
 
 def test_where_the_network_is_the_slower_one_buckets_queue():

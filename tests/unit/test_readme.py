@@ -122,32 +122,6 @@ def test_the_tables_of_measurements_are_those_of_the_records():
     assert measured["written"](README.replace("10.6 ×", "11.0 ×")) == README  # it can fail
 
 
-def test_sentences_are_counted_where_they_are(tmp_path):
-    readability = runpy.run_path(str(PROJECT.root / "docs" / "readability.py"))
-    markdown = """\
-# A heading. Not prose
-
-One sentence has [five
-words](https://a.b/c). It costs `a + b. C`, e.g. $x. Y$ or 1.5 mV.
-
-| a | table. Of cells |
-
-- a point
-- **another!** So
-
-```python
-code. Code
-```
-$$a. B$$
-"""
-    counts = [(3, 5), (4, 8), (8, 2), (9, 1), (9, 1)]
-    assert readability["sentences"](markdown) == counts
-    source = tmp_path / "nb.py"
-    source.write_text("# %%\nx = 1  # A. B\n# %% [markdown]\n# Two words.\n#\n# " + "a " * 30 + "\n", "utf-8")
-    _, row = readability["report"]([source])
-    assert row.split() == f"30.0 100% 32 {source}: 30 (line 6), 2 (line 4)".split()
-
-
 # --- code and commands ------------------------------------------------------------------------------------------------
 
 

@@ -43,13 +43,6 @@ def test_words(given_text, words):
     assert tokenize(given_text) == words
 
 
-@given(st.text(max_size=60))
-def test_tokenizing_words_again_changes_nothing(given_text):
-    words = tokenize(given_text)
-    assert all(word and not re.search(r"\s", word) for word in words)
-    assert tokenize(" ".join(words)) == words
-
-
 def test_sentences():
     assert split_sentences("One dog. Two cats!\nThree?  ") == ["One dog", " Two cats", "Three"]
     assert split_sentences(word for word in ("a b.", "c")) == ["a b.", "c"]
@@ -154,20 +147,6 @@ def test_one_seed_one_result():
 
     (one, losses), (other, others), (third, _) = run(5), run(5), run(6)
     assert torch.equal(one, other) and losses == others and not torch.equal(one, third)
-
-
-def test_pairs_are_neighbours_within_a_sentence():
-    words, sentence = torch.tensor([10, 11, 12, 13, 14, 20, 21]), torch.tensor([0, 0, 0, 0, 0, 1, 1])
-    pairs = set(zip(*(t.tolist() for t in module._pairs(words, sentence)), strict=True))
-    near = {(a, b) for a in range(10, 15) for b in range(10, 15) if 0 < abs(a - b) <= 3}
-    assert pairs == near | {(20, 21), (21, 20)}
-
-
-def test_the_loss_by_hand():
-    rates, near = torch.tensor([[0.5, 0.25]]), torch.tensor([[2.0, -4.0]])
-    others = torch.tensor([[[1.0, 0.0], [0.0, 4.0]]])
-    expected = sum(math.log(1 + math.exp(z)) for z in (0, 0.5, 1))
-    assert float(module._loss(rates, near, others)) == pytest.approx(expected)
 
 
 def test_a_loss_that_is_no_number_leaves_the_weights():

@@ -77,9 +77,7 @@ def test_settings_can_be_changed_and_go_through_json():
     recipe = recipes.get("mnist-small", lr=0.5, channels=7)
     assert (recipe.lr, recipe.channels) == (0.5, 7) and recipes.get("mnist-small").lr != 0.5
     assert Recipe(**json.loads(json.dumps(recipe.settings()))) == recipe
-
-
-def test_another_network_drops_what_only_the_old_one_has():
+    # Another network drops what only the old one has.
     recipe = recipes.get("mnist", network="statistical", populations=4, hidden=8)
     assert recipe.channels is None and recipe.populations == 4
     assert recipes.get("statistical", network="dense").populations is None

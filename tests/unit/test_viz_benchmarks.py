@@ -119,17 +119,6 @@ def test_the_loop_the_best_engine_and_peers_of_the_same_equation():
     assert list(forward["block, Some GPU"]) == [8, 32]
 
 
-def test_published_curves_stand_beside_layers_of_another_size():
-    published = records.load("spikingjelly_rtx2080ti")
-    figure = per_neuron_step({"here": several(neurons=2**16), "GeForce RTX 2080 Ti": published})
-    forward = curves(figure, "x")
-    (row,) = (
-        r for r in published["rows"] if (r["mode"], r["steps"]) == ("inference", 128) and "torch" in r["contestant"]
-    )
-    name = f"{row['contestant']}, GeForce RTX 2080 Ti"
-    assert forward[name][128] == pytest.approx(row["seconds"] / 2**20 / 128 * 1e9)
-
-
 BATCHES, HIDDEN = (16, 128), (128, 1000)
 
 

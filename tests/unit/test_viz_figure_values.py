@@ -8,7 +8,6 @@ import torch
 from snnkit.hardware import roofline as model
 from snnkit.viz import figures
 from snnkit.viz.figures import Marked, Run, lines, marked, roofline, shares, supersteps
-from snnkit.viz.figures.line_plots import undominated
 
 T, N = 20, 6
 SPIKES = (torch.arange(T * N).reshape(T, N) % 5 == 0).float()
@@ -205,23 +204,6 @@ def test_confusion_shows_counts_and_the_share_that_is_right():
     assert "90.0 % right" in figure.layout.title.text
     np.testing.assert_allclose(figure.data[0].z, [[80, 20], [0, 100]])
     assert [n.text for n in figure.layout.annotations] == ["8", "2", "10"]
-
-
-def by_definition(costs):
-    """Rows that no other row beats: nowhere worse and somewhere better."""
-    return {
-        i for i, own in enumerate(costs)
-        if not any((other <= own).all() and (other < own).any() for other in costs)
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_undominated_is_what_the_definition_says(seed):
-    generator = np.random.default_rng(seed)
-    costs = generator.integers(0, 12, (60, 2)).astype(float)  # few values: ties in one column and in both
-    found = undominated(costs)
-    assert set(found.tolist()) == by_definition(costs) and len(set(found.tolist())) == len(found)
-    assert (np.diff(costs[found, 0]) >= 0).all()
 
 
 TABLE = {

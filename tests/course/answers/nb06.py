@@ -73,12 +73,6 @@ def by_masks(x, v, rest, fire):
     return spike, v - spike * v, awake * 2 * spike + (1 - awake) * (rest - 1)
 
 
-def by_nested_choices(x, v, rest, fire):
-    v = torch.where(rest > 0, v, 0.9 * v + x)
-    spike = fire(v - 1)  # who rests has a membrane of 0
-    return spike, torch.where(spike > 0, 0.0, v), torch.where(rest > 0, rest - 1, torch.where(spike > 0, 2.0, 0.0))
-
-
 def by_clamping(x, v, rest, fire):
     v = torch.where(rest > 0, v, 0.9 * v + x)
     spike = fire(v - 1.0)
@@ -189,7 +183,7 @@ WRONG = {"06.1": COUNTS, "06.2": STEPS, "06.3": ROOFS}
 
 RIGHT = {
     "06.1": [by_streams, by_tensors],
-    "06.2": [by_masks, by_nested_choices, by_clamping],
+    "06.2": [by_masks, by_clamping],
     "06.3": [
         by_intensity,
         by_cases,

@@ -53,14 +53,6 @@ def value_by_value(inputs, outputs, kernel, height, width, steps=1, static=False
 # 07.2
 
 
-def with_reshape(layer, x):
-    if is_static(x):
-        once = layer(x[0])
-        return once.unsqueeze(0).expand(len(x), *once.shape)
-    out = layer(x.reshape(-1, *x.shape[2:]))
-    return out.reshape(*x.shape[:2], *out.shape[1:])
-
-
 def by_the_kit(layer, x):
     return time_batched(layer, x)
 
@@ -168,7 +160,7 @@ WRONG = {"07.1": PRICES, "07.2": FOLDS, "07.3": UPDATES}
 
 RIGHT = {
     "07.1": [counted_by_pytorch, value_by_value],
-    "07.2": [with_reshape, part_by_part, by_the_kit],
+    "07.2": [part_by_part, by_the_kit],
     "07.3": [update("backward", "unscale", "clip", "step", "update", "zero"), clipped_by_hand],
 }
 

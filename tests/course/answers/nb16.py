@@ -101,17 +101,6 @@ POPULATIONS = [
 ]
 
 
-def by_unbind(x, beta, fire, v=None):
-    v = 0 * x[0] if v is None else v.clone()
-    spikes = torch.empty_like(x)
-    rows = []
-    for x_t in x.unbind(0):
-        v = x_t + v * beta
-        rows.append(fire(v - 1.0))
-        v = v - rows[-1]
-    return (torch.stack(rows) if rows else spikes, v)
-
-
 def first_reset_then_leak(x, beta, fire, v=None):
     """The same in another order: the reset of the last step first, and one more at the end."""
     v = torch.zeros_like(x[0]) if v is None else v
@@ -169,11 +158,6 @@ def by_a_long_line(u, width):
     """Swallows the 1 far away: 1e20 + (1 - 1e20) is 0."""
     line = u / width
     return line + ((u >= 0).to(u.dtype) - line).detach()
-
-
-def times_the_slope(u, width):
-    hard, line = (u >= 0).to(u.dtype), triangle(u, width).detach() * u.clamp(-width, width)
-    return hard + (line - line.detach())
 
 
 SPIKES = [
@@ -343,8 +327,8 @@ def in_a_dictionary(pre, post, w, tau, up, down, traces=None):
 WRONG = {"16.1": POPULATIONS, "16.2": SPIKES, "16.3": LOOPS, "16.4": RULES}
 
 RIGHT = {
-    "16.1": [neurons(), by_unbind, first_reset_then_leak],
-    "16.2": [Triangle.apply, by_detach, by_a_zero, times_the_slope, by_function(triangle)],
+    "16.1": [neurons(), first_reset_then_leak],
+    "16.2": [Triangle.apply, by_detach, by_a_zero, by_function(triangle)],
     "16.3": [loop(), with_an_optimiser],
     "16.4": [rule(), in_a_dictionary],
 }
