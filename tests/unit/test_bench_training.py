@@ -1,12 +1,13 @@
 """`snnkit bench training` and `snnkit bench demo`: candidates, that results are compared, and what is shown."""
 
+import copy
 import dataclasses
 
 import pytest
 import torch
 from click.testing import CliRunner
 
-from snnkit import models, records
+from snnkit import bench, encode, models, records
 from snnkit.bench import baselines, demo
 from snnkit.bench import training_speed as training
 from snnkit.bench.suite import by_case
@@ -202,3 +203,15 @@ def test_the_demo_measures_and_compares_devices(tmp_path, monkeypatch):
     assert "Inference: samples per second" in (tmp_path / "d.html").read_text()
     content["rows"] += [r | {"device": "cuda", "samples_per_s": 7 * r["samples_per_s"]} for r in content["rows"]]
     assert demo.tables(content).count(" 7.00") == 4 and "GPU/CPU" in demo.tables(content)
+
+
+def test_times_of_layers_are_by_kind_and_leave_the_weights_alone():
+    net = models.FashionConvNet(2, 4)
+    before = copy.deepcopy([p.detach() for p in net.parameters()])
+    for x in (encode.repeat(torch.rand(3, 1, 28, 28), 2), torch.rand(2, 3, 1, 28, 28)):
+        for amp in (False, True):
+            times = bench.layer_times(net, x, amp=amp, repeats=3)
+            assert list(times) == ["Conv2d", "BatchNorm2d", "IF", "MaxPool2d", "Flatten", "Linear"]
+            assert all(seconds > 0 for seconds in times.values())
+    assert all(torch.equal(a, b) for a, b in zip(before, net.parameters(), strict=True))
+    assert all(p.grad is None for p in net.parameters())

@@ -53,9 +53,8 @@ def test_its_updates_are_those_of_a_plain_loop(accumulate):
 def test_its_figures_are_those_of_evaluate():
     made, test = module(), images(25, seed=1)
     watch = fitted(made, validation=test)
-    expected = train.evaluate(
-        made.model, test, encode=functools.partial(encode.repeat, steps=4), loss=loss.count_cross_entropy, device="cpu"
-    )
+    see = functools.partial(encode.repeat, steps=4)
+    expected = train.evaluate(made.model, test, encode=see, loss=loss.count_cross_entropy, device="cpu")
     assert set(watch.epochs[0]) >= {f"{stage}/{name}" for stage in ("train", "val") for name in ("loss", "acc", "rate")}
     for name, key in (("loss", "loss"), ("acc", "accuracy"), ("rate", "spikes")):
         assert watch.epochs[0][f"val/{name}"] == pytest.approx(expected[key], rel=1e-5)

@@ -33,16 +33,8 @@ from snnkit.surrogate import ATan, FastSigmoid, Sigmoid, SuperSpike, Triangle
 
 from . import reference_neurons as reference
 
-MAKERS = {
-    "IF": IF,
-    "LIF": LIF,
-    "Leaky": lambda: Leaky(0.9),
-    "CubaLIF": CubaLIF,
-    "PLIF": PLIF,
-    "ALIF": ALIF,
-    "Izhikevich": Izhikevich,
-    "LI": LI,
-}
+MAKERS = {kind.__name__: kind for kind in (IF, LIF, CubaLIF, PLIF, ALIF, Izhikevich, LI)}
+MAKERS["Leaky"] = partial(Leaky, 0.9)
 every_neuron = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 
 
@@ -275,27 +267,20 @@ def inputs(strength=1.0, steps=200):
     return (torch.rand(steps, generator=generator, dtype=torch.float64) * 1.6 * strength - 0.2 * strength).tolist()
 
 
+REST = {"tau": 5.0, "threshold": 0.4, "reset": -0.6, "decay_input": False}
+ZERO_NOW = {"beta": 0.8, "threshold": 0.7, "mechanism": "zero", "delay": False}
+BURSTS = {"c": -50.0, "d": 2.0, "dt": 0.5}
 CASES = {
     "IF": (IF(), reference.if_or_lif, {}, 1.0),
     "IF soft": (IF(v_reset=None), reference.if_or_lif, {"reset": None}, 1.0),
     "LIF": (LIF(), reference.if_or_lif, {"tau": 2.0}, 1.5),
     "LIF soft": (LIF(3.0, v_reset=None), reference.if_or_lif, {"tau": 3.0, "reset": None}, 2.0),
-    "LIF rest": (
-        LIF(5.0, v_threshold=0.4, v_reset=-0.6, decay_input=False),
-        reference.if_or_lif,
-        {"tau": 5.0, "threshold": 0.4, "reset": -0.6, "decay_input": False},
-        0.5,
-    ),
+    "LIF rest": (LIF(5.0, 0.4, -0.6, decay_input=False), reference.if_or_lif, REST, 0.5),
     "PLIF": (PLIF(2.0).double(), reference.if_or_lif, {"tau": 2.0}, 2.0),
     "Leaky subtract": (Leaky(0.9), reference.leaky, {"beta": 0.9}, 1.0),
     "Leaky subtract now": (Leaky(0.9, reset_delay=False), reference.leaky, {"beta": 0.9, "delay": False}, 1.0),
     "Leaky zero": (Leaky(0.8, reset_mechanism="zero"), reference.leaky, {"beta": 0.8, "mechanism": "zero"}, 1.0),
-    "Leaky zero now": (
-        Leaky(0.8, 0.7, reset_mechanism="zero", reset_delay=False),
-        reference.leaky,
-        {"beta": 0.8, "threshold": 0.7, "mechanism": "zero", "delay": False},
-        1.0,
-    ),
+    "Leaky zero now": (Leaky(0.8, 0.7, reset_mechanism="zero", reset_delay=False), reference.leaky, ZERO_NOW, 1.0),
     "Leaky none": (Leaky(0.5, reset_mechanism="none"), reference.leaky, {"beta": 0.5, "mechanism": "none"}, 1.0),
     "CubaLIF": (CubaLIF(), reference.cuba_lif, {}, 1.0),
     "CubaLIF other": (
@@ -307,12 +292,7 @@ CASES = {
     "LI": (LI(), reference.cuba_lif, {"threshold": float("inf")}, 1.0),
     "ALIF": (ALIF(beta=0.5), reference.alif, {"beta": 0.5}, 0.5),
     "Izhikevich": (Izhikevich(), reference.izhikevich, {}, 15.0),
-    "Izhikevich bursts": (
-        Izhikevich(c=-50, d=2, dt=0.5),
-        reference.izhikevich,
-        {"c": -50, "d": 2, "dt": 0.5},
-        15.0,
-    ),
+    "Izhikevich bursts": (Izhikevich(**BURSTS), reference.izhikevich, BURSTS, 15.0),
 }
 
 

@@ -115,14 +115,8 @@ def test_executed_notebooks_are_kept_with_their_parameters(swept):
 @pytest.mark.slow
 @pytest.mark.notebook
 def test_the_worker_notebook_learns_xor_and_a_price_on_spikes_saves_some(tmp_path):
-    keys = {
-        "notebook": "xor_in_time",
-        "out": str(tmp_path / "xor"),
-        "parameters": {"RATE_PENALTY": [0.0, 0.01]},
-        "fixed": {"DEVICE": "cpu", "HIDDEN": 16},
-        "workers": 2,
-        "seconds": 300,
-    }
+    keys = {"notebook": "xor_in_time", "out": str(tmp_path / "xor"), "workers": 2, "seconds": 300}
+    keys |= {"parameters": {"RATE_PENALTY": [0.0, 0.01]}, "fixed": {"DEVICE": "cpu", "HIDDEN": 16}}
     free, dear = sweep.run(keys, quiet=True).rows(named=True)
     assert (free["status"], dear["status"]) == ("ok", "ok"), [str(one) for one in sweep.failures(tmp_path / "xor")]
     assert free["accuracy"] > 0.9 and dear["accuracy"] > 0.8

@@ -15,13 +15,9 @@ def notebook(*sources):
 def test_declarations_are_read():
     source = 'QUICK: bool = True  # small\nSTEPS: int = -8\nRATE: float = 1\nNAME: str = "a"\nSEED: int | None = None'
     known = declared(notebook(source), "00_start")
-    assert known == {
-        "QUICK": Parameter("QUICK", bool, True),
-        "STEPS": Parameter("STEPS", int, -8),
-        "RATE": Parameter("RATE", float, 1.0),
-        "NAME": Parameter("NAME", str, "a"),
-        "SEED": Parameter("SEED", int, None, optional=True),
-    }
+    plain = [("QUICK", bool, True), ("STEPS", int, -8), ("RATE", float, 1.0), ("NAME", str, "a")]
+    expected = {row[0]: Parameter(*row) for row in plain}
+    assert known == expected | {"SEED": Parameter("SEED", int, None, optional=True)}
     assert type(known["RATE"].default) is float
 
 

@@ -14,6 +14,8 @@ from torch import nn
 from snnkit import train
 from snnkit.train import checkpoint as module
 
+from .test_train_step import loss
+
 SAMPLES = torch.randn(60, 5, generator=torch.Generator().manual_seed(0))
 LABELS = torch.arange(60) % 3
 
@@ -29,10 +31,6 @@ class Net(nn.Module):
 
 def noisy(x):
     return x + torch.randn(2, *x.shape)  # draws from the global generator: resuming has to restore it
-
-
-def loss(out, y):
-    return nn.functional.cross_entropy(out.mean(0), y)
 
 
 def new(seed=0, hidden=7, optimizer=torch.optim.Adam, **kwargs):
@@ -55,19 +53,14 @@ def same(a, b):
 def test_round_trip(tmp_path):
     model, optimizer = new()
     history = fit(model, optimizer, epochs=2)
-    path = train.save_checkpoint(
-        tmp_path / "new" / "folder" / "run.pt",
-        model,
-        optimizer,
-        epoch=2,
-        history=history,
-        extra={"note": ("a", 1, None), 5: 6},
-    )
+    extra = {"note": ("a", 1, None), 5: 6}
+    where = tmp_path / "new" / "folder" / "run.pt"
+    path = train.save_checkpoint(where, model, optimizer, epoch=2, history=history, extra=extra)
     other, its_optimizer = new(1)
     content = train.load_checkpoint(path, other, its_optimizer)
     assert same(model, other)
     assert torch.equal(optimizer.state_dict()["state"][0]["exp_avg"], its_optimizer.state_dict()["state"][0]["exp_avg"])
-    assert content["epoch"] == 2 and content["extra"] == {"note": ("a", 1, None), 5: 6}
+    assert content["epoch"] == 2 and content["extra"] == extra
     assert train.History.from_dict(content["history"]) == history
 
 

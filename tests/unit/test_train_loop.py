@@ -11,6 +11,8 @@ from torch import nn
 
 from snnkit import data, train
 
+from .test_train_step import loss, weights
+
 STEPS = 3
 
 
@@ -33,14 +35,6 @@ def repeat(x):
     return x.expand(STEPS, *x.shape)
 
 
-def noisy(x):
-    return (torch.rand(STEPS, *x.shape) < x).to(x.dtype)
-
-
-def loss(out, y):
-    return nn.functional.cross_entropy(out.mean(0), y)
-
-
 def small(n=200):
     images, labels = data.load("digits")
     return images[:n], labels[:n]
@@ -54,10 +48,6 @@ def make(seed=0, **kwargs):
 def fit(model, train_data=None, *args, **kwargs):
     kwargs = {"encode": repeat, "loss": loss, "device": "cpu", "progress": False, "batch_size": 32} | kwargs
     return train.fit(model, small() if train_data is None else train_data, *args, **kwargs)
-
-
-def weights(model):
-    return torch.cat([p.detach().flatten() for p in model.state_dict().values()]).clone()
 
 
 def test_it_learns_the_digits_and_reports_it():
@@ -122,13 +112,8 @@ def test_uint8_is_scaled_per_batch_and_floats_are_left_alone():
 def test_callbacks():
     batches, epochs = [], []
     model = make()
-    fit(
-        model,
-        epochs=2,
-        batch_size=64,
-        on_batch=batches.append,
-        on_epoch=lambda history, m: epochs.append((history.epochs, m is model)),
-    )
+    on_epoch = lambda history, seen: epochs.append((history.epochs, seen is model))  # noqa: E731
+    fit(model, epochs=2, batch_size=64, on_batch=batches.append, on_epoch=on_epoch)
     assert epochs == [(1, True), (2, True)]
     assert [(b.epoch, b.batch, b.batches) for b in batches] == [(e, b, 4) for e in range(2) for b in range(4)]
     assert batches[3].output.shape == (STEPS, 200 - 3 * 64, 10) and not batches[3].output.requires_grad

@@ -19,11 +19,6 @@ def _in_place(x, v, tau):
     return v
 
 
-def _to_the_end_first(x, v, tau):
-    weight = torch.as_tensor(1 / tau, dtype=v.dtype)
-    return torch.lerp(v, x, weight)
-
-
 CHARGES = [
     (lambda x, v, tau: float(v.mean()), "the result looks like v", 4),
     (lambda x, v, tau: torch.zeros(1), "the result looks like v", 4),
@@ -69,12 +64,6 @@ def _at(v, threshold):
 
 def _right(v, s, threshold, v_reset):
     return fire(v, threshold, v_reset)[1]
-
-
-def _chosen(v, threshold, v_reset):
-    fired = v >= threshold
-    after = v - threshold if v_reset is None else torch.full_like(v, v_reset)
-    return torch.where(fired, torch.ones_like(v), torch.zeros_like(v)), torch.where(fired, after, v)
 
 
 def _masked(v, threshold, v_reset):
@@ -199,10 +188,9 @@ RIGHT = {
         _exact,
         lambda x, v, tau: (v + x / tau) / (1 + 1 / tau),
         lambda x, v, tau: v - v / tau + x / tau,
-        _to_the_end_first,
         lambda x, v, tau: v + 1 / tau * (-v + x),
     ],
-    "01.2": [_multiplied, _chosen, _masked],
+    "01.2": [_multiplied, _masked],
     "01.3": [
         _Slip,
         _slip(adapt=lambda self, a, spike: a * 2.718281828 ** (-1 / self.tau_a) + self.jump * spike),

@@ -55,11 +55,6 @@ def scattered(x, steps, threshold=0.01):
     return spikes.scatter(0, when.unsqueeze(0), (x >= threshold).to(x.dtype).unsqueeze(0))
 
 
-def looped(x, steps, threshold=0.01):
-    when = ((1 - x) * (steps - 1)).round()
-    return torch.stack([((when == t) & (x >= threshold)).to(x.dtype) for t in range(steps)])
-
-
 # 03.2: wrong
 
 
@@ -168,7 +163,6 @@ WRONG = {
 RIGHT = {
     "03.1": [
         scattered,
-        looped,
         latency(count=lambda x, steps: torch.arange(steps).to(x.device).view(-1, *[1] * x.ndim)),
     ],
     "03.2": [

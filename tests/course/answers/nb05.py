@@ -192,11 +192,6 @@ def _two_copies(images, steps, device):
     return encode.repeat(data.to_unit(moved), steps)
 
 
-def _pictures_first(images, steps, device):
-    moved = images.to(device)
-    return torch.stack([moved] * steps).to(torch.float32).div(255)
-
-
 PACKED = [
     (lambda images, steps, device: encode.repeat(images.to(device), steps), "the sequence", None),
     (lambda images, steps, device: images.to(device).float().expand(steps, *images.shape), "the sequence", 0),
@@ -220,7 +215,6 @@ RIGHT = {
     "05.3": [
         lambda images, steps, device: (images.to(device).float() / 255).repeat(steps, 1, 1, 1, 1),
         lambda images, steps, device: data.to_unit(images.to(device).expand(steps, *images.shape)),
-        _pictures_first,
     ],
 }
 

@@ -161,13 +161,6 @@ def by_intensity(operations, bytes, rate, bandwidth):
     return operations / min(rate, bandwidth * operations / bytes)
 
 
-def by_cases(operations, bytes, rate, bandwidth):
-    computing, moving = operations / rate, bytes / bandwidth
-    if computing > moving:
-        return computing
-    return moving
-
-
 ROOFS = [
     (lambda operations, bytes, rate, bandwidth: max(operations / rate, bytes // bandwidth), "memory is slow", 0),
     (lambda operations, bytes, rate, bandwidth: max(operations // rate, bytes / bandwidth), "arithmetic is slow", 2),
@@ -186,7 +179,6 @@ RIGHT = {
     "06.2": [by_masks, by_clamping],
     "06.3": [
         by_intensity,
-        by_cases,
         lambda operations, bytes, rate, bandwidth: sorted([operations / rate, bytes / bandwidth])[-1],
     ],
 }

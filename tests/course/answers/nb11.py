@@ -170,12 +170,8 @@ def mean_of_images_with_spikes(some):
     return some.sum(0) / (some > 0).sum(0).clamp(min=1)
 
 
-def of_the_images(counts, labels, classes):
-    return counts.argmax(1)
-
-
 LABELS = [
-    (of_the_images, "most spikes", 0),
+    (lambda counts, labels, classes: counts.argmax(1), "most spikes", 0, "of the images"),
     (wrong(dim=0), "most spikes", 0),
     (lambda counts, labels, classes: by_class(counts, labels, classes) + 1, "most spikes", 0),
     (lambda counts, labels, classes: F.one_hot(by_class(counts, labels, classes), classes), "most spikes", 0),

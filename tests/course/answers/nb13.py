@@ -129,10 +129,6 @@ def with_tensors(accuracy, spikes):
 # 13.3
 
 
-def apart(a, b):
-    return (a - b).mean().item(), ((a.var() + b.var()) / len(a)).sqrt().item()
-
-
 def with_error(of):
     return lambda a, b: ((a - b).mean().item(), of(a - b))
 
@@ -142,7 +138,7 @@ PAIRS = [
     (lambda a, b: (b.mean().item() - a.mean().item(), paired(a, b)[1]), "the difference", 0),
     (lambda a, b: ((a - b).abs().mean().item(), paired(a, b)[1]), "the difference", 0),
     (lambda a, b: ((a - b).sum().item(), paired(a, b)[1]), "the difference", 0),
-    (apart, "its error", 1),
+    (lambda a, b: ((a - b).mean().item(), ((a.var() + b.var()) / len(a)).sqrt().item()), "its error", 1, "apart"),
     (with_error(lambda d: d.std().item()), "its error", 2),
     (with_error(lambda d: d.std(correction=0).item() / len(d) ** 0.5), "its error", 2, "by n, not by n - 1"),
     (with_error(lambda d: d.std().item() / len(d)), "its error", 2),

@@ -33,12 +33,7 @@ def in_a_list(net, optimizer, order, epoch):
 
 
 def not_copied(net, optimizer, order, epoch):
-    return {
-        "net": net.state_dict(),
-        "optimizer": optimizer.state_dict(),
-        "order": order.get_state(),
-        "epoch": epoch,
-    }
+    return {"net": net.state_dict(), "optimizer": optimizer.state_dict(), "order": order.get_state(), "epoch": epoch}
 
 
 def a_copy_of_the_dict(net, optimizer, order, epoch):
