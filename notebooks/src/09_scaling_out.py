@@ -575,7 +575,8 @@ except ValueError as error:
 # Now with real processes. The script below runs the workshop's recipe through `run_recipe`: the module of section 2,
 # the Trainer of section 3, and checkpoints every 10 updates that contain everything you named above. (In a shell it is
 # `snnkit train workshop --devices 2 --checkpoint run.pt --every 10 --resume`.) First comes an uninterrupted run. Then
-# rank 1 kills itself in the middle of a run with signal 9 (`kill -9`), which no process can catch.
+# the same processes begin once more, and rank 1 kills itself in the middle, with signal 9 (`kill -9`), which no process can
+# catch.
 
 # %%
 DRILL = '''"""A run that may be killed at any moment."""
@@ -590,17 +591,22 @@ from lightning.pytorch import Callback
 
 from snnkit.train import lit
 
-checkpoint, settings, last = sys.argv[1], torch.load(sys.argv[2]), int(sys.argv[3])
+settings, last, checkpoints = torch.load(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
+how = {"every": 10, "resume": True, "progress": False} | settings
 
 
 class Kill(Callback):
+    def __init__(self, checkpoint):
+        self.last = last if checkpoint.endswith("killed.pt") else 0
+
     def on_train_batch_end(self, trainer, *_):
         print("update", trainer.global_step, flush=True)
-        if trainer.global_step == last and trainer.global_rank == 1:
+        if trainer.global_step == self.last and trainer.global_rank == 1:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-lit.run_recipe("workshop", checkpoint=checkpoint, every=10, resume=True, callbacks=[Kill()], progress=False, **settings)
+for checkpoint in checkpoints:
+    lit.run_recipe("workshop", checkpoint=checkpoint, callbacks=[Kill(checkpoint)], **how)
 if dist.is_initialized():
     dist.destroy_process_group()
 '''
@@ -610,9 +616,9 @@ settings |= {"batch_size": BATCH, "epochs": 1, "seed": SEED, "samples": 1442 if 
 torch.save(settings | {"device": "cuda" if many_gpus else "cpu"}, folder / "settings.pt")
 
 
-def drill(name, last=0):
-    """Launch the script with a checkpoint of this name; rank 1 dies after the update `last`."""
-    words = [folder / "drill.py", folder / f"{name}.pt", folder / "settings.pt", str(last)]
+def drill(*names, last=0):
+    """Launch a run for each name of a checkpoint, one after the other; in "killed" rank 1 dies after the update `last`."""
+    words = [folder / "drill.py", folder / "settings.pt", str(last), *(folder / f"{name}.pt" for name in names)]
     return train.launch([sys.executable, "-W", "ignore", *words], RANKS, timeout=600)
 
 
@@ -624,14 +630,12 @@ def updates_of(outputs):
 for old in folder.glob("*.pt.json"):  # in case this cell runs a second time
     old.unlink()
     old.with_suffix("").unlink(missing_ok=True)
-whole_run = drill("unbroken")
-done = updates_of(whole_run.outputs)
-print(f"unbroken: updates {done[0]} to {done[-1]}, {whole_run.seconds:.1f} s")
 try:
-    drill("killed", last=27)
+    drill("unbroken", "killed", last=27)
 except train.LaunchError as error:
-    print(f"killed:   rank {error.rank} was ended by signal {-(error.code or 0)}; ", end="")
-    print(f"rank 0 had come to {updates_of(error.outputs)[-1]}")
+    done = updates_of(error.outputs)
+    print(f"unbroken: updates {done[0]} to {max(done)}")
+    print(f"killed:   rank {error.rank} was ended by signal {-(error.code or 0)}; rank 0 had come to {done[-1]}")
 
 # %% [markdown] tags=["slide"]
 # Rank 0 had no error. It waited in an all-reduce for gradients that would never come, and the launcher ended it. Without
