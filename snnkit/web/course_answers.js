@@ -47,10 +47,11 @@ export function judge(question, guess, truth) {
     const off = Math.abs(guess - truth), {within, tolerance, unit} = question;
     const right = off <= (within ?? tolerance * Math.abs(truth)) * (1 + 1e-9);
     const way = guess > truth ? "too high" : "too low", measure = unit && ` ${unit}`;
+    const step = unit === "%" ? " points" : measure; // 27 % too high would be 13 % times 1.27
     const apart = off / Math.abs(truth);
-    const far = within !== undefined || !truth ? `${written(off)}${measure}`
+    const far = within !== undefined || !truth ? `${written(off)}${step}`
       : apart < 3 ? `${percent(apart)} %` : `${written(guess / truth)} times the result,`;
-    const limit = within === undefined ? `${percent(tolerance)} %` : `${written(within)}${measure}`;
+    const limit = within === undefined ? `${percent(tolerance)} %` : `${written(within)}${step}`;
     const words = `You said ${written(guess)}, it is ${written(truth)}${measure}: `;
     return {right, words: words + (off ? `${far} ${way}. Right is within ${limit}.` : "exact.")};
   }
