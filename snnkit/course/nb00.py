@@ -76,11 +76,7 @@ EXERCISES = [
         "00.2",
         "Time first",
         (20, 32, 64),
-        [
-            _three_numbers,
-            _time_first,
-            Check("batch, then neurons", _batch_then_neurons),
-        ],
+        [_three_numbers, _time_first, Check("batch, then neurons", _batch_then_neurons)],
         minutes=1,
         hints=(
             "Three numbers in round brackets, for example `(1, 2, 3)`.",

@@ -236,12 +236,8 @@ def _poisson_plot(candidate: Any, _: Any) -> Any:
     half = 1.96 * (x[0] * (1 - x[0]) / 200).sqrt()
     rates = {"95 % of fair encoders": x[0] + half, "down to here": x[0] - half}
     rates["yours"] = candidate(x, 200, _seeded(6)).mean(0)[0]
-    titles: dict[str, Any] = {
-        "x_title": "brightness x",
-        "y_title": "spikes per step",
-        "title": "Rate against brightness, 200 steps",
-    }
-    return figures.lines(rates, x=x[0], faint=["95 % of fair encoders", "down to here"], **titles)
+    faint, title = ["95 % of fair encoders", "down to here"], "Rate against brightness, 200 steps"
+    return figures.lines(rates, x=x[0], faint=faint, x_title="brightness x", y_title="spikes per step", title=title)
 
 
 EXERCISES = [

@@ -51,19 +51,18 @@ def _votes(steps: int, counts: list[int], *, staggered: bool = False) -> Tensor:
 
 def _one_number(candidate: Any, reference: Any) -> None:
     for dtype in (torch.float32, torch.float64):
-        spikes, labels = torch.zeros(4, 3, 10, dtype=dtype), torch.tensor([1, 2, 3])
-        value = candidate(spikes, labels)
+        inputs = {"spikes": torch.zeros(4, 3, 10, dtype=dtype), "labels": torch.tensor([1, 2, 3])}
+        value = candidate(*inputs.values())
         message = "The loss is one number (a tensor without dimensions), the mean over the batch."
-        shown: dict[str, Any] = {"inputs": {"spikes": spikes, "labels": labels}, "hint": 3}
-        expect.true(isinstance(value, Tensor) and value.ndim == 0, message, yours=value, **shown)
+        expect.true(isinstance(value, Tensor) and value.ndim == 0, message, inputs=inputs, yours=value, hint=3)
 
 
 def _silence_is_a_guess(candidate: Any, reference: Any) -> None:
     for classes, batch in ((10, 1), (10, 6), (3, 2)):
         spikes, labels = torch.zeros(5, batch, classes), torch.arange(batch) % classes
         message = f"A silent network gives all {classes} classes the same chance: its loss is ln {classes}."
-        shown: dict[str, Any] = {"inputs": f"zeros [5, {batch}, {classes}]", "hint": 2}
-        expect.close(candidate(spikes, labels), math.log(classes), message, **shown)
+        inputs = f"zeros [5, {batch}, {classes}]"
+        expect.close(candidate(spikes, labels), math.log(classes), message, inputs=inputs, hint=2)
 
 
 def _only_counts_matter(candidate: Any, reference: Any) -> None:
@@ -81,15 +80,12 @@ def _right_votes_help(candidate: Any, reference: Any) -> None:
         spikes = _votes(8, [0, votes, 0, 0])
         want = math.log(1 + 3 * math.exp(-votes))
         result = candidate(spikes, label)
-        shown: dict[str, Any] = {
-            "inputs": f"T = 8, counts 0, {votes}, 0, 0, label 1",
-            "yours": result,
-            "expected": want,
-        }
+        inputs = f"T = 8, counts 0, {votes}, 0, 0, label 1"
         sign = "A spike of the right neuron must lower the loss. The loss is never below 0."
-        expect.true(0 <= float(result) < math.log(4), sign, hint=2, **shown)
+        lower = 0 <= float(result) < math.log(4)
+        expect.true(lower, sign, inputs=inputs, yours=result, expected=want, hint=2)
         message = f"With {votes} for the right one of four neurons, the loss is ln(1 + 3 exp(−{votes}))."
-        expect.close(result, want, message, inputs=shown["inputs"], hint=1)
+        expect.close(result, want, message, inputs=inputs, hint=1)
 
 
 def _every_spike_learns(candidate: Any, reference: Any) -> None:
@@ -113,7 +109,7 @@ def _the_weights_move(candidate: Any, reference: Any) -> None:
     mine = Watched()
     before = mine.weights()
     mine.run(candidate)
-    if all(torch.equal(a, b) for a, b in zip(before, mine.weights(), strict=True)):
+    if torch.equal(before, mine.weights()):
         missing = {"backward": 1, "step": 2}
         hint = next((h for name, h in missing.items() if name not in mine.events), 3)
         raise Violation("One step must change the weights.", yours=mine.order, expected=_RIGHT_ORDER, hint=hint)
@@ -124,8 +120,7 @@ def _downhill(candidate: Any, reference: Any) -> None:
     before = mine.weights()
     mine.run(candidate)
     theirs.run(reference)
-    moved = torch.cat([(b - a).flatten() for a, b in zip(before, mine.weights(), strict=True)])
-    wanted = torch.cat([(b - a).flatten() for a, b in zip(before, theirs.weights(), strict=True)])
+    moved, wanted = mine.weights() - before, theirs.weights() - before
     uphill = "The weights must move against the gradient, so that the loss falls."
     expect.true((moved * wanted).sum() > 0, uphill, yours=moved[:4], expected=wanted[:4], hint=4)
     message = "One step is one forward pass and one update by the whole gradient of `loss_fn(out, y)`."
@@ -138,9 +133,7 @@ def _fresh_gradients(candidate: Any, reference: Any) -> None:
         mine.run(candidate)
         theirs.run(reference)
     message = "After three steps the weights are wrong: gradients of earlier batches were still there and were added."
-    if not all(
-        torch.allclose(a, b, rtol=1e-3, atol=1e-5) for a, b in zip(mine.weights(), theirs.weights(), strict=True)
-    ):
+    if not torch.allclose(mine.weights(), theirs.weights(), rtol=1e-3, atol=1e-5):
         raise Violation(message, yours=mine.order, expected=" → ".join([_RIGHT_ORDER] * 3), hint=3)
 
 
@@ -240,8 +233,9 @@ class Watched:
     def run(self, step: Any) -> Any:
         return step(self.net, self.optimizer, self.loss_fn, self.x, self.y)
 
-    def weights(self) -> list[Tensor]:
-        return [p.detach().clone() for p in self.net.parameters()]
+    def weights(self) -> Tensor:
+        """All of them in a row."""
+        return nn.utils.parameters_to_vector(self.net.parameters()).detach()
 
     @property
     def order(self) -> str:

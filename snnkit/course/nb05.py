@@ -230,12 +230,7 @@ EXERCISES = [
         "05.1",
         "A state on the move",
         move_state,
-        [
-            _a_tensor,
-            Check("None", _nothing_stays_nothing),
-            _every_level,
-            _the_gradient,
-        ],
+        [_a_tensor, Check("None", _nothing_stays_nothing), _every_level, _the_gradient],
         minutes=6,
         difficulty=2,
         hints=(

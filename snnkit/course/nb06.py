@@ -82,28 +82,27 @@ def _fused_training(candidate: Any, reference: Any) -> None:
 _FIRE = ATan()
 
 
-def _run(candidate: Any, x: Tensor, fire: Any = _FIRE) -> tuple[Tensor, Tensor, Tensor]:
-    """Spikes, membranes and rests [T, N] of the learner's step, from zero."""
-    v, rest = torch.zeros_like(x[0]), torch.zeros_like(x[0])
+def _run(candidate: Any, x: Tensor) -> Tensor:
+    """[spike v rest, T, N] of the learner's step, from zero."""
+    v = rest = torch.zeros_like(x[0])
     rows = []
     for x_t in x:
-        spike, v, rest = _step(candidate, x_t, v, rest, fire)
-        rows.append((spike, v, rest))
-    spikes, vs, rests = (torch.stack([torch.as_tensor(part) for part in column]) for column in zip(*rows, strict=True))
-    return spikes, vs, rests
+        spike, v, rest = _step(candidate, x_t, v, rest)
+        rows.append(torch.stack([torch.as_tensor(part).float() for part in (spike, v, rest)]))
+    return torch.stack(rows, 1)
 
 
-def _step(candidate: Any, x: Tensor, v: Tensor, rest: Tensor, fire: Any) -> Sequence[Any]:
+def _step(candidate: Any, x: Tensor, v: Tensor, rest: Tensor) -> Sequence[Any]:
     message = "`if` asks for one True or False, but each neuron has its own."
     with expect.explained(RuntimeError, "Boolean value of Tensor", message, inputs={"rest": rest}, hint=0):
-        result = candidate(x, v, rest, fire)
+        result = candidate(x, v, rest, _FIRE)
     return expect.parts(result, 3, "A step returns three tensors: spike, v, rest.")
 
 
 def _many_neurons(candidate: Any, reference: Any) -> None:
     x = torch.tensor([1.5, 0.2, 1.5])
     v, rest = torch.tensor([0.0, 0.5, 0.0]), torch.tensor([0.0, 0.0, 2.0])
-    result = _step(candidate, x, v, rest, _FIRE)
+    result = _step(candidate, x, v, rest)
     for name, part in zip(("spike", "v", "rest"), result, strict=True):
         expect.tensor(part, x, f"`{name}` is a tensor with a number for each neuron.", hint=1)
 
@@ -116,27 +115,19 @@ def _two_steps_of_rest(candidate: Any, reference: Any) -> None:
     expect.close(rests, [2, 1, 0, 2], "`rest` counts down, once a step.", inputs=inputs, hint=3)
     message = "A resting neuron ignores its input: its membrane stays as it was."
     expect.close(vs, [0, 0, 0, 0], message, inputs=inputs, hint=4)
-    _, v, _ = _step(candidate, torch.tensor([0.5]), torch.tensor([0.3]), torch.tensor([1.0]), _FIRE)
+    _, v, _ = _step(candidate, torch.tensor([0.5]), torch.tensor([0.3]), torch.tensor([1.0]))
     expect.close(v, torch.tensor([0.3]), message, inputs={"x": 0.5, "v": 0.3, "rest": 1.0}, hint=4)
 
 
 def _as_one_neuron_does(candidate: Any, reference: Any) -> None:
     generator = torch.Generator().manual_seed(2)
     x = torch.rand(40, 6, generator=generator) * 1.2 - 0.1
-    result = _run(candidate, x)
-    wanted = []
-    for neuron in x.T.tolist():
-        v = rest = 0.0
-        row = []
-        for number in neuron:
-            spike, v, rest = one_resting_neuron(number, v, rest)
-            row.append((spike, v, rest))
-        wanted.append(row)
-    want = torch.tensor(wanted).permute(2, 1, 0)  # [spike v rest, T, N]
+    rows = [[(0.0, 0.0, 0.0)] * 6]  # spike, v and rest of each neuron, before the first step
+    for x_t in x.tolist():
+        rows.append([one_resting_neuron(one, v, rest) for one, (_, v, rest) in zip(x_t, rows[-1], strict=True)])
+    want = torch.tensor(rows[1:]).permute(2, 0, 1)
     message = "Six neurons at once do what each does alone."
-    expect.close(
-        torch.stack([part.float() for part in result]), want, message, inputs={"x": "[40, 6]"}, hint=1, atol=1e-5
-    )
+    expect.close(_run(candidate, x), want, message, inputs={"x": "[40, 6]"}, hint=1, atol=1e-5)
 
 
 def _elementwise(candidate: Any, reference: Any) -> None:
@@ -151,7 +142,7 @@ def _elementwise(candidate: Any, reference: Any) -> None:
 def _learns(candidate: Any, reference: Any) -> None:
     x = torch.tensor([0.8, 0.8, 0.8], requires_grad=True)
     v, rest = torch.tensor([0.1, 0.6, 0.0]), torch.tensor([0.0, 0.0, 1.0])
-    spike = _step(candidate, x, v, rest, _FIRE)[0]
+    spike = _step(candidate, x, v, rest)[0]
     message = "The gradient of a spike reaches the input of neurons that are awake."
     expect.true(spike.requires_grad, message, yours="no gradient", hint=5)
     (result,) = torch.autograd.grad(spike.sum(), x)

@@ -303,10 +303,8 @@ def _no_mistakes_left(text: Any, reference: Any) -> None:
 def _two_hours(text: Any, reference: Any) -> None:
     """The time limit is the requested one."""
     limit = parse(_repairing(text)).option("time")
-    message = "The job asks for two hours."
-    yours = None if limit is None else limit.value
-    result = None if limit is None else seconds(limit.value)
-    expect.true(result == 7200, message, yours=yours, expected="two hours", hint=1)
+    yours, message = limit and limit.value, "The job asks for two hours."
+    expect.true(yours and seconds(yours) == 7200, message, yours=yours, expected="two hours", hint=1)
 
 
 EXERCISES = [

@@ -258,11 +258,7 @@ EXERCISES = [
         "10.1",
         "A neuron without internal state",
         leaky,
-        [
-            _the_numbers,
-            _a_static_graph,
-            Check("the gradient", _no_gradient_in_reset),
-        ],
+        [_the_numbers, _a_static_graph, Check("the gradient", _no_gradient_in_reset)],
         difficulty=2,
         hints=(
             "mem ← beta · mem + x - reset · threshold. The old membrane decides on the reset: `mem > threshold`.",

@@ -55,12 +55,11 @@ WON = torch.tensor([True, False] * 50)  # every right answer takes 10 spikes, ev
 
 def _the_score(candidate: Any, reference: Any) -> None:
     message = "The score is the mean of (1 if right, else 0) - price · spikes."
+    two = "The answer is two values: a score and its error."
     for price, hint in ((0.0, 0), (0.01, 1), (0.1, 1)):
         inputs = {"correct": CORRECT, "spikes": SPIKES, "price": price}
-        result, _ = expect.parts(
-            candidate(CORRECT, SPIKES, price), 2, "The answer is two values: a score and its error."
-        )
-        expect.close(result, reference(CORRECT, SPIKES, price)[0], message, inputs=inputs, hint=hint)
+        result, _ = expect.parts(candidate(*inputs.values()), 2, two)
+        expect.close(result, reference(*inputs.values())[0], message, inputs=inputs, hint=hint)
 
 
 # 13.2
