@@ -29,7 +29,7 @@ def operations(counts):
     return counts.effective_macs, counts.effective_acs, counts.dense
 
 
-def test_a_linear_map_of_spikes_by_hand():
+def test_a_linear_map_of_spikes_by_hand_and_of_one_other_number():
     # Sample 0: (1, 0), (1, 1); sample 1: (0, 0), (0, -1). Spikes 1 + 2 + 0 + 1, each meeting two weights.
     x = torch.tensor([[[1.0, 0.0], [0.0, 0.0]], [[1.0, 1.0], [0.0, -1.0]]])
     counts = energy.count(Sequential(linear(WEIGHTS)), x)
@@ -38,9 +38,6 @@ def test_a_linear_map_of_spikes_by_hand():
     assert counts.connection_sparsity == 2 / 6 and counts.activation_sparsity is None
     assert counts.footprint == 4 * 9  # with the biases, which are no synaptic operations
     assert counts.layers[0].active / counts.layers[0].values == 4 / 8 and counts.membrane_updates == 0
-
-
-def test_one_other_number_makes_multiplications_of_all():
     x = torch.tensor([[[1.0, 0.0]], [[0.5, 1.0]]])
     assert operations(energy.count(Sequential(linear(WEIGHTS)), x)) == (6, 0, 12)
 

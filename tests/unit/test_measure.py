@@ -155,7 +155,7 @@ def test_a_tensor_that_grows_in_place():
         assert tracker.live == 4 * MB
 
 
-def test_a_limit_raises_what_a_full_device_raises():
+def test_a_limit_raises_what_a_full_device_raises_and_the_innermost_counts():
     with memory_limit(3 * MB) as tracker:
         kept = torch.zeros(MB // 2)
         assert left_under_limit() == MB
@@ -165,9 +165,6 @@ def test_a_limit_raises_what_a_full_device_raises():
         smaller = torch.zeros(MB // 4)  # and what fits still does
     assert left_under_limit() is None and kept is not smaller
     torch.zeros(MB)
-
-
-def test_the_innermost_limit_counts():
     with memory_limit(100 * MB), memory_limit(MB):
         assert left_under_limit() == MB
         with pytest.raises(torch.OutOfMemoryError):

@@ -134,13 +134,10 @@ def test_a_program_of_one_process_needs_srun_for_the_signal_only():
     assert found(alone.replace("--requeue", "--no-requeue").format("")) == []
 
 
-def test_three_mistakes_are_three_problems_in_the_order_of_lines():
+def test_problems_come_in_the_order_of_lines_and_what_is_missing_last():
     text = instead("--ntasks-per-node=4", "--ntasks-per-node=1").replace("02:00:00", "01:00")
     text = text.replace("$((20000 + SLURM_JOB_ID % 10000))", "29500")
     assert found(text) == [(3, "devices"), (7, "signal"), (12, "port")]
-
-
-def test_what_is_missing_is_on_no_line_and_comes_last():
     text = without("#SBATCH --requeue").replace("run.pt --resume", "run.pt")
     assert found(text) == [(13, "resume"), (None, "requeue")]
     assert str(slurm.check(text)[-1]).startswith("script: The script does not say whether")

@@ -43,12 +43,9 @@ def test_words(given_text, words):
     assert tokenize(given_text) == words
 
 
-def test_sentences():
+def test_sentences_and_vocabularies():
     assert split_sentences("One dog. Two cats!\nThree?  ") == ["One dog", " Two cats", "Three"]
     assert split_sentences(word for word in ("a b.", "c")) == ["a b.", "c"]
-
-
-def test_frequent_words_come_first_and_unknown_ones_are_left_out():
     vocabulary = Vocabulary.build("b a b. c d a b")
     assert vocabulary.words == ["b", "a", "c", "d"] and vocabulary.counts == [3, 2, 1, 1]
     assert len(vocabulary) == 4 and "c" in vocabulary and "e" not in vocabulary

@@ -120,17 +120,12 @@ def test_callbacks():
     assert all(math.isfinite(b.loss) and 0 <= b.accuracy <= 1 for b in batches)
 
 
-def test_scheduler_steps_once_per_epoch():
+def test_a_scheduler_steps_once_per_epoch_and_a_plateau_gets_the_loss():
     model = make()
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=1, gamma=0.1)
     fit(model, epochs=3, optimizer=optimizer, scheduler=scheduler)
     assert optimizer.param_groups[0]["lr"] == pytest.approx(1e-3)
-
-
-def test_plateau_scheduler_gets_the_loss():
-    model = make()
-    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
     scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)
     history = fit(model, optimizer=optimizer, scheduler=scheduler)
     assert scheduler.best == pytest.approx(history.train_loss[0])

@@ -154,25 +154,17 @@ def on(figure, axis, name):
     return next(t for t in figure.data if (t.xaxis or "x") == axis and t.name == name)
 
 
-def test_lines_are_measured():
+def test_lines_are_measured_bands_predicted_and_points_published():
     figure = comparison(made())
     line = on(figure, "x", "block")
     assert list(line.x) == [16, 128] and list(line.y) == [800, 6400]
     assert list(on(figure, "x2", "block").x) == [128, 1000] and list(on(figure, "x2", "block").y) == [50000, 6400]
     assert list(on(figure, "x3", "auto").y) == [8, 8] and list(on(figure, "x4", "snnTorch").y) == [1, 1]
     assert "measured" in line.customdata[0] and "Some GPU" in line.customdata[0]
-
-
-def test_bands_are_predicted():
-    figure = comparison(made())
     band = on(figure, "x", "predicted: GC200, float32")
     assert band.fill == "toself" and list(band.x) == [16, 128, 128, 16]
     assert list(band.y) == [14400, 115200, 100, 100] and "never run" in band.text
     assert not any("predicted" in t.name for t in figure.data if t.xaxis in ("x3", "x4"))
-
-
-def test_points_are_published():
-    figure = comparison(made())
     point = on(figure, "x3", "published: A")
     assert list(point.x) == [128] and list(point.y) == [10] and point.marker.symbol == "star"
     stroke = on(figure, "x4", "derived: B")

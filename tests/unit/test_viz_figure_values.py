@@ -14,13 +14,15 @@ SPIKES = (torch.arange(T * N).reshape(T, N) % 5 == 0).float()
 V = torch.linspace(0, 1, T)
 
 
-def test_raster_draws_every_spike_in_its_place():
+def test_raster_draws_every_spike_in_its_place_whatever_its_dtype():
     figure = figures.raster(SPIKES)
     when, who = np.nonzero(SPIKES.numpy())
     np.testing.assert_allclose(figure.data[0].x, when, rtol=1e-6)
     np.testing.assert_array_equal(figure.data[0].y, who)
     assert figures.raster(torch.ones(100, 60)).data[0].type == "scattergl"
     assert "0 of 120" in figures.raster(torch.zeros(T, N)).layout.title.text
+    for spikes in (SPIKES.bool(), SPIKES.bfloat16(), SPIKES.numpy(), SPIKES.clone().requires_grad_()):
+        assert len(figures.raster(spikes).data[0].x) == 24
 
 
 def test_traces_mark_spikes_above_the_threshold():
@@ -30,11 +32,6 @@ def test_traces_mark_spikes_above_the_threshold():
     assert min(marks.y) > 3.0
     line = next(t for t in figure.data if t.name == "threshold")
     assert tuple(line.y) == (3.0, 3.0)
-
-
-def test_dtypes_and_graphs_are_no_obstacle():
-    for spikes in (SPIKES.bool(), SPIKES.bfloat16(), SPIKES.numpy(), SPIKES.requires_grad_()):
-        assert len(figures.raster(spikes).data[0].x) == 24
 
 
 @pytest.mark.parametrize("columns", [1, 2, 5])
@@ -87,14 +84,11 @@ def test_names_may_be_numbers_and_runs_of_any_iterable():
     assert figures.confusion([[1, 0], [0, 1]], labels=[3, 5]).data[0].x == ("3", "5")
 
 
-def test_lines_leave_out_what_a_logarithm_cannot_show():
+def test_on_logarithmic_axes_zeros_are_left_out_and_names_stand_at_exponents():
     figure = lines({"a": ([1, 2, 4], [0.1, 0.0, 0.01]), "law": ([1, 4], [0.1, 0.02])}, log="xy")
     assert np.isnan(np.asarray(figure.data[0].y)[1])
     assert figure.layout.xaxis.type == figure.layout.yaxis.type == "log"
     assert figure.layout.xaxis.tickvals == (1, 2, 5)
-
-
-def test_names_on_logarithmic_axes_stand_at_exponents():
     figure = lines({"a": ([1, 100], [1, 1000])}, log="xy", marks={"m": 10}, levels={"l": 100})
     level, mark = figure.layout.annotations
     assert mark.x == pytest.approx(1) and level.y == pytest.approx(2)  # as plotly wants annotations,

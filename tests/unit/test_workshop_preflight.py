@@ -123,12 +123,9 @@ def test_a_folder_is_tabulated_worst_first(tmp_path):
         preflight.from_path(tmp_path / "nothing")
 
 
-def test_the_last_word_of_a_machine_counts():
+def test_the_last_word_of_a_machine_counts_and_steers_no_terminal():
     first, later = verdict(when="2026-11-22T08:00Z", kind="STOP"), verdict("Ada", when="2026-11-22T08:20Z")
     for order in ((first, later), (later, first)):
         assert [one.verdict for one in read("\n".join(one.line() for one in order)).verdicts] == ["READY"]
-
-
-def test_a_line_can_not_steer_a_terminal():
     room = read(Verdict("STOP", dict.fromkeys(FIELDS, "\x1b[2Jx")).line())
     assert room.verdicts and "\x1b" not in preflight.text(room)
