@@ -63,12 +63,10 @@ def grade(exercise: Exercise | str, candidate: Any) -> Outcome:
     for passed, check in enumerate(exercise.checks):
         trial = sandbox.run(functools.partial(check.run, mine.answer, exercise.reference), limit, prints)
         error, where = trial.error, _line(trial.stack, mine.files)
-        to_do = functools.partial(Outcome, "to do", total=total, printed=prints.text())
-        failed = functools.partial(
-            Outcome, "failed", check=check.name, passed=passed, total=total, printed=prints.text()
-        )
+        outcome = functools.partial(Outcome, total=total, printed=prints.text())
+        failed = functools.partial(outcome, "failed", check=check.name, passed=passed)
         if isinstance(error, NotWritten):
-            return to_do(message=str(error))
+            return outcome("to do", message=str(error))
         if trial.changed and (error is None or isinstance(error, Violation) or not where):
             return failed(**_changed(trial.changed))  # a changed dtype, say, is the reason why a result is wrong
         if isinstance(error, Violation):
@@ -78,7 +76,7 @@ def grade(exercise: Exercise | str, candidate: Any) -> Outcome:
         if error is not None:
             text = _text_of(error)
             if "ellipsis" in text.lower():
-                return to_do(message="A `...` is still in your code.")
+                return outcome("to do", message="A `...` is still in your code.")
             return failed(**_raised(error, text, where, mine.last, limit), where=where)
     return Outcome("passed", passed=total, total=total, printed=prints.text())
 

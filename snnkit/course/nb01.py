@@ -139,10 +139,8 @@ def _it_fires_at_the_threshold(candidate: Any, reference: Any) -> None:
     v = torch.tensor([0.5, 0.999, 1.0, 1.3, -2.0])
     message = "A membrane at or above the threshold fires (1), a membrane below does not (0)."
     for threshold, hint in ((1.0, 1), (0.5, "Is the threshold a fixed number in your code?")):
-        spike = candidate(v, threshold, 0.0)[0]
-        expect.close(
-            spike, reference(v, threshold, 0.0)[0], message, inputs={"v": v, "threshold": threshold}, hint=hint
-        )
+        yours, want = (fire(v, threshold, 0.0)[0] for fire in (candidate, reference))
+        expect.close(yours, want, message, inputs={"v": v, "threshold": threshold}, hint=hint)
 
 
 _V = torch.tensor([0.5, 1.0, 1.3, -0.7])

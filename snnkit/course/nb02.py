@@ -124,9 +124,8 @@ def _silent_and_deaf(candidate: Any, reference: Any) -> None:
     result = candidate(_U, Triangle(1.0), 1e-3)
     for index, dead, message, hint in stories:
         inputs = f"surrogate Triangle(1), floor 0.001, u of this neuron {_U[:, :, index].tolist()}"
-        expect.true(
-            bool(result[index]) == dead, message, inputs=inputs, yours=bool(result[index]), expected=dead, hint=hint
-        )
+        yours = bool(result[index])
+        expect.true(yours == dead, message, inputs=inputs, yours=yours, expected=dead, hint=hint)
 
 
 def _ask_the_surrogate(candidate: Any, reference: Any) -> None:

@@ -69,9 +69,8 @@ def _only_counts_matter(candidate: Any, reference: Any) -> None:
     together, apart = _votes(9, [3, 1, 2]), _votes(9, [3, 1, 2], staggered=True)
     label = torch.tensor([0])
     message = "Only the count of each neuron matters, not the moments: both trains have the counts 3, 1, 2."
-    expect.close(
-        candidate(apart, label), candidate(together, label), message, inputs={"spikes[:, 0]": apart[:, 0]}, hint=0
-    )
+    yours, want = (candidate(spikes, label) for spikes in (apart, together))
+    expect.close(yours, want, message, inputs={"spikes[:, 0]": apart[:, 0]}, hint=0)
 
 
 def _right_votes_help(candidate: Any, reference: Any) -> None:

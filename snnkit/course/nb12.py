@@ -108,9 +108,8 @@ def _no_loop(candidate: Any, reference: Any) -> None:
 def _nothing_is_lost(candidate: Any, reference: Any) -> None:
     recording = drawn(3000, (11, 7), 10_000, seed=2)
     result, inputs = candidate(recording, 1500), {"events": 3000, "size": "11 × 7", "window": 1500}
-    expect.true(
-        result.sum() == 3000, "All events are counted.", inputs=inputs, yours=result.sum(), expected=3000, hint=0
-    )
+    count, message = result.sum(), "All events are counted."
+    expect.true(count == 3000, message, inputs=inputs, yours=count, expected=3000, hint=0)
     expect.close(result, reference(recording, 1500), "Each event is counted in its place.", inputs=inputs, hint=0)
 
 
@@ -211,11 +210,8 @@ def _alone(candidate: Any, reference: Any) -> None:
     message = "None of these is next to another."
     expect.true(result == [False] * 3, message, inputs=inputs, yours=result, hint=0 if all(result) else 1)
     result, inputs = _answers(candidate, [(100, 1, 1, 1)])
-    message, hint = (
-        "The very first event has no support.",
-        "At the start no pixel has fired yet: `last_near` begins with `-torch.inf`.",
-    )
-    expect.true(result == [False], message, inputs=inputs, yours=result, hint=hint)
+    hint = "At the start no pixel has fired yet: `last_near` begins with `-torch.inf`."
+    expect.true(result == [False], "The very first event has no support.", inputs=inputs, yours=result, hint=hint)
 
 
 def _neighbours(candidate: Any, reference: Any) -> None:

@@ -61,12 +61,8 @@ def _taken(candidate: Any, run: _Run, epoch: int = 3) -> dict[str, Any]:
 
 
 def _restored(saved: dict[str, Any], run: _Run) -> _Run:
-    ways = (
-        ("net", run.net.load_state_dict),
-        ("optimizer", run.optimizer.load_state_dict),
-        ("order", run.order.set_state),
-    )
-    for hint, (part, put_back) in enumerate(ways, 1):
+    ways = run.net.load_state_dict, run.optimizer.load_state_dict, run.order.set_state
+    for hint, (part, put_back) in enumerate(zip(PARTS, ways, strict=False), 1):
         try:
             put_back(copy.deepcopy(saved[part]))  # an optimizer changes the very tensors that it gets
         except Exception as error:  # PyTorch raises many kinds of errors for anything but a state
@@ -109,10 +105,8 @@ def _a_picture_of_the_moment(candidate: Any, reference: Any) -> None:
 
 
 def _converted(candidate: Any, weight: Tensor, **more: Any) -> tuple[Tensor, Tensor]:
-    pair = expect.parts(
-        candidate(weight, **more), 2, "The answer is a pair: the whole numbers, then the scales.", hint=0
-    )
-    numbers, scale = (expect.written(one) for one in pair)
+    message = "The answer is a pair: the whole numbers, then the scales."
+    numbers, scale = (expect.written(one) for one in expect.parts(candidate(weight, **more), 2, message, hint=0))
     expect.tensor(numbers, weight.to(torch.int8), inputs={"weight": weight}, hint=0)
     message = "There is one scale per output: [outputs, 1]."
     expect.tensor(scale, weight[:, :1], message, inputs={"weight": weight}, hint=1)
@@ -136,8 +130,8 @@ def _one_scale_per_output(candidate: Any, reference: Any) -> None:
 def _no_overflow(candidate: Any, reference: Any) -> None:
     numbers, _ = _converted(candidate, WEIGHT)
     message = "int8 reaches from -128 to 127. The largest weight becomes 127, its negative -127."
-    shown: dict[str, Any] = {"inputs": {"weight": WEIGHT}, "hint": 2}
-    expect.true(numbers[0, 0] == 127 and numbers[0, 3] == -127, message, yours=numbers[0], **shown)
+    in_range = numbers[0, 0] == 127 and numbers[0, 3] == -127
+    expect.true(in_range, message, inputs={"weight": WEIGHT}, yours=numbers[0], hint=2)
 
 
 def _rounded(candidate: Any, reference: Any) -> None:
@@ -149,10 +143,8 @@ def _rounded(candidate: Any, reference: Any) -> None:
 
 
 def _fewer_bits(candidate: Any, reference: Any) -> None:
-    numbers, scale = _converted(candidate, WEIGHT, bits=4)
-    message = "With 4 bits the numbers reach from -7 to 7."
-    shown: dict[str, Any] = {"inputs": {"weight": WEIGHT, "bits": 4}, "hint": 4}
-    expect.close((numbers, scale), reference(WEIGHT, bits=4), message, **shown)
+    inputs, message = {"weight": WEIGHT, "bits": 4}, "With 4 bits the numbers reach from -7 to 7."
+    expect.close(_converted(candidate, **inputs), reference(**inputs), message, inputs=inputs, hint=4)
 
 
 def _a_row_of_zeros(candidate: Any, reference: Any) -> None:

@@ -193,9 +193,8 @@ def _in_folder(folder: Path) -> dict[str, Callable[[], IO[bytes]]]:
 def _in_zip(path: Path) -> dict[str, Callable[[], IO[bytes]]]:
     try:
         archive = zipfile.ZipFile(path)
-        check_size(
-            "what it holds", sum(info.file_size for info in archive.infolist()), path.stat().st_size, times=PACKED
-        )
+        size = sum(info.file_size for info in archive.infolist())
+        check_size("what it holds", size, path.stat().st_size, times=PACKED)
     except (OSError, ValueError, zipfile.BadZipFile) as error:
         raise WorkshopError(f"{path} is no zip that can be read ({error}); copy it again") from None
     files: dict[str, Callable[[], IO[bytes]]] = {}

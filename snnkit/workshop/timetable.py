@@ -121,9 +121,6 @@ def check(project: Project) -> list[str]:
 
 def load(name: str, project: Project) -> Schedule:
     """The schedule of this name. WorkshopError for an unknown one, or one with a mistake, naming it."""
-    plans = pages(project.root, SCHEDULES)
-    if name not in plans:
-        raise WorkshopError(f"unknown schedule {name!r}; there are: {', '.join(plans) or 'none'}")
     schedule, problems = read(name, project.root, notebooks(project))
     if problems:
         raise WorkshopError(problems[0])
@@ -131,10 +128,12 @@ def load(name: str, project: Project) -> Schedule:
 
 
 def read(name: str, root: Path, known: Mapping[str, int], text: str | None = None) -> tuple[Schedule, list[str]]:
-    """A schedule, and all that is wrong with it. ``text`` is instead of the page's."""
+    """A schedule, and all that is wrong with it. ``text`` is instead of the page's. WorkshopError if there is none."""
     page = f"{SCHEDULES}/{name}.md"
-    plans = pages(root, SCHEDULES)
-    text = plans[checks.choice("name", name, plans)] if text is None else text
+    plans = pages(root, SCHEDULES) if text is None else {name: text}
+    if name not in plans:
+        raise WorkshopError(f"unknown schedule {name!r}; there are: {', '.join(plans) or 'none'}")
+    text = plans[name]
     guides = {number: timings(one) for number, one in pages(root, FACILITATOR).items()}
     problems, days = [], []
     for rows in tables(text, PLAN):
