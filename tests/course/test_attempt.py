@@ -75,12 +75,8 @@ def test_a_wrong_answer_shows_the_first_violation_and_gives_the_reference(capsys
 
 def test_a_card_can_list_every_check(notebook, capsys):
     notebook.EXERCISES = [dataclasses.replace(EXERCISE, list_all=True)]
-    for answer, signs in (
-        (..., "○○"),
-        (lambda v, x, beta: v + x, "✗✓"),
-        (lambda v, x, beta: beta * v, "✓✗"),
-        (right, "✓✓"),
-    ):
+    wrong, half = lambda v, x, beta: v + x, lambda v, x, beta: beta * v
+    for answer, signs in ((..., "○○"), (wrong, "✗✓"), (half, "✓✗"), (right, "✓✓")):
         attempt("99.1", answer)
         out = capsys.readouterr().out
         assert f"{signs[0]} a silent neuron leaks" in out and f"{signs[1]} input charges" in out

@@ -90,14 +90,9 @@ def running(folder: Path) -> Iterator[dict[str, str]]:
     """
     if reason := missing():
         raise CannotStart(reason)
-    supervisor = subprocess.Popen(
-        [sys.executable, "-m", "tests.scale.cluster", str(folder)],
-        cwd=Path(__file__).parents[2],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    command = [sys.executable, "-m", "tests.scale.cluster", str(folder)]
+    supervisor = subprocess.Popen(command, cwd=Path(__file__).parents[2], text=True, **pipes)
     assert supervisor.stdin is not None and supervisor.stdout is not None
     try:
         said = []

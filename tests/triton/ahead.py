@@ -17,13 +17,8 @@ from snnkit.engine.triton.triton_source import Source, backward_source, forward_
 
 from .flat import equation_named
 
-_TYPES = {
-    torch.float32: "fp32",
-    torch.float64: "fp64",
-    torch.bfloat16: "bf16",
-    torch.float16: "fp16",
-    torch.uint8: "u8",
-}
+_TYPES = {torch.float32: "fp32", torch.float64: "fp64", torch.bfloat16: "bf16", torch.float16: "fp16"}
+_TYPES[torch.uint8] = "u8"
 _CUOBJDUMP = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
 
 # What a pass launches: (whether state is kept), or None for backward.

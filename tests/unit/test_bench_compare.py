@@ -146,10 +146,8 @@ def test_a_band_spans_both_ways_to_run_the_first_layer():
     from snnkit.hardware import roofline
 
     (band,), missing = predictions(tutorial(64, 16, 5), "bfloat16", ["GC200"])
-    ends = [
-        roofline.ipu(roofline.tutorial(16, 64, 5, hoisted=hoisted), "GC200", precision="float16").samples_per_s
-        for hoisted in (False, True)
-    ]
+    both = [roofline.tutorial(16, 64, 5, hoisted=hoisted) for hoisted in (False, True)]
+    ends = [roofline.ipu(one, "GC200", precision="float16").samples_per_s for one in both]
     assert band["precision"] == "float16" and missing == {}
     assert band["low"] == min(end.low for end in ends) and band["high"] == max(end.high for end in ends)
     assert band["likely"] == ends[0].value

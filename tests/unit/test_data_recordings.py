@@ -18,12 +18,8 @@ def rows_of(recording):
 
 
 def columns(t=(0, 5, 5), x=(0, 3, 1), y=(1, 0, 1), p=(True, False, True)):
-    return {
-        "t": torch.tensor(t, dtype=torch.int64),
-        "x": torch.tensor(x, dtype=torch.int16),
-        "y": torch.tensor(y, dtype=torch.int16),
-        "p": torch.tensor(p, dtype=torch.bool),
-    }
+    kinds = {"t": torch.int64, "x": torch.int16, "y": torch.int16, "p": torch.bool}
+    return {name: torch.tensor(values, dtype=kinds[name]) for name, values in zip("txyp", (t, x, y, p), strict=True)}
 
 
 def test_a_recording_lasts_until_just_after_its_last_event_or_longer():

@@ -92,9 +92,8 @@ def test_a_page_computes_what_pytorch_does(name, tmp_path):
     with torch.no_grad():
         if name == "rates":  # a page begins each image with the generator that has this seed
             seeds = [torch.Generator().manual_seed(1) for _ in images]
-            x = torch.cat(
-                [code(one[None], SMALL["steps"], generator=g) for one, g in zip(images, seeds, strict=True)], 1
-            )
+            each = zip(images, seeds, strict=True)
+            x = torch.cat([code(one[None], SMALL["steps"], generator=g) for one, g in each], 1)
         else:
             x = code(images * settings.get("gain", 1.0), SMALL["steps"])
         recording = net.record(x)

@@ -196,10 +196,8 @@ def test_values_off_the_cpu_are_not_read():
 @pytest.mark.parametrize("function", [*CLASSIFICATION, loss.accuracy])
 def test_losses_work_inside_functional_transforms(function):
     out, targets = torch.rand(5, 6, 4, 3), torch.randint(0, 3, (5, 4))
-    assert torch.allclose(
-        torch.func.vmap(function)(out, targets),
-        torch.stack([function(o, t) for o, t in zip(out, targets, strict=True)]),
-    )
+    one_by_one = torch.stack([function(o, t) for o, t in zip(out, targets, strict=True)])
+    assert torch.allclose(torch.func.vmap(function)(out, targets), one_by_one)
     if function is not loss.accuracy:
         each = torch.func.vmap(torch.func.grad(function))(out, targets)
         first = out[0].clone().requires_grad_()

@@ -104,10 +104,8 @@ def test_a_presentation_is_competition_and_stdp_step_by_step(total):
 
 
 def test_a_response_is_that_of_step_after_step():
-    spikes, state = (
-        (torch.rand(20, 3, 6) < 0.4).to(F64),
-        LayerState(torch.rand(4, 6, dtype=F64), torch.rand(4, dtype=F64)),
-    )
+    spikes = (torch.rand(20, 3, 6) < 0.4).to(F64)
+    state = LayerState(torch.rand(4, 6, dtype=F64), torch.rand(4, dtype=F64))
     cells, counts = None, 0
     for pre in spikes:
         current = pre @ state.weight.T

@@ -107,9 +107,7 @@ def test_every_setting_of_fit_arrives(monkeypatch):
         "batch_size": 7, "epochs": 2, "seed": 5, "samples": 50,
     }  # fmt: skip
     run(**settings)
-    assert {name: seen[name] for name in settings if name != "samples"} == {
-        name: value for name, value in settings.items() if name != "samples"
-    }
+    assert {name: seen[name] for name in settings.keys() - {"samples"}} | {"samples": 50} == settings
     assert seen["n"] == 50 and seen["tested"] == 355 and seen["augment"] is None and seen["on_batch"] is None
     x = seen["encode"](torch.rand(2, 1, 8, 8))
     assert x.shape == (5, 2, 1, 8, 8) and x.stride(0) == 0

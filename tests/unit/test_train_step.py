@@ -100,12 +100,8 @@ class Noise:
         return x + 0.1 * torch.randn(x.shape, generator=self.generator)
 
 
-OPTIONS = {
-    "augment": {"augment": Noise},
-    "accumulate and clip": {"accumulate": 2, "clip": 0.5},
-    "amp": {"amp": True},
-    "graphed": {"graphed": True},
-}
+OPTIONS = {"augment": {"augment": Noise}, "accumulate and clip": {"accumulate": 2, "clip": 0.5}}
+OPTIONS |= {"amp": {"amp": True}, "graphed": {"graphed": True}}
 
 
 @pytest.mark.filterwarnings("ignore:graphed=True")

@@ -104,9 +104,9 @@ def test_parts_stack_up_to_their_whole():
 
 
 TWO = {
-    "rank 0": [("forward", 0.0, 2.0), ("backward", 2.0, 5.0)],
-    "network": [("all-reduce", 4.0, 5.0)],
-    "rank 1": [("forward", 1.0, 3.0)],
+    "rank 0": [("forward", 0, 2), ("backward", 2, 5)],
+    "network": [("all-reduce", 4, 5)],
+    "rank 1": [("forward", 1, 3)],
 }
 
 

@@ -161,10 +161,7 @@ WRONG = {
 
 
 RIGHT = {
-    "03.1": [
-        scattered,
-        latency(count=lambda x, steps: torch.arange(steps).to(x.device).view(-1, *[1] * x.ndim)),
-    ],
+    "03.1": [scattered, latency(count=lambda x, steps: torch.arange(steps).to(x.device).view(-1, *[1] * x.ndim))],
     "03.2": [
         lambda x, steps, generator=None: torch.bernoulli(x.expand(steps, *x.shape), generator=generator),
         step_by_step,
@@ -172,7 +169,4 @@ RIGHT = {
     ],
 }
 
-STUBS = {
-    "03.1": [lambda x, steps, threshold=0.01: ..., half_a_latency],
-    "03.2": [lambda x, steps, generator=None: ...],
-}
+STUBS = {"03.1": [lambda x, steps, threshold=0.01: ..., half_a_latency], "03.2": [lambda x, steps, generator=None: ...]}

@@ -113,12 +113,7 @@ WRONG = {"04.1": LOSSES, "04.2": STEPS, "04.3": COUNTS}
 
 RIGHT = {
     "04.1": [by_hand, loss.count_cross_entropy],
-    "04.2": [
-        recipe("zero", "back", "step"),
-        recipe("net.zero", "back", "step"),
-        recipe("back", "step", "zero"),
-        by_hand_and_by_autograd,
-    ],
+    "04.2": [recipe("net.zero", "back", "step"), recipe("back", "step", "zero"), by_hand_and_by_autograd],
     "04.3": [
         lambda s, fan_out: float(s.sum() * fan_out) / s.shape[1],
         lambda s, fan_out: s.flatten(2).sum((0, 2)).mean() * fan_out,

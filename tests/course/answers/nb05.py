@@ -58,11 +58,7 @@ MOVES = [
     (mover(join=lambda state, parts: list(parts)), "None", 1),
     (mover(deep=False), "every level", 2),
     (mover(join=lambda state, parts: tuple(parts)), "every level", 3),
-    (
-        mover(join=lambda state, parts: MembraneState(parts[0]) if hasattr(state, "v") else tuple(parts)),
-        "every level",
-        3,
-    ),
+    (mover(join=lambda old, new: MembraneState(new[0]) if hasattr(old, "v") else tuple(new)), "every level", 3),
     (mover(tensor=lambda t, device: t.detach().to(device)), "the gradient", 4),
     (mover(tensor=lambda t, device: t.data.to(device)), "the gradient", 4),
     (lambda state, device: state.to(device), "None", 2, "all at once"),

@@ -54,11 +54,7 @@ SHARES = [
     (sharing(dealt, lambda mine, batch, ranks: 1.0), "the mean of all", 6),
     (sharing(dealt, lambda mine, batch, ranks: len(mine) / len(batch)), "the mean of all", 7),
     (sharing(dealt, lambda mine, batch, ranks: 1 / ranks), "the mean of all", 7),
-    (
-        sharing(lambda batch, rank, ranks: batch[rank % len(batch)], lambda mine, batch, ranks: 1.0),
-        "each sample once",
-        0,
-    ),
+    (sharing(lambda batch, rank, ranks: batch[rank % len(batch)], lambda *_: 1.0), "each sample once", 0),
     (dealt, "each sample once", None, "one value"),
 ]
 

@@ -91,21 +91,22 @@ class Step(torch.autograd.Function):
         return None, grad
 
 
+def glide(u, smooth):
+    """0, with the derivative of ``smooth``."""
+    return smooth(u) - smooth(u).detach()
+
+
 SPIKES = [
-    (lambda u, smooth: (u >= 0).to(u.dtype) + (smooth(u) - smooth(u).detach()), "0 or 1", 0),
+    (lambda u, smooth: (u >= 0).to(u.dtype) + glide(u, smooth), "0 or 1", 0),
     (lambda u, smooth: smooth(u), "0 or 1", 0),
     (lambda u, smooth: (u > 0).to(u.dtype) + smooth(u), "0 or 1", 0),
     (lambda u, smooth: u > 0, "0 or 1", 0),
     (lambda u, smooth: (u > 0).to(u.dtype) + smooth(u) - smooth(u).detach(), "0 or 1", 2),
     (lambda u, smooth: (u > 0).to(u.dtype), "the gradient", 1),
     (lambda u, smooth: (u > 0).to(u.dtype) + 0 * smooth(u), "the gradient", 1),
-    (lambda u, smooth: (u > 0).to(u.dtype) + 2 * (smooth(u) - smooth(u).detach()), "the gradient", 0),
+    (lambda u, smooth: (u > 0).to(u.dtype) + 2 * glide(u, smooth), "the gradient", 0),
     (lambda u, smooth: Step.apply(u, smooth(u)), "plain operations", 3),
-    (
-        lambda u, smooth: torch.heaviside(u.detach(), u.new_zeros(())) + (smooth(u) - smooth(u).detach()),
-        "plain operations",
-        4,
-    ),
+    (lambda u, smooth: torch.heaviside(u.detach(), u.new_zeros(())) + glide(u, smooth), "plain operations", 4),
 ]
 
 # 10.4
@@ -176,8 +177,8 @@ RIGHT = {
         neuron(lambda mem, x, fire, b, th: b * mem + x - fire(mem - th).detach() * th),
     ],
     "10.2": [
-        lambda u, smooth: torch.where(u > 0, 1.0, 0.0) + (smooth(u) - smooth(u).detach()),
-        lambda u, smooth: (smooth(u) - smooth(u).detach()) + (u > 0).float(),
+        lambda u, smooth: torch.where(u > 0, 1.0, 0.0) + glide(u, smooth),
+        lambda u, smooth: glide(u, smooth) + (u > 0).float(),
         # where rounding is to nearest
         lambda u, smooth: ((u > 0).to(u.dtype) - smooth(u)).detach() + smooth(u),
     ],

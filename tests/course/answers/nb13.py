@@ -19,6 +19,10 @@ def scorer(score=None, error=None):
     return answer
 
 
+def added_up(correct, spikes, price, **_):
+    return (correct.std() + price * spikes.std()).item() / len(correct) ** 0.5
+
+
 SCORES = [
     (lambda correct, spikes, price: correct.float().mean().item(), "the score", None, "one number"),
     (scorer(score=lambda correct, **_: correct.sum().item()), "the score", 0),
@@ -28,16 +32,7 @@ SCORES = [
     (scorer(error=lambda each, **_: each.std().item()), "the error", 2),
     (scorer(error=lambda each, **_: each.std().item() / len(each)), "the error", 2),
     (scorer(error=lambda each, **_: each.var().item() / len(each) ** 0.5), "the error", 2),
-    (
-        scorer(
-            error=lambda correct, spikes, price, **_: (
-                (correct.std() + price * spikes.std()).item() / len(correct) ** 0.5
-            )
-        ),
-        "sample by sample",
-        3,
-        "errors added up",
-    ),
+    (scorer(error=added_up), "sample by sample", 3, "errors added up"),
     (scorer(error=lambda correct, **_: correct.std().item() / len(correct) ** 0.5), "sample by sample", 3),
 ]
 
@@ -109,11 +104,8 @@ FRONTS = [
 def in_one_pass(accuracy, spikes):
     kept = []
     for i in sorted(range(len(spikes)), key=lambda i: (spikes[i], -accuracy[i])):
-        if (
-            not kept
-            or accuracy[i] > accuracy[kept[-1]]
-            or (accuracy[i], spikes[i]) == (accuracy[kept[-1]], spikes[kept[-1]])
-        ):
+        last = (accuracy[kept[-1]], spikes[kept[-1]]) if kept else (-1.0, 0.0)
+        if accuracy[i] > last[0] or (accuracy[i], spikes[i]) == last:
             kept.append(i)
     return kept
 
@@ -169,11 +161,7 @@ WINNERS = [
     (lambda valid, test: (int(valid.argmax()) + 1, test[int(valid.argmax())].item()), "who wins", 0),
     (lambda valid, test: (int(valid.argmax()), valid.max().item()), "what to report", 1),
     (lambda valid, test: (int(valid.argmax()), test.max().item()), "what to report", 1),
-    (
-        lambda valid, test: (int(valid.argmax()), (valid.max() + test[int(valid.argmax())]).item() / 2),
-        "what to report",
-        1,
-    ),
+    (lambda v, test: (int(v.argmax()), (v.max() + test[int(v.argmax())]).item() / 2), "what to report", 1),
     (lambda valid, test: (1, test[1].item()), "anyone may win", 2, "always the same"),
 ]
 
