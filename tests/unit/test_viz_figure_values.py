@@ -80,7 +80,7 @@ def test_names_may_be_numbers_and_runs_of_any_iterable():
     assert len(figures.gallery({1: [V, SPIKES[:, 0]]}).data) == 2
     assert figures.spans({0: [["forward", 0, 1]]}).data
     assert marked({"a": Marked("a", "measured", 1.0)}.values(), "ms").data
-    assert roofline((run for run in [LOOP]), BANDWIDTH, RATE, span=[0.01, 10]).data
+    assert roofline((run for run in [LOOP]), BANDWIDTH, RATE).data
     assert figures.confusion([[1, 0], [0, 1]], labels=[3, 5]).data[0].x == ("3", "5")
 
 

@@ -61,7 +61,6 @@ def roofline(
     bandwidth: float,
     rate: float,
     *,
-    span: Sequence[float] | None = None,
     title: str = "Roofline",
 ) -> go.Figure:
     """Programs under the roof: below its slope they wait for memory, below its flat part for arithmetic.
@@ -74,7 +73,6 @@ def roofline(
         runs: what was measured, or predicted.
         bandwidth: bytes per second of the machine's memory, measured by a copy.
         rate: arithmetic operations per second that it reaches, measured where memory is no limit.
-        span: operations per byte at the left and the right end; without it, as far as the runs reach.
     """
     runs = list(runs)
     if not runs:
@@ -85,9 +83,8 @@ def roofline(
     bandwidth, rate = checks.number("bandwidth", bandwidth, above=0), checks.number("rate", rate, above=0)
     ridge = rate / bandwidth
     across = [ridge, *(run.intensity for run in runs)]
-    low, high = span or (min(across) / 3, max(across) * 3)
-    checks.number("the second end of span", high, above=checks.number("the first end of span", low, above=0))
-    corners = [low, *([ridge] if low < ridge < high else []), high]
+    low, high = min(across) / 3, max(across) * 3
+    corners = [low, ridge, high]
     series: dict[str, tuple[list[float], list[float]]] = {
         "roof": (corners, [min(bandwidth * x, rate) / 1e9 for x in corners])
     }
@@ -96,7 +93,7 @@ def roofline(
         x.append(run.intensity)
         y.append(run.rate / 1e9)
     # The name may be on either side of its line.
-    bend = {"left: memory bound, right: compute bound": ridge} if low < ridge < high else {}
+    bend = {"left: memory bound, right: compute bound": ridge}
     x_title, y_title = "operations per byte moved", "10⁹ operations per second"
     page = lines(series, log="xy", faint=["roof"], marks=bend, title=title, x_title=x_title, y_title=y_title)
     return page.update_xaxes(range=np.log10([low, high]).tolist(), tickvals=None, dtick=1)

@@ -157,8 +157,8 @@ def population_lab(neurons: int = 30, *, steps: int = 1000, current: float = 1.2
         current: at first.
         only_current: leave out the controls of the neuron and of the noise.
     """
-    checks.integer("neurons", neurons, at_least=1, at_most=100)
-    checks.integer("steps", steps, at_least=2, at_most=5000)
+    neurons = checks.integer("neurons", neurons, at_least=1, at_most=100)
+    steps = checks.integer("steps", steps, at_least=2, at_most=5000)
     settings: dict[str, Any] = {"steps": steps, "shown": min(steps, 150), "count": neurons, "curve": False}
     settings |= {"only": "LIF", "first": {"current": current}}
     settings["controls"] = ["current"] if only_current else ["current", "tau", "noise", "reset"]
@@ -226,10 +226,10 @@ def under_the_roof(rate: float, bandwidth: float) -> Any:
 def crossing(cpu: tuple[float, float], other: tuple[float, float] | None = None) -> Any:
     """Samples per second against the batch of a CPU and of another device, each (overhead in seconds, samples per
     second) above 0, and from which batch on that pays. None: twice the CPU's overhead and 20 times its rate."""
-    devices = {"cpu": cpu, "other": other or (2 * cpu[0], 20 * cpu[1])}
-    for name, (overhead, rate) in devices.items():
-        checks.number(f"overhead of {name}", overhead, above=0)
-        checks.number(f"rate of {name}", rate, above=0)
+    devices = {}
+    for name, pair in (("cpu", cpu), ("other", other or (2 * cpu[0], 20 * cpu[1]))):
+        named = zip(("overhead", "rate"), pair, strict=True)
+        devices[name] = [checks.number(f"{what} of {name}", value, above=0) for what, value in named]
     return explorer("The crossing: from which batch on another device pays", "crossing", devices)
 
 
