@@ -767,23 +767,23 @@ print(f"so each further copy costs {each * 1e6:.1f} µs here")
 
 # %% [markdown]
 # **Explorer: which term dominates?** The line shows the time of a whole transfer, divided into 1 to 1000 copies. Set
-# `each_us` to the value that you have just measured. Where is the knee? What does a ten times faster bus change for a
-# small recording that is divided into 1000 pieces?
+# `microseconds_each` to the value that you have just measured. Where is the knee? What does a ten times faster bus
+# change for a small recording that is divided into 1000 pieces?
 
 
 # %%
-def transfer(megabytes=1.6, each_us=10.0, gb_per_s=16.0):
+def transfer(megabytes=1.6, microseconds_each=10.0, gigabytes_per_s=16.0):
     """Time of a transfer against the number of copies it is divided into."""
     n = torch.logspace(0, 3, 31).round().unique()
-    bus = megabytes / gb_per_s  # MB / (GB/s) = ms
-    knee = max(1.0, bus * 1e3 / each_us)
-    curves = {"time": bus + n * each_us / 1e3, "bytes alone": torch.full_like(n, bus)}
+    bus = megabytes / gigabytes_per_s  # MB / (GB/s) = ms
+    knee = max(1.0, bus * 1e3 / microseconds_each)
+    curves = {"time": bus + n * microseconds_each / 1e3, "bytes alone": torch.full_like(n, bus)}
     title = f"{megabytes:g} MB: the copies cost more than the bytes from {knee:.0f} copies on"
     axes = {"x_title": "copies", "y_title": "time (ms)", "log": "xy", "faint": ["bytes alone"]}
     return figures.lines(curves, x=n, title=title, marks={"knee": knee} if knee <= 1000 else {}, **axes)
 
 
-viz.explore(transfer, megabytes=(0.1, 20.0, 0.1), each_us=(1.0, 30.0, 1.0), gb_per_s=(4.0, 60.0, 4.0))
+viz.explore(transfer, megabytes=(0.1, 20.0, 0.1), microseconds_each=(1.0, 30.0, 1.0), gigabytes_per_s=(4.0, 60.0, 4.0))
 
 # %% [markdown]
 # **Pinned memory.** The GPU can fetch data by itself only from memory that the operating system promises not to move

@@ -660,7 +660,7 @@ fair_input = 3 * torch.rand(8, 1, N, device=device)
 with warnings.catch_warnings(record=True) as said:  # it warns, once: no engine falls back silently
     slow_out, _ = Fair()(fair_input)
     Impatient()(fair_input)
-print(*(f"warning: {one.message}\n" for one in said))
+print(*(f"warning: {one.message}\n" for one in said), sep="")
 print(engine.explain(nn.Sequential(Fair(), Impatient()), fair_input))
 
 # %% [markdown]

@@ -740,17 +740,17 @@ with warnings.catch_warnings(record=True) as caught:
     graphed = speed(amp=True, graphed=True)
 if gpu:
     measured["amp, channels_last, graphed"] = graphed
-bars = {name: {"images per second": rate} for name, rate in measured.items()}
+bars = {name: {"training speed": rate} for name, rate in measured.items()}
 viz.show(figures.shares(bars, "images/s", title=f"Training speed, {CHANNELS} channels, on {where}"))
 for warning in caught:
     print(f"Warning: {warning.message}")
 
 # %% [markdown]
 # **What to notice.** None of these is faster everywhere. `channels_last` stores the channels of a pixel next to each
-# other, which suits the matrix units of GPUs and, here, the convolutions of CPUs. `compile` merges neighbouring
-# operations, and the compilation takes time. These few batches are enough to choose a setting, but not to publish a
-# number. That is what `snnkit bench training` is for. It measures with repeats, beside other libraries, and writes down
-# where its numbers come from. The records that came with your version of the kit:
+# other, which suits the matrix units of GPUs and, with enough channels, the convolutions of CPUs. `compile` merges
+# neighbouring operations, and the compilation takes time. Five batches hint at a good setting; on a busy machine not even
+# that: run the cell twice. For numbers that last there is `snnkit bench training`. It measures with repeats, beside other
+# libraries, and writes down where its numbers come from. The records that came with your version of the kit:
 
 # %%
 for kind, figure in {"training": figures.training_rates, "demo": figures.device_rates}.items():

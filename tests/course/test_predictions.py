@@ -304,3 +304,9 @@ def test_without_pyyaml_one_line_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "yaml", None)
     with pytest.raises(ModuleNotFoundError, match=r"need PyYAML.*pip install .*lab"):
         question.parse(TEXT, "99")
+
+
+@pytest.mark.parametrize("sheet", ["style.css", "course.css"])
+def test_no_page_is_a_container_of_queries(sheet):
+    """In JupyterLab under load, Chromium 156 left what was in one without boxes: cards of height 0."""
+    assert "container-type" not in web.read(sheet)

@@ -95,12 +95,24 @@ def test_on_logarithmic_axes_zeros_are_left_out_and_names_stand_at_exponents():
     assert [(shape.x0, shape.y0) for shape in figure.layout.shapes] == [(0, 100), (10, 0)]  # but not shapes
 
 
+@pytest.mark.parametrize(
+    ("heights", "step", "form"), [([1, 50], None, None), ([5e-4, 0.5], None, "power"), ([1e-8, 0.1], 1, "power")]
+)
+def test_a_logarithmic_axis_needs_no_prefixes_of_units(heights, step, form):
+    """Plotly itself would write 500µ and 1B, and small digits between the powers of ten."""
+    axis = lines({"a": heights}, log="y").layout.yaxis
+    assert (axis.dtick, axis.exponentformat) == (step, form)
+
+
 def test_parts_stack_up_to_their_whole():
     figure = shares({"before": {"conv": 6.0, "rest": 2.0}, "after": {"conv": 3.0, "rest": 1.0}}, "ms")
     assert [t.name for t in figure.data] == ["conv", "rest"] and figure.layout.barmode == "stack"
     assert list(figure.data[0].x) == [6.0, 3.0] and list(figure.data[0].y) == ["before", "after"]
     assert list(figure.data[1].customdata) == ["25.0%", "25.0%"]
-    assert [a.text for a in figure.layout.annotations] == ["8 ms", "4 ms"]
+    assert [a.text for a in figure.layout.annotations] == ["8 ms", "4 ms"] and figure.layout.showlegend
+    figure = shares({"slow": {"rate": 205.0}, "fast": {"rate": 1010.0}}, "images/s")
+    assert [a.text for a in figure.layout.annotations] == ["205 images/s", "1,010 images/s"]
+    assert figure.layout.xaxis.title.text == "rate (images/s)" and not figure.layout.showlegend
 
 
 TWO = {
