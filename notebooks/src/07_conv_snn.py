@@ -414,8 +414,8 @@ nonzero = gradients["after conv 1"][gradients["after conv 1"] != 0].abs()
 outcome("07.g", 100 * (nonzero < 2.0**-25).float().mean().item())
 
 # %% [markdown]
-# **What to notice.** The gradients are in the pale band, where float16 loses its digits one by one, or beyond its end,
-# where they become zero. Those of the convolutions, far from the output, are the smallest. And this is the start of
+# **What to notice.** The gradients are in the band of *fewer digits*, where float16 loses them one by one, or beyond its
+# end, where they become zero. Those of the convolutions, far from the output, are the smallest. And this is the start of
 # training: as the loss shrinks, the gradients shrink as well.
 #
 # The remedy costs one multiplication [4]. Gradients are linear in the loss: **multiply the loss by a large number, and

@@ -263,6 +263,9 @@ viz.frames: fn=lambda a: viz.figures.raster(spikes(5, 3)), values=[1, 2]
 viz.figures.Marked.note: self=viz.figures.Marked("l", "measured", 1.0), unit="ms"
 viz.figures.spacing: values=[0.5, 1.0], dtype="float16"
 viz.labs: bill=lambda *_: (1, 2), rate=2e10, bandwidth=1e10, cpu=(0.01, 1e3)
+viz.labs: answers=tensor([0] * 6), classes=list("abc"), layers={"a": 2}, values={"g": rand(3)}
+viz.labs.decision_lab: net=mlp((64, 4, 3)), encode=functools.partial(snnkit.encode.repeat, steps=3)
+viz.labs.feature_maps: net=models.FashionConvNet(2, 4, size=8)
 workshop.bundle.pack: target=Path("b.zip"), top="b", content={"a.txt": b"a"}
 workshop.bundle.verify: place=packed()
 workshop.handouts: notebook=notebook(), names=["00_first"], out=Path("solved"), echo=print

@@ -473,7 +473,11 @@ def mapped(layer):
         (lambda: labs.crossing((0.01, -1.0)), ValueError, "rate of cpu must be greater than 0"),
         (lambda: labs.crossing((0.01, 1e3, 2.0)), TypeError, "cpu must be"),
         (lambda: decided(mlp((64, 10))), ValueError, "net must have a hidden layer of neurons"),
-        (lambda: decided(mlp((64, 5, 10)), answers=torch.zeros(3)), ValueError, r"images must be \[N, channels"),
+        (
+            lambda: decided(mlp((64, 5, 10)), answers=torch.zeros(3)),
+            ValueError,
+            "answers must be int64",
+        ),
         (lambda: decided(torch.nn.Linear(64, 10)), TypeError, "net must be"),
         (lambda: mapped(10), ValueError, r"layers\['a'\] must give \[T, B, channels"),
     ],

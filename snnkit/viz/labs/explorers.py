@@ -250,7 +250,7 @@ def decision_lab(
     Raises:
         TypeError, ValueError: those of ``export.page``, and if there is no hidden layer of neurons.
     """
-    wrong = _wrong(images, labels, answers)[:50]
+    wrong = _wrong(images, labels, answers, classes)[:50]
     network, neurons = describe(net, encode=encode, size=images.shape[1:], labels=classes)
     if sum(layer["kind"] == "neuron" for layer in network["layers"]) < 2:
         raise ValueError("net must have a hidden layer of neurons, but it has no neurons before those of its output")
@@ -315,7 +315,7 @@ def feature_maps(
         layers: name to the index in ``net`` of neurons that give spikes [T, B, channels, rows, columns].
         classes: a name for each class.
     """
-    _wrong(images, labels, answers)
+    _wrong(images, labels, answers, classes)
     images, sent = images[:100], {}
     with torch.no_grad():
         outputs = net.record(encode(data.to_unit(images))).layers
@@ -339,11 +339,13 @@ def _bytes(images: Tensor) -> str:
     return base64.b64encode(levels.numpy().tobytes()).decode()
 
 
-def _wrong(images: Tensor, labels: Tensor, answers: Tensor) -> list[int]:
+def _wrong(images: Tensor, labels: Tensor, answers: Tensor, classes: Sequence[str]) -> list[int]:
     """Which images are misread."""
-    if images.dim() != 4 or not len(images) or not len(images) == len(labels) == len(answers):
-        shapes = ", ".join(str(list(one.shape)) for one in (images, labels, answers))
-        raise ValueError(
-            f"images must be [N, channels, rows, columns], labels and answers [N], N above 0, but they are {shapes}"
-        )
+    if images.dim() != 4 or not len(images):
+        raise ValueError(f"images must be [N, channels, rows, columns], N above 0, but it is {list(images.shape)}")
+    for name, one in {"labels": labels, "answers": answers}.items():
+        fits = one.dtype == torch.int64 and one.shape == images.shape[:1]
+        if not fits or int(one.min()) < 0 or int(one.max()) >= len(classes):
+            rule = f"int64 [{len(images)}] of places in classes, from 0 to {len(classes) - 1}"
+            raise ValueError(f"{name} must be {rule}, but it is {checks.shown(one)}")
     return (labels.cpu() != answers.cpu()).nonzero().flatten().tolist()

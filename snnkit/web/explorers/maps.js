@@ -67,7 +67,7 @@ export function mapsExplorer(place, data, saved, report) {
     const answer = data.answers[image], label = data.labels[image];
     const rate = written(maps.at(-1)[0].reduce((sum, value) => sum + value, 0) / (rows * columns), 0.01);
     const right = answer === label ? `${label}, read correctly` : `${label}, read as ${answer}`;
-    return `${name}, image ${image} (${right}): channel ${channels[0]} fires most, ${rate} spikes per neuron and step`;
+    return `${name}, image ${image} (${right}); busiest: channel ${channels[0]}, rate ${rate}`;
   }
 
   const note = make("p", {className: "small muted", textContent: "Each column is a channel, the busiest at the left; "
