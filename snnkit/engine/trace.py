@@ -15,6 +15,7 @@ raises ``NotElementwise`` with the reason, and the equation runs in the eager en
 
 from __future__ import annotations
 
+import functools
 import operator
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -36,6 +37,8 @@ Result = TypeVar("Result")
 _lock = threading.Lock()
 # Has ``tracing`` where this thread is tracing a step: a layer that the step calls has no trace of its own.
 thread = threading.local()
+
+_ENSURE = "_ensureCUDADeviceGuardSet"
 
 # Steps of these shapes are traced. The graphs must be the same: then no shape is written into them.
 _EXAMPLES = ((13,), (3, 5))
@@ -140,8 +143,26 @@ def undisturbed(function: Callable[..., Result], *arguments: Any) -> Result:
 
     They belong to a thread (``torch.func``'s levels, saved-tensor hooks, autocast, grad mode), so it runs in another.
     """
+    _hold_device_guard()
     with ThreadPoolExecutor(1, initializer=lambda: setattr(thread, "tracing", True)) as clean:
         return clean.submit(function, *arguments).result()
+
+
+@functools.cache
+def _hold_device_guard() -> None:
+    """Without a GPU, the first thread that compiles owns an object that all later ones use. In PyTorch 2.9 to 2.12 for
+    CUDA they crash once that thread has ended (pull request 178950). So it is one that waits forever."""
+    if torch.version.cuda is None or torch.__version__ >= "2.13" or not hasattr(torch._C, _ENSURE):
+        return
+    done = threading.Event()
+
+    def hold() -> None:
+        getattr(torch._C, _ENSURE)()
+        done.set()
+        threading.Event().wait()
+
+    threading.Thread(target=hold, name="snnkit device guard", daemon=True).start()
+    done.wait()
 
 
 class _Recorder(TorchDispatchMode):

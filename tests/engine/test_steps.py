@@ -5,10 +5,12 @@ import warnings
 
 import pytest
 import torch
+from torch.torch_version import TorchVersion
 from torch.utils.flop_counter import FlopCounterMode
 
 from snnkit import engine
 from snnkit.engine import block, plan
+from snnkit.engine import trace as trace_module
 from snnkit.engine.trace import trace
 from snnkit.neuron import LIF, PLIF, Leaky, MembraneState, Neuron
 
@@ -181,3 +183,15 @@ def test_hooks_for_all_modules_do_not_see_a_step_being_traced(name):
     reference = leaf.detach().clone().requires_grad_()
     PLIF(2.375, engine="eager")(reference)[0].sum().backward()
     torch.testing.assert_close(leaf.grad, reference.grad)
+
+
+@pytest.mark.parametrize(("version", "needed"), [("2.11.0", True), ("2.15.0", False)])
+def test_what_compilers_share_belongs_to_a_thread_that_never_ends(monkeypatch, version, needed):
+    """Only PyTorch for CUDA before 2.13, on a machine without a GPU, would crash; here its part is played."""
+    owners = []
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.setattr(torch, "__version__", TorchVersion(version))
+    monkeypatch.setattr(torch._C, "_ensureCUDADeviceGuardSet", lambda: owners.append(threading.current_thread()))
+    hold = trace_module._hold_device_guard.__wrapped__
+    hold()
+    assert len(owners) == needed and all(one.is_alive() and one.daemon for one in owners)
