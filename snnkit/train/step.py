@@ -50,7 +50,7 @@ class PlainStep:
 
     After a loss that is not finite no step changes the weights. On a CPU the step ends right there; elsewhere looking
     at the loss would wait for the device, so it sets the flag of the metrics, which holds the optimizer back.
-    ``forward`` runs instead of ``config.model`` for batches of full size, such as a compiled one.
+    ``forward`` runs instead of ``config.model``, such as a compiled one.
     """
 
     def __init__(
@@ -102,9 +102,8 @@ class PlainStep:
             x = config.augment(x)
         if config.channels_last and x.ndim == 4:
             x = x.contiguous(memory_format=torch.channels_last)
-        forward = self.forward if len(rows) == config.batch_size else config.model
         with config.precision.autocast():
-            out = run_model(forward, config.model, config.encode, x)
+            out = run_model(self.forward, config.model, config.encode, x)
         loss = config.loss(out, y)
         figures = batch_metrics(loss, out, y)
         if not loss.requires_grad:
@@ -192,23 +191,26 @@ def run_model(forward: Callable, model: nn.Module, encode: Function, x: Tensor) 
 class Compiled:
     """``model`` under ``torch.compile``, with a fallback: where compiling fails, it warns once and runs uncompiled.
 
-    Sizes are constants of the compiled code: call it with batches of one size only, or each size is compiled.
+    Sizes are constants of the compiled code: it is compiled for the batch size of the first sequence [T, B, ...], and
+    batches of other sizes, such as the last one of an epoch, run uncompiled.
     """
 
     def __init__(self, model: nn.Module) -> None:
         self.model = model
         self._run: Any = torch.compile(model, dynamic=False)
+        self._size: int | None = None
 
-    def __call__(self, *arguments: Any) -> Any:
-        if self._run is self.model:
-            return self.model(*arguments)
+    def __call__(self, x: Tensor) -> Any:
+        self._size = x.shape[1] if self._size is None else self._size
+        if self._run is self.model or x.shape[1] != self._size:
+            return self.model(x)
         from torch._dynamo.exc import BackendCompilerFailed  # here, as torch's compiler takes a second to import
 
         secure_inductor()
         try:
-            return self._run(*arguments)
+            return self._run(x)
         except BackendCompilerFailed as error:  # errors of the model itself are raised as they are
             reason = str(getattr(error, "inner_exception", error)).strip().partition("\n")[0]
             warnings.warn(f"compile=True, but torch.compile failed ({reason}): the model runs uncompiled", stacklevel=2)
             self._run = self.model
-            return self.model(*arguments)
+            return self.model(x)

@@ -31,10 +31,10 @@ from snnkit.train.lit.preemption import RankError as RankError
 from snnkit.train.lit.preemption import RequeueError as RequeueError
 from snnkit.train.lit.preemption import SignalFlags as SignalFlags
 from snnkit.train.lit.preemption import Stopped as Stopped
-from snnkit.train.lit.recorder import RankRecorder as RankRecorder
 from snnkit.train.lit.resume import AtomicCheckpointIO as AtomicCheckpointIO
 from snnkit.train.lit.resume import ResumableCheckpoint as ResumableCheckpoint
 from snnkit.train.lit.run import HistoryCallback as HistoryCallback
+from snnkit.train.lit.run import RankRecorder as RankRecorder
 from snnkit.train.lit.run import ResumableDDP as ResumableDDP
 from snnkit.train.lit.run import ScaledRun as ScaledRun
 from snnkit.train.lit.run import quiet as quiet

@@ -116,7 +116,6 @@ class SpikingModule(LightningModule):
         self.model = model
         self._metrics: dict[str, RunningMetrics] = {}  # by stage
         self._compiled = Compiled(model) if compile else None
-        self._full: int | None = None  # samples of a full batch, the only size that is compiled
         self._generators = generators_of(self.encoder, augment, self.criterion, model)
         self._totals: Tensor | None = None  # of the metrics, from a checkpoint
         self._positions: list[dict[str, Any]] = []  # of the data loader, from a checkpoint
@@ -134,9 +133,7 @@ class SpikingModule(LightningModule):
         x = self._prepared(samples)
         if self.augment is not None:
             x = self.augment(x)
-        self._full = len(x) if self._full is None else self._full
-        forward = self._compiled if self._compiled is not None and len(x) == self._full else self.model
-        out = run_model(forward, self.model, self.encoder, x)
+        out = run_model(self._compiled or self.model, self.model, self.encoder, x)
         loss = self._loss(out, labels)
         self._check_loss(loss.detach(), batch_idx)
         self._count("train", loss, out, labels, weight)
