@@ -22,7 +22,7 @@ import logging
 import warnings
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -166,14 +166,9 @@ def _to_int8(layer: nn.Module) -> None:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Without torchao's messages on kernels for other GPUs and on deprecations inside it."""
-    loggers = [logging.getLogger("torchao"), logging.getLogger("torch.utils._pytree")]
-    before = [logger.level for logger in loggers]
-    try:
-        for logger in loggers:
+    with ExitStack() as stack, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for logger in map(logging.getLogger, ("torchao", "torch.utils._pytree")):
+            stack.callback(logger.setLevel, logger.level)
             logger.setLevel(logging.ERROR)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        for logger, level in zip(loggers, before, strict=True):
-            logger.setLevel(level)
+        yield

@@ -16,7 +16,7 @@ from .. import checks
 from ..measure import peak_of
 from ..neuron import Neuron
 from .placement import device_of, move_tensors_to_device
-from .usage import available, empty_cache
+from .usage import available, empty_cache, evaluating
 
 # With "auto": samples to try first, and the most at once; larger batches gain nothing.
 _PROBE, _MOST = 8, 1024
@@ -67,14 +67,8 @@ def batch_process(
         raise ValueError("inputs must have samples, but they have none")
     check_batch_size(batch_size)
     run = _Run(model, inputs, fn or _output, device_of(model) or inputs.device, dim, out_dim)
-    modes = {module: module.training for module in model.modules()}
-    model.eval()
-    try:
-        with torch.no_grad():
-            return run.all(batch_size, progress)
-    finally:
-        for module, training in modes.items():
-            module.training = training
+    with evaluating(model):
+        return run.all(batch_size, progress)
 
 
 def check_batch_size(batch_size: Any) -> int | str:

@@ -171,6 +171,19 @@ def untouched(model: nn.Module, device: torch.device) -> Iterator[None]:
                     buffer.copy_(buffers[name])
 
 
+@contextlib.contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """A context of evaluation mode without gradients, after which each module is in the mode that it was in."""
+    modes = {module: module.training for module in model.modules()}
+    model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for module, training in modes.items():
+            module.training = training
+
+
 @checks.arguments
 def timeline(function: Callable[[], Any]) -> list[int]:
     """Bytes of the tensors that are alive after each operation of ``function()``, on any device.

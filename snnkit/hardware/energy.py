@@ -10,6 +10,7 @@ for each call), and the potential of a readout (``LI``) is not an activation.
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -20,6 +21,7 @@ from torch.nn.parameter import is_lazy
 
 from .. import checks
 from ..device import untouched
+from ..device.usage import evaluating
 from ..neuron import Neuron
 from ..nn import is_static
 from ..tables import size_of, text_table
@@ -207,24 +209,16 @@ def count(net: nn.Module, x: Tensor) -> Counts:
 def _counted(net: nn.Module, x: Tensor) -> dict[str, LayerCount]:
     """The layers of ``net(x)`` in eval mode, without gradients, by path; ``net`` is left as it was."""
     layers: dict[str, LayerCount] = {}
-    handles = []
-    modes = {module: module.training for module in net.modules()}
-    with untouched(net, x.device), torch.no_grad():
-        try:
-            for path, module in net.eval().named_modules():
-                name = f"{path} ({type(module).__name__})"
-                if isinstance(module, _WEIGHTED):
-                    layers[path] = LayerCount(name, weighted=True)
-                    handles.append(module.register_forward_pre_hook(partial(_before_layer, layers[path])))
-                elif isinstance(module, Neuron):
-                    layers[path] = LayerCount(name, weighted=False, spiking=module.spiking)
-                    handles.append(module.register_forward_hook(partial(_after_neuron, layers[path])))
-            net(x)
-        finally:
-            for handle in handles:
-                handle.remove()
-            for module, training in modes.items():
-                module.training = training
+    with untouched(net, x.device), evaluating(net), ExitStack() as hooks:
+        for path, module in net.named_modules():
+            name = f"{path} ({type(module).__name__})"
+            if isinstance(module, _WEIGHTED):
+                layers[path] = LayerCount(name, weighted=True)
+                hooks.enter_context(module.register_forward_pre_hook(partial(_before_layer, layers[path])))
+            elif isinstance(module, Neuron):
+                layers[path] = LayerCount(name, weighted=False, spiking=module.spiking)
+                hooks.enter_context(module.register_forward_hook(partial(_after_neuron, layers[path])))
+        net(x)
     return layers
 
 

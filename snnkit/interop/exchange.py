@@ -114,7 +114,8 @@ def to_nir(model: nn.Module, example: Tensor, dt: float) -> Any:
     writer = _Writer(nir, dt, tuple(start.shape[2:]))
     with torch.no_grad():
         sources, end = writer.write(net, "", start, [INPUT])
-    writer.end(sources, tuple(end.shape[2:]))
+    writer.nodes[OUTPUT] = nir.Output(output_type={"output": np.array(end.shape[2:])})
+    writer.edges += [(source, OUTPUT) for source in sources]
     check_numbers(writer.nodes)
     if writer.at_threshold:
         warnings.warn(
@@ -225,11 +226,6 @@ class _Writer:
         self.edges += [(source, name) for source in sources]
         return [name], x
 
-    def end(self, sources: list[str], shape: tuple[int, ...]) -> None:
-        """The output."""
-        self.nodes[OUTPUT] = self.nir.Output(output_type={"output": np.array(shape)})
-        self.edges += [(source, OUTPUT) for source in sources]
-
     def _neuron(self, neuron: Neuron, name: str, x: Tensor) -> Any:
         kind, numbers = described(neuron, self.dt)
         shape = tuple(x.shape[2:])
@@ -274,12 +270,11 @@ def _flattened(graph: Any) -> _Flat:
         while name not in renamed and (fitting in renamed.values() or fitting in _TAKEN):
             fitting += "_"
         renamed.setdefault(name, fitting)
-    ends = {name for edge in edges for name in edge}
-    if not ends <= nodes.keys():
+    starts, targets = {a for a, _ in edges}, {b for _, b in edges}
+    if not starts | targets <= nodes.keys():
         raise ValueError("a subgraph of graph must have a node on every path from its input to its output")
     for name in nodes:
-        leads_on, is_reached = any(a == name for a, _ in edges), any(b == name for _, b in edges)
-        if not (leads_on or name in outs) or not (is_reached or name in ins):
+        if name not in starts | set(outs) or name not in targets | set(ins):
             raise ValueError(f"node {name!r} of graph must be on a path from its input to its output")
     return _Flat(
         {renamed[name]: node for name, node in nodes.items() if name not in (ins[0], outs[0])},

@@ -158,11 +158,8 @@ class RunState:
             self._check_fits(content["epoch"], history, extra, own)
         except (TypeError, ValueError) as error:
             raise ValueError(f"{path} can't be resumed from: {error}") from None
-        hook = self.optimizer.register_load_state_dict_pre_hook(keep_kernels)
-        try:
-            content = load_checkpoint(path, self.model, self.optimizer)
-        finally:
-            hook.remove()
+        with self.optimizer.register_load_state_dict_pre_hook(keep_kernels):
+            load_checkpoint(path, self.model, self.optimizer)
         for generator, state in zip(self.generators, extra["generators"], strict=True):
             generator.set_state(state)
         if self.scheduler is not None:

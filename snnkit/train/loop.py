@@ -17,6 +17,7 @@ from snnkit.checks import counts, number
 from snnkit.data import batches, resolve_device, to_device, to_unit
 from snnkit.data._batches import check_data
 from snnkit.device import Precision
+from snnkit.device.usage import evaluating
 from snnkit.train.checkpoint import RunState, checkpoint_file
 from snnkit.train.graphed import GraphedStep
 from snnkit.train.history import CallbackList, History
@@ -222,7 +223,6 @@ def fit(
 
 
 @checks.arguments
-@torch.no_grad()
 def evaluate(
     model: nn.Module,
     data: Data,
@@ -243,15 +243,10 @@ def evaluate(
     model.to(target)
     samples, labels = _to_device(data, "data", target)
     metrics = RunningMetrics(target)
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
+    with evaluating(model):
         for x, y in batches(samples, labels, batch_size, shuffle=False):
             out = run_model(model, model, encode, to_unit(x) if x.dtype == torch.uint8 else x)
             metrics.add(batch_metrics(out.new_zeros(()) if loss is None else loss(out, y), out, y), len(y))
-    finally:
-        for module, training in modes:
-            module.training = training
     means = metrics.read()
     return {"accuracy": means.accuracy, "loss": None if loss is None else means.loss, "spikes": means.rate}
 

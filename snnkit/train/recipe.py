@@ -213,7 +213,7 @@ class Recipe:
         if isinstance(model, models.StatisticalSNN):
             return model.encode
         code = make_encoder(self.encoding, self.steps)
-        return code if self.gain == 1.0 else partial(_amplified, code, self.gain)
+        return code if self.gain == 1.0 else lambda images: code(images * self.gain)
 
     def criterion(self) -> Any:
         """The loss function."""
@@ -236,7 +236,3 @@ class Recipe:
             return None
         per_epoch = -(-samples // (self.batch_size * self.accumulate))
         return OneCycle(optimizer, self.lr, self.epochs * per_epoch)
-
-
-def _amplified(code: Callable[[Tensor], Tensor], gain: float, images: Tensor) -> Tensor:
-    return code(images * gain)

@@ -15,10 +15,11 @@ import sys
 import threading
 import traceback
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import torch
 from torch import Tensor, nn
@@ -204,9 +205,9 @@ def record(model: nn.Module, inputs: list[Tensor], *, meta: bool = False) -> Rec
         torch.manual_seed(0)
         stack.enter_context(watching_losses(marked))
         # PyTorch has no hooks for these.
-        stack.enter_context(_replaced(torch.autograd.Function, "apply", classmethod(applied)))
+        stack.enter_context(patch.object(torch.autograd.Function, "apply", classmethod(applied)))
         for method in ("__setattr__", "register_buffer"):
-            stack.enter_context(_replaced(nn.Module, method, noting(getattr(nn.Module, method))))
+            stack.enter_context(patch.object(nn.Module, method, noting(getattr(nn.Module, method))))
         if meta:
             stack.enter_context(torch.device("meta"))
         stack.enter_context(_Calls(result, names, tensors))
@@ -300,17 +301,6 @@ class _Calls(TorchFunctionMode):
         if name in LOSSES and isinstance(out, Tensor):
             self.record.losses.append(Loss(name, inputs, out, place))
         return out
-
-
-@contextmanager
-def _replaced(owner: type, name: str, function: Any) -> Iterator[None]:
-    """Put ``function`` in place of an attribute of a class, for the time of the block."""
-    original = owner.__dict__[name]
-    setattr(owner, name, function)
-    try:
-        yield
-    finally:
-        setattr(owner, name, original)
 
 
 def _place_here(names: dict[int, str]) -> Place:

@@ -214,7 +214,11 @@ def count_layer(layer: nn.Module, x: Tensor, repeat: int | None = None) -> Work:
     return Work(type(layer).__name__, 1, tuple(trace.operations), tuple(trace.layers), 0, 0, 0)
 
 
+MOST_STEPS = 1_000  # counting takes milliseconds for each
+
+
 @checks.arguments
+@lru_cache(maxsize=256)
 def tutorial(batch: int = 128, hidden: int = 1000, steps: int = 25, hoisted: bool = True) -> Work:
     """The network of snnTorch's IPU tutorial: 784-hidden-10 of ``Leaky``, cross-entropy of counts, Adam.
 
@@ -223,14 +227,6 @@ def tutorial(batch: int = 128, hidden: int = 1000, steps: int = 25, hoisted: boo
     """
     checks.counts(batch=batch, hidden=hidden)
     checks.integer("steps", steps, at_least=1, at_most=MOST_STEPS)
-    return _tutorial(batch, hidden, steps, hoisted)
-
-
-MOST_STEPS = 1_000  # counting takes milliseconds for each
-
-
-@lru_cache(maxsize=256)
-def _tutorial(batch: int, hidden: int, steps: int, hoisted: bool) -> Work:
     with torch.device("meta"):
         net = mlp((784, hidden, 10), engine="eager", flatten=False)
     x = torch.empty(batch, 784, device="meta").expand(steps, batch, 784)
@@ -302,15 +298,9 @@ class Trace(Traffic):
                 static = layer.static or args[0].shape != shape
                 self.layers[number] = replace(layer, steps=shape[0], neurons=math.prod(shape[1:]), static=static)
 
-        handles = (
-            nn.modules.module.register_module_forward_pre_hook(enter),
-            nn.modules.module.register_module_forward_hook(leave),
-        )
-        try:
+        hooks = nn.modules.module
+        with hooks.register_module_forward_pre_hook(enter), hooks.register_module_forward_hook(leave):
             yield
-        finally:
-            for handle in handles:
-                handle.remove()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         before = len(self.kernels)

@@ -365,18 +365,13 @@ def _environment(place: RankInfo, requeue_signal: signal.Signals | None) -> Clus
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
     """In this context Lightning reports neither hardware and strategy nor its advice on workers and logs."""
-    loggers = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
-    levels = [logger.level for logger in loggers]
-    with warnings.catch_warnings():
+    with contextlib.ExitStack() as stack, warnings.catch_warnings():
         warnings.filterwarnings(
             "ignore", message=".*(srun. command is available|many workers|log_every_n_steps|no `validation_step`).*"
         )
         warnings.filterwarnings("ignore", message="find_unused_parameters=True was specified")
         warnings.filterwarnings("ignore", message=".*LeafSpec.* is deprecated.*")  # torch 2.13 of Lightning 2.6
-        try:
-            for logger in loggers:
-                logger.setLevel(logging.WARNING)
-            yield
-        finally:
-            for logger, level in zip(loggers, levels, strict=True):
-                logger.setLevel(level)
+        for logger in map(logging.getLogger, ("lightning.pytorch", "lightning.fabric")):
+            stack.callback(logger.setLevel, logger.level)
+            logger.setLevel(logging.WARNING)
+        yield

@@ -374,11 +374,6 @@ def _signal_ignored(script: Script) -> Places:
             yield command.line, early._asdict()
 
 
-def _requeue_refused(script: Script) -> Places:
-    signal = script.option("signal")
-    return [(signal.line, {})] if signal and _trains(script) and _gives_up(script) else []
-
-
 def _other_signal(script: Script) -> Places:
     option = script.option("signal")
     early = _readable(option, early_signal)
@@ -534,7 +529,7 @@ RULES: tuple[Rule, ...] = (
          "The script does not say whether the job may go back to the queue. On clusters where it may not by "
          "default, `scontrol requeue` is refused, and a job that hits its limit, or loses a node, is over.",
          "add #SBATCH --requeue (or --no-requeue, if that is what you want)"),
-    Rule("requeue", _requeue_refused,
+    Rule("requeue", lambda s: [(o.line, {}) for o in [s.option("signal")] if o and _trains(s) and _gives_up(s)],
          "Upon the signal the training requeues its job, which SLURM refuses after --no-requeue: it ends as failed.",
          "write #SBATCH --requeue, or leave --signal out"),
     Rule("append", _log_overwritten,

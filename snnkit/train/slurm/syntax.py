@@ -156,11 +156,6 @@ def parse(text: str) -> Script:
     return script
 
 
-def is_command(line: str) -> bool:
-    """Whether a line holds a command: it is neither empty nor a comment."""
-    return bool(line.strip()) and not line.lstrip().startswith("#")
-
-
 def expanded(text: str) -> str:
     """A command without what bash passes on as it is: in single quotes, or behind a backslash."""
     quoted = r"""("(?:[^"\\]|\\.)*")|'[^']*'|\\."""
@@ -179,7 +174,7 @@ def _commands(lines: list[str]) -> Iterator[Command]:
     joined: list[str] = []
     first, document = 0, ""  # the word behind << that ends lines which are no commands
     for number, line in enumerate(lines, 1):
-        if document or not (joined or is_command(line)):
+        if document or (not joined and re.match(r"\s*(#|$)", line)):  # empty, or a comment
             document = "" if line.strip() == document else document
             continue
         first = first if joined else number
