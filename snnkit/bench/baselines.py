@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import importlib
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -27,13 +27,7 @@ _MODULES = {SPIKINGJELLY: "spikingjelly.activation_based", SNNTORCH: "snntorch",
 _MODULES |= {SINABS: "sinabs.layers", EXODUS: "sinabs.exodus.layers"}
 
 # The equation of each library's neuron. Our networks and engines compute the same.
-EQUATIONS = {
-    SNNTORCH: "Leaky",
-    SPIKINGJELLY: "LIF",
-    NORSE: "CubaLIF",
-    SINABS: "LIF, soft reset",
-    EXODUS: "LIF, soft reset",
-}
+EQUATIONS = {SNNTORCH: "Leaky", SPIKINGJELLY: "LIF", NORSE: "CubaLIF"}
 
 Forward = Callable[[Tensor], Tensor]
 Steps = Callable[[Tensor, Tensor, Tensor], Tensor]  # pre [T, ...], post [T, ...], weight -> weight
@@ -61,45 +55,6 @@ class Layer(NamedTuple):
     forward: Forward
 
 
-def layers(device: torch.device) -> list[Layer]:
-    """The installed neurons of SpikingJelly, snnTorch and Norse, on ``device``."""
-    return _installed(
-        [
-            (SPIKINGJELLY, SPIKINGJELLY, EQUATIONS[SPIKINGJELLY], _spikingjelly_layer),
-            (SNNTORCH, SNNTORCH, EQUATIONS[SNNTORCH], _snntorch_layer),
-            (NORSE, NORSE, EQUATIONS[NORSE], _norse_layer),
-        ],
-        device,
-    )
-
-
-def more_layers(device: torch.device) -> list[Layer]:
-    """Installed neurons of Sinabs, and other forms of the layers of ``layers``, on ``device``.
-
-    EXODUS has CUDA kernels for the neurons of Sinabs, with the same arguments.
-    """
-    exodus = [(EXODUS, EXODUS, EQUATIONS[EXODUS], _sinabs_layer)] if device.type == "cuda" else []
-    return _installed(
-        [
-            (SPIKINGJELLY, f"{SPIKINGJELLY}, FlexSN", EQUATIONS[SPIKINGJELLY], _flexsn_layer),
-            (SNNTORCH, f"{SNNTORCH}, StateLeaky", "Leaky, no reset", _stateleaky_layer),
-            (NORSE, f"{NORSE}, compiled cell", EQUATIONS[NORSE], _norse_cell),
-            (SINABS, SINABS, EQUATIONS[SINABS], _sinabs_layer),
-            *exodus,
-        ],
-        device,
-    )
-
-
-def _installed(makers: Sequence[tuple[str, str, str, Callable]], device: torch.device) -> list[Layer]:
-    """From (library, name, equation, maker)."""
-    return [
-        Layer(name, equation, with_autocast(make(module, device)))
-        for library, name, equation, make in makers
-        if (module := imported(library)) is not None
-    ]
-
-
 def with_autocast(forward: Forward) -> Forward:
     """Low-precision input is computed inside ``torch.autocast``, as mixed precision is used in training."""
 
@@ -114,7 +69,6 @@ def with_autocast(forward: Forward) -> Forward:
 
 def _spikingjelly_layer(library: Any, device: torch.device) -> Forward:
     node = library.neuron.LIFNode(tau=2.0, surrogate_function=library.surrogate.ATan(), step_mode="m").to(device)
-
     return _from_rest(library, node)
 
 
@@ -132,16 +86,16 @@ def _from_rest(library: Any, node: nn.Module) -> Forward:
 
 def _snntorch_layer(library: Any, device: torch.device) -> Forward:
     node = library.Leaky(beta=0.9).to(device)
+    return lambda x: _over_time(node, x, torch.zeros_like(x[0]))
 
-    def forward(x: Tensor) -> Tensor:
-        mem = torch.zeros_like(x[0])
-        spikes = []
-        for x_t in x.unbind(0):
-            spike, mem = node(x_t, mem)
-            spikes.append(spike)
-        return torch.stack(spikes)
 
-    return forward
+def _over_time(cell: Callable[[Tensor, Any], tuple[Tensor, Any]], x: Tensor, state: Any) -> Tensor:
+    """Spikes of a neuron that computes one step at a time."""
+    spikes = []
+    for x_t in x.unbind(0):
+        spike, state = cell(x_t, state)
+        spikes.append(spike)
+    return torch.stack(spikes)
 
 
 def _norse_layer(library: Any, device: torch.device) -> Forward:
@@ -153,15 +107,7 @@ def _norse_cell(library: Any, device: torch.device) -> Forward:
     """One step in ``torch.compile``: to compile all steps at once would take minutes."""
     secure_inductor()
     cell = torch.compile(library.LIFCell().to(device))
-
-    def forward(x: Tensor) -> Tensor:
-        spikes, state = [], None
-        for x_t in x.unbind(0):
-            spike, state = cell(x_t, state)
-            spikes.append(spike)
-        return torch.stack(spikes)
-
-    return forward
+    return lambda x: _over_time(cell, x, None)
 
 
 def _flexsn_layer(library: Any, device: torch.device) -> Forward:
@@ -172,9 +118,7 @@ def _flexsn_layer(library: Any, device: torch.device) -> Forward:
         spike = library.surrogate.atan.apply(v - 1, 2.0)
         return spike, (1 - spike) * v
 
-    node = library.neuron.FlexSN(step, num_states=1).to(device)
-
-    return _from_rest(library, node)
+    return _from_rest(library, library.neuron.FlexSN(step, num_states=1).to(device))
 
 
 def _stateleaky_layer(library: Any, device: torch.device) -> Forward:
@@ -205,6 +149,30 @@ def _sinabs_layer(library: Any, device: torch.device) -> Forward:
         return node(x.transpose(0, 1)).transpose(0, 1)  # it has the batch first
 
     return forward
+
+
+# Library, form of its neuron, equation, maker.
+_LAYERS = (
+    (SPIKINGJELLY, "", EQUATIONS[SPIKINGJELLY], _spikingjelly_layer),
+    (SNNTORCH, "", EQUATIONS[SNNTORCH], _snntorch_layer),
+    (NORSE, "", EQUATIONS[NORSE], _norse_layer),
+)
+_MORE_LAYERS = (
+    (SPIKINGJELLY, ", FlexSN", EQUATIONS[SPIKINGJELLY], _flexsn_layer),
+    (SNNTORCH, ", StateLeaky", "Leaky, no reset", _stateleaky_layer),
+    (NORSE, ", compiled cell", EQUATIONS[NORSE], _norse_cell),
+    (SINABS, "", "LIF, soft reset", _sinabs_layer),
+    (EXODUS, "", "LIF, soft reset", _sinabs_layer),  # CUDA kernels for the neurons of Sinabs, with the same arguments
+)
+
+
+def layers(device: torch.device, *, more: bool = False) -> list[Layer]:
+    """The installed neurons of SpikingJelly, snnTorch and Norse, or ``more``: their other forms, and Sinabs."""
+    return [
+        Layer(f"{library}{form}", equation, with_autocast(make(module, device)))
+        for library, form, equation, make in (_MORE_LAYERS if more else _LAYERS)
+        if (library != EXODUS or device.type == "cuda") and (module := imported(library)) is not None
+    ]
 
 
 # -- whole networks in training

@@ -15,7 +15,6 @@ multiple of ours on the same equation.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import os
@@ -35,7 +34,7 @@ from torch import Tensor
 from .. import checks
 from ..measure import Clock, Timing, clock_for, peak_of
 from . import suite
-from .baselines import Layer, more_layers
+from .baselines import Layer, layers
 from .neuron_speed import (
     INFERENCE,
     MODES,
@@ -179,18 +178,8 @@ class LayerCase(Case):
                 process.communicate()
 
     def _result(self, forward: Forward, x: Tensor, gradient: Callable[[torch.dtype], Tensor]) -> Result:
-        with self._products():
+        with suite.tf32(self.tf32):
             return super()._result(forward, x, gradient)
-
-    @contextlib.contextmanager
-    def _products(self) -> Iterator[None]:
-        """With matrix products as precise as the case says."""
-        usual = torch.backends.cuda.matmul.allow_tf32
-        torch.backends.cuda.matmul.allow_tf32 = self.tf32
-        try:
-            yield
-        finally:
-            torch.backends.cuda.matmul.allow_tf32 = usual
 
     def scale(self) -> Callable[[], object]:
         x, weight, d_out = self.x, self.weight, self._gradients[self.dtype]
@@ -198,7 +187,7 @@ class LayerCase(Case):
             return super().scale()
 
         def products() -> list[Tensor]:
-            with self._products():
+            with suite.tf32(self.tf32):
                 back = [d_out.flatten(0, 1).t() @ x.flatten(0, 1)] if self.mode == TRAINING else []
                 return [F.linear(x, weight), *back]
 
@@ -218,7 +207,8 @@ def _loaded(file: Path, device: torch.device) -> Tensor | None:
 def _spyx(python: str, folder: Path) -> subprocess.Popen[str]:
     """A worker on as many cores as this process has threads."""
     threads = torch.get_num_threads()
-    environment = _environment() | {"XLA_FLAGS": f"--xla_cpu_multi_thread_eigen={str(threads > 1).lower()}"}
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}  # its own packages
+    environment["XLA_FLAGS"] = f"--xla_cpu_multi_thread_eigen={str(threads > 1).lower()}"
     command = [python, str(WORKER), str(folder)]
     with (folder / "errors.txt").open("w") as errors:
         process = subprocess.Popen(
@@ -229,13 +219,8 @@ def _spyx(python: str, folder: Path) -> subprocess.Popen[str]:
     return process
 
 
-def _environment() -> dict[str, str]:
-    """Without the packages of this Python."""
-    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-
-
 def _every(arguments: Arguments, device: torch.device) -> tuple[list[Candidate], dict[str, str]]:
-    more = [*more_layers(device), Layer(SPYX, EQUATION_OF_SPYX, _elsewhere)] if arguments.peers else []
+    more = [*layers(device, more=True), Layer(SPYX, EQUATION_OF_SPYX, _elsewhere)] if arguments.peers else []
     return candidates(device, _ENGINES[device.type], arguments.peers, more)
 
 
@@ -256,9 +241,8 @@ def _cases(arguments: Arguments, device: torch.device) -> Iterator[LayerCase]:
                     yield LayerCase(every, arguments, part, features, dtype, mode, device)
 
 
-def _parts(arguments: Arguments, device: torch.device) -> Row:
-    _, left_out = _every(arguments, device)
-    return {"scales": [], "skipped": [{"contestant": name, "reason": reason} for name, reason in left_out.items()]}
+def _left_out(arguments: Arguments, device: torch.device) -> dict[str, str]:
+    return _every(arguments, device)[1]
 
 
 def _table(record: Record, rows: Rows) -> str:
@@ -286,5 +270,5 @@ def _less_forward(row: Row, rows: Rows) -> str:
     return f"{1e3 * (row['median_s'] - forward[0]['median_s']):.4g}" if forward else ""
 
 
-SUITE = Suite("frameworks", Arguments, KEY, _cases, _table, _parts)
+SUITE = Suite("frameworks", Arguments, KEY, _cases, _table, _left_out)
 benchmark, tables = SUITE.run, SUITE.tables

@@ -224,11 +224,6 @@ def _cases(arguments: Arguments, device: torch.device) -> Iterator[UpdateRace]:
             yield case
 
 
-def _parts(arguments: Arguments, device: torch.device) -> Row:
-    skipped = [{"contestant": engine, "reason": reason} for engine, reason in left_out(device).items()]
-    return {"matmuls": [], "predictions": [], "claims": [asdict(claim) for claim in CLAIMS], "skipped": skipped}
-
-
 def _rate(rows: Rows, contestant: str) -> float | None:
     """Samples per second; None if it was not timed."""
     return next((row["samples_per_s"] for row in rows if row["contestant"] == contestant), None)
@@ -270,5 +265,6 @@ def summary(record: Record) -> str:
     return "\n".join(lines)
 
 
-SUITE = Suite("compare", Arguments, KEY, _cases, _table, _parts, summary)
+_PUBLISHED = {"claims": [asdict(claim) for claim in CLAIMS]}
+SUITE = Suite("compare", Arguments, KEY, _cases, _table, lambda _, device: left_out(device), summary, _PUBLISHED)
 benchmark, tables = SUITE.run, SUITE.tables

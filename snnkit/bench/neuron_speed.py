@@ -272,9 +272,8 @@ def _cases(arguments: Arguments, device: torch.device) -> Iterator[Case]:
                     yield Case(every, size, (steps, 1, neurons), getattr(torch, dtype), mode, device)
 
 
-def _parts(arguments: Arguments, device: torch.device) -> Row:
-    _, left_out = candidates(device, arguments.engines, arguments.peers)
-    return {"copies": [], "skipped": [{"contestant": name, "reason": reason} for name, reason in left_out.items()]}
+def _left_out(arguments: Arguments, device: torch.device) -> dict[str, str]:
+    return candidates(device, arguments.engines, arguments.peers)[1]
 
 
 def over_ours(row: Record, rows: Rows) -> str:
@@ -301,5 +300,5 @@ def _table(record: Record, rows: Rows) -> str:
     return table(title, columns, rows, left=2)
 
 
-SUITE = Suite("neurons", Arguments, KEY, _cases, _table, _parts)
+SUITE = Suite("neurons", Arguments, KEY, _cases, _table, _left_out)
 benchmark, tables = SUITE.run, SUITE.tables

@@ -6,6 +6,7 @@ the provenance.
 
 from __future__ import annotations
 
+import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -17,6 +18,7 @@ import torch
 from .. import checks, records
 from ..device.placement import choose_device
 from ..measure import Clock, Timing, provenance, race
+from ..records.schema import LISTS
 from ..tables import text_table
 from ..train.checkpoint import writable
 
@@ -111,6 +113,17 @@ def attempt(library: str, function: Callable[[], T]) -> T:
         raise DoesNotRun(f"{type(error).__name__}: {first_line[:200]}") from error
 
 
+@contextlib.contextmanager
+def tf32(allowed: bool) -> Iterator[None]:
+    """Within it, products of float32 matrices on CUDA may be rounded to TF32, or may not."""
+    usual = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = allowed
+    try:
+        yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = usual
+
+
 @dataclass(frozen=True)
 class Suite:
     """A benchmark."""
@@ -120,8 +133,9 @@ class Suite:
     key: tuple[str, ...]  # the fields of a row that name its case
     cases: Callable[[Any, torch.device], Iterable[Any]]  # each has ``measure(repeats)``
     table: Callable[[Record, Rows], str]  # of one case
-    parts: Callable[[Any, torch.device], Row] = lambda arguments, device: {}  # what a record holds besides rows
+    left_out: Callable[[Any, torch.device], Mapping[str, str]] = lambda arguments, device: {}  # and why, in all cases
     ending: Callable[[Record], str] = lambda record: ""  # below all tables
+    beside: Row = field(default_factory=dict)  # what each record holds, whatever is measured
 
     def run(self, arguments: Any, say: Say = print, out: str | Path | None = None) -> Row:
         """Measure every case and return the record; ``say`` gets a table as text after each case.
@@ -131,7 +145,9 @@ class Suite:
         """
         check_out(out)
         device = choose_device(arguments.device)
-        record = begin(self.kind, device, asdict(arguments), skipped=[]) | self.parts(arguments, device)
+        missing = self.left_out(arguments, device)
+        skipped = [{"contestant": name, "reason": reason} for name, reason in missing.items()]
+        record = begin(self.kind, device, asdict(arguments)) | {"skipped": skipped} | self.beside
         say("\n".join([heading(record | {"complete": True}), *self._skipped(record["skipped"])]))
         for case in self.cases(arguments, device):
             outcome = case.measure(arguments.repeats)
@@ -240,10 +256,10 @@ def chosen(kind: type[T], device: str, quick: bool = False, **given: Any) -> T:
 # -- records
 
 
-def begin(kind: str, device: torch.device, arguments: Record, **parts: Any) -> Row:
-    """A record without measurements yet."""
+def begin(kind: str, device: torch.device, arguments: Record) -> Row:
+    """A record whose lists are empty yet."""
     made = {"schema": records.SCHEMA, "kind": kind, "complete": False, "provenance": provenance(device)}
-    return made | {"arguments": dict(arguments), **parts, "rows": []}
+    return made | {"arguments": dict(arguments)} | {name: [] for name in LISTS[kind]}
 
 
 def check_out(out: str | Path | None) -> None:

@@ -117,7 +117,13 @@ class UpdateRace(Race):
         size = _MATMUL_SIZE[self.device.type]
         dtype = self.precision.dtype or torch.float32
         a, b = (torch.rand(size, size, device=self.device, dtype=dtype) for _ in range(2))
-        return lambda: _product(a, b)
+
+        def product() -> Tensor:
+            # In the arithmetic of convolutions: on CUDA, PyTorch lets them round to TF32, but not products.
+            with suite.tf32(any((torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32))):
+                return a @ b
+
+        return product
 
     def _rate(self, scale: Timing) -> float:
         return 2 * _MATMUL_SIZE[self.device.type] ** 3 / scale.median
@@ -141,16 +147,6 @@ def measure(workload: Workload, precision: Precision, candidates: Sequence[Candi
 def _repeat(step: Callable[[], object], count: int) -> None:
     for _ in range(count):
         step()
-
-
-def _product(a: Tensor, b: Tensor) -> Tensor:
-    """In the arithmetic of convolutions: on CUDA, PyTorch lets them round to TF32, but not products."""
-    usual = torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = usual or torch.backends.cudnn.allow_tf32
-    try:
-        return a @ b
-    finally:
-        torch.backends.cuda.matmul.allow_tf32 = usual
 
 
 def flops_of(workload: Workload, device: torch.device) -> int:
@@ -219,5 +215,5 @@ def ratios(record: Record) -> str:
     return "\n".join(["Best setting by best:", *lines]) if lines else ""
 
 
-SUITE = Suite("training", Arguments, KEY, _cases, _table, lambda arguments, device: {"matmuls": []}, ratios)
+SUITE = Suite("training", Arguments, KEY, _cases, _table, ending=ratios)
 benchmark, tables = SUITE.run, SUITE.tables

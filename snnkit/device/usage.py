@@ -26,11 +26,11 @@ class MemoryUsage:
 
     device: str  #: such as "cuda:0" or "cpu"
     name: str  #: of the chip; empty for a CPU
-    allocated: int | None  #: held by tensors now; on a CPU: by this process, without what engines keep
-    reserved: int | None  #: taken from the device by PyTorch, used or not; on a CPU: resident memory of this process
-    peak: int | None  #: most that was ever allocated (CUDA: since ``torch.cuda.reset_peak_memory_stats``)
-    free: int | None  #: what could still be taken
-    total: int | None  #: of the device
+    allocated: int | None = None  #: held by tensors now; on a CPU: by this process, without what engines keep
+    reserved: int | None = None  #: taken from the device by PyTorch, used or not; on a CPU: resident memory
+    peak: int | None = None  #: most that was ever allocated (CUDA: since ``torch.cuda.reset_peak_memory_stats``)
+    free: int | None = None  #: what could still be taken
+    total: int | None = None  #: of the device
 
     def __repr__(self) -> str:
         kind = "resident" if self.device == "cpu" else "reserved"
@@ -50,23 +50,16 @@ def get_gpu_memory_usage(device: str | torch.device = "auto") -> MemoryUsage:
     """
     where = choose_device(device)
     if where.type == "cuda":
-        free, total = torch.cuda.mem_get_info(where)
-        index = where.index if where.index is not None else torch.cuda.current_device()
-        return MemoryUsage(
-            f"cuda:{index}",
-            torch.cuda.get_device_name(where),
-            torch.cuda.memory_allocated(where),
-            torch.cuda.memory_reserved(where),
-            torch.cuda.max_memory_allocated(where),
-            free,
-            total,
-        )
+        cuda = torch.cuda
+        index = where.index if where.index is not None else cuda.current_device()
+        counts = cuda.memory_allocated(where), cuda.memory_reserved(where), cuda.max_memory_allocated(where)
+        return MemoryUsage(f"cuda:{index}", cuda.get_device_name(where), *counts, *cuda.mem_get_info(where))
     if where.type != "cpu":
-        return MemoryUsage(str(where), "", None, None, None, None, None)
+        return MemoryUsage(str(where), "")
     try:
         import psutil
     except ImportError:  # it comes with snnkit[lab]
-        return MemoryUsage("cpu", "", None, None, None, None, None)
+        return MemoryUsage("cpu", "")
     process, machine = psutil.Process().memory_info(), psutil.virtual_memory()
     # psutil knows the peak on Windows only.
     peak = getattr(process, "peak_wset", None) or max(process.rss, _peak_resident())
@@ -119,33 +112,33 @@ def training_step(model: nn.Module, x: Tensor) -> StepMemory:
     """Run ``model(x)`` and its backward pass, and count. Weights, ``.grad``, buffers and random numbers are
     restored."""
     with untouched(model, x.device):
-        _step(model, x, [])  # whatever is traced, compiled or benchmarked at first
+        _step(model, x)  # whatever is traced, compiled or benchmarked at first
         torch.clear_autocast_cache()  # each step of training makes its narrow copies of the weights
-        held: list[int] = []
         if x.device.type == "cuda":
             torch.cuda.synchronize(x.device)
             torch.cuda.reset_peak_memory_stats(x.device)
             before = torch.cuda.memory_allocated(x.device)
-            _step(model, x, held, lambda: torch.cuda.memory_allocated(x.device) - before)
+            held = _step(model, x, lambda: torch.cuda.memory_allocated(x.device) - before)
             torch.cuda.synchronize(x.device)
-            return StepMemory(held[0], torch.cuda.max_memory_allocated(x.device) - before)
+            return StepMemory(held, torch.cuda.max_memory_allocated(x.device) - before)
         with MemoryTracker() as tracker:
-            _step(model, x, held, lambda: tracker.live)
-        return StepMemory(held[0], tracker.peak)
+            held = _step(model, x, lambda: tracker.live)
+        return StepMemory(held, tracker.peak)
 
 
-def _step(model: nn.Module, x: Tensor, held: list[int], count: Any = None) -> None:
+def _step(model: nn.Module, x: Tensor, count: Callable[[], int] = int) -> int:
+    """What ``count`` returns between forward and backward."""
     with torch.enable_grad():
         result = model(x)  # alive to the end, as in ``out, state = model(x)``
         out = output_of(result)
-        if count is not None:
-            held.append(count())
+        held = count()
         leaves = [p for p in model.parameters() if p.requires_grad]
         if not out.requires_grad:
             raise ValueError(
                 "model must return an output with a gradient, but it returned one without: is every parameter frozen?"
             )
         torch.autograd.grad(out.float().mean(), leaves, allow_unused=True)
+    return held
 
 
 def output_of(result: Any) -> Tensor:

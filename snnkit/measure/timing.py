@@ -40,18 +40,27 @@ class Clock(Protocol):
         ...
 
 
+def _wait_for(device: torch.device) -> Callable[[], object]:
+    return torch.cuda.synchronize if device.type == "cuda" else lambda: None
+
+
 class HostClock:
     """The clock of the processor; for work that is done when the function comes back."""
 
     name = "host"
+    wait: Callable[[], object] = staticmethod(lambda: None)
+    least = 1  # calls
 
     @checks.arguments
     def seconds(self, function: Callable[[], object], calls: int = 1) -> tuple[float, float]:
+        calls = max(calls, self.least)
+        self.wait()
         start = time.perf_counter()
         for _ in range(calls):
             function()
-        mean = (time.perf_counter() - start) / calls
-        return mean, mean
+        host = time.perf_counter() - start
+        self.wait()
+        return (time.perf_counter() - start) / calls, host / calls
 
 
 class DeviceClock:
@@ -79,7 +88,7 @@ class DeviceClock:
         return sum(start.elapsed_time(end) for start, end in events) / 1e3 / calls, host / calls
 
 
-class ThroughputClock:
+class ThroughputClock(HostClock):
     """A clock for steps that follow each other: several in a row, and the device done at the end.
 
     Unlike a clock that stops after each step, it sees what a training run sees: the host may run ahead of the device.
@@ -89,19 +98,8 @@ class ThroughputClock:
 
     @checks.arguments
     def __init__(self, device: torch.device) -> None:
-        self.wait = torch.cuda.synchronize if device.type == "cuda" else lambda: None
+        self.wait = _wait_for(device)
         self.least = 10 if device.type == "cuda" else 1
-
-    @checks.arguments
-    def seconds(self, function: Callable[[], object], calls: int = 1) -> tuple[float, float]:
-        calls = max(calls, self.least)
-        self.wait()
-        start = time.perf_counter()
-        for _ in range(calls):
-            function()
-        host = time.perf_counter() - start
-        self.wait()
-        return (time.perf_counter() - start) / calls, host / calls
 
 
 @checks.arguments
@@ -113,7 +111,7 @@ def clock_for(device: torch.device) -> Clock:
 @checks.arguments
 def first_call(function: Callable[[], Any], device: torch.device) -> tuple[float, Any]:
     """Seconds of a call that may compile and allocate, until the device is done, and what it returned."""
-    wait = torch.cuda.synchronize if device.type == "cuda" else (lambda: None)
+    wait = _wait_for(device)
     wait()
     start = time.perf_counter()
     result = function()

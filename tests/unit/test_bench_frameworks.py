@@ -1,12 +1,13 @@
 """`snnkit bench frameworks`: the same weights, results compared, and a contestant in a process of its own."""
 
-import os
 import sys
+from pathlib import Path
 
 import pytest
 import torch
 from click.testing import CliRunner
 
+import snnkit
 from snnkit import records
 from snnkit.bench import frameworks, neurons
 from snnkit.bench.baselines import Layer
@@ -14,8 +15,9 @@ from snnkit.bench.workloads import EQUATIONS
 from snnkit.cli import main
 
 # Answers as the worker does, by our own eager engine.
-TWIN = """
-import json, sys, time
+TWIN = f"import sys\nsys.path.insert(0, {str(Path(snnkit.__file__).parents[1])!r})\n"
+TWIN += """
+import json, time
 from pathlib import Path
 import numpy as np, torch
 from snnkit.bench.workloads import EQUATIONS
@@ -45,12 +47,6 @@ def run(tmp_path, monkeypatch, *words, worker=TWIN, backend="cpu", factor="1", c
     result = CliRunner().invoke(main, ["bench", "frameworks", *size, "--jax", sys.executable, *words])
     assert result.exit_code == code, result.output
     return result.output
-
-
-@pytest.fixture(autouse=True)
-def path_of_the_kit(monkeypatch):
-    """The twin needs this kit."""
-    monkeypatch.setattr(frameworks, "_environment", lambda: dict(os.environ))
 
 
 def test_all_are_timed_beside_the_matrix_products(tmp_path, monkeypatch):
