@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from ..data import to_unit
 from ..device import Precision
 from ..engine import secure_inductor
+from .suite import OURS
 from .workloads import HIDDEN_PER_CHANNEL, Candidate, Trainer, Workload, fill
 
 SPIKINGJELLY, SNNTORCH, NORSE, SINABS, EXODUS = "SpikingJelly", "snnTorch", "Norse", "Sinabs", "Sinabs, EXODUS"
@@ -47,12 +48,23 @@ def imported(library: str) -> Any:
 # -- one layer of neurons
 
 
-class Layer(NamedTuple):
-    """A library's neuron in its recommended multi-step form: x [T, B, N] to spikes. It equals one of our equations."""
+@dataclass(frozen=True)
+class Layer:
+    """A layer of neurons in one of our engines, or of another library in its recommended multi-step form.
+
+    ``forward`` takes x [T, B, N] to spikes [T, B, N]. ``equation`` is a key of ``workloads.EQUATIONS``: the result is
+    compared with the eager engine on it. ``why_not`` says why it would not run as its name says.
+    """
 
     name: str
     equation: str
     forward: Forward
+    engine: str = ""  # of ours
+    why_not: Callable[[Tensor], str] = lambda x: ""
+
+    @property
+    def library(self) -> str:
+        return OURS if self.engine else self.name
 
 
 def with_autocast(forward: Forward) -> Forward:

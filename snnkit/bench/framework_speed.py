@@ -39,7 +39,6 @@ from .neuron_speed import (
     INFERENCE,
     MODES,
     TRAINING,
-    Candidate,
     Case,
     Forward,
     Result,
@@ -117,7 +116,7 @@ class LayerCase(Case):
 
     def __init__(
         self,
-        every: Sequence[Candidate],
+        every: Sequence[Layer],
         arguments: Arguments,
         part: str,
         features: int,
@@ -134,13 +133,13 @@ class LayerCase(Case):
         if part == "layer":
             self.weight = torch.randn(features, features, device=device).mul_(DRIVE / math.sqrt(features)).to(numbers)
 
-    def prepare(self, candidate: Candidate) -> tuple[Row, Callable[[], object]]:
+    def prepare(self, candidate: Layer) -> tuple[Row, Callable[[], object]]:
         if candidate.library == SPYX:
             return self._start_spyx(candidate)
         row, run = super().prepare(candidate)
         return row | {"peak_bytes": peak_of(run, self.device)}, run
 
-    def _start_spyx(self, candidate: Candidate) -> tuple[Row, Remote]:
+    def _start_spyx(self, candidate: Layer) -> tuple[Row, Remote]:
         if shutil.which(self.python) is None:
             raise DoesNotRun(f"there is no {self.python} (`make peers` makes it)")
         if self.dtype != torch.float32:
@@ -219,7 +218,7 @@ def _spyx(python: str, folder: Path) -> subprocess.Popen[str]:
     return process
 
 
-def _every(arguments: Arguments, device: torch.device) -> tuple[list[Candidate], dict[str, str]]:
+def _every(arguments: Arguments, device: torch.device) -> tuple[list[Layer], dict[str, str]]:
     more = [*layers(device, more=True), Layer(SPYX, EQUATION_OF_SPYX, _elsewhere)] if arguments.peers else []
     return candidates(device, _ENGINES[device.type], arguments.peers, more)
 

@@ -71,42 +71,26 @@ class Arguments(suite.Options):
     repeats: int = suite.repeats_option(11)
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """One line of the table: ``forward`` takes x [T, B, N] to spikes [T, B, N].
-
-    ``engine`` is our engine that runs it, "" for other libraries. ``equation`` is a key of ``EQUATIONS``: the result is
-    compared with the eager engine on it. ``why_not`` says why it would not run as its name says.
-    """
-
-    name: str
-    library: str
-    engine: str
-    equation: str
-    forward: Forward
-    why_not: Callable[[Tensor], str] = lambda x: ""
-
-
 def candidates(
     device: torch.device, engines: Sequence[str] = ENGINE_NAMES, peers: bool = True, more: Sequence[Layer] = ()
-) -> tuple[list[Candidate], dict[str, str]]:
+) -> tuple[list[Layer], dict[str, str]]:
     """The candidates on ``device``, by equation, ours first; and the reasons why other engines are left out.
 
     ``peers``: also other libraries, and our engines on their equations; ``more``: further libraries.
     """
     others = [*(layers(device) if peers else []), *more]
-    every: list[Candidate] = []
+    every: list[Layer] = []
     left_out: dict[str, str] = {}
     for equation in dict.fromkeys(["LIF", *(other.equation for other in others)]):
         ours = [_ours(name, equation) for name in engines]
         refused = {c.name: reason for c in ours if (reason := c.why_not(torch.zeros(2, 1, 8, device=device)))}
         left_out |= refused
         every += [candidate for candidate in ours if candidate.name not in refused]
-        every += [Candidate(o.name, o.name, "", o.equation, o.forward) for o in others if o.equation == equation]
+        every += [other for other in others if other.equation == equation]
     return every, left_out
 
 
-def _ours(engine: str, equation: str) -> Candidate:
+def _ours(engine: str, equation: str) -> Layer:
     neuron = EQUATIONS[equation](engine)
 
     def why_not(x: Tensor) -> str:
@@ -114,7 +98,7 @@ def _ours(engine: str, equation: str) -> Candidate:
         plan = plan_for(engine, neuron, x, rest)
         return "" if plan.engine == engine else plan.reason
 
-    return Candidate(engine, OURS, engine, equation, lambda x: neuron(x)[0], why_not)
+    return Layer(engine, equation, lambda x: neuron(x)[0], engine, why_not)
 
 
 def bytes_per_neuron_step(mode: str, dtype: torch.dtype) -> int:
@@ -133,7 +117,7 @@ class Case(Race):
 
     def __init__(
         self,
-        candidates: Sequence[Candidate],
+        candidates: Sequence[Layer],
         labels: Row,
         shape: tuple[int, int, int],
         dtype: torch.dtype,
@@ -161,10 +145,10 @@ class Case(Race):
     def floor_bytes(self) -> int:
         return math.prod(self.shape) * bytes_per_neuron_step(self.mode, self.dtype)
 
-    def key(self, candidate: Candidate) -> str:
+    def key(self, candidate: Layer) -> str:
         return f"{candidate.name} · {candidate.equation}"
 
-    def prepare(self, candidate: Candidate) -> tuple[Row, Callable[[], object]]:
+    def prepare(self, candidate: Layer) -> tuple[Row, Callable[[], object]]:
         self._check_memory()
         run = self._pass(candidate.forward)
 

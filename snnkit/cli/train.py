@@ -15,7 +15,6 @@ from click.core import ParameterSource
 
 from snnkit import records
 from snnkit.cli import SETTINGS
-from snnkit.measure import provenance
 from snnkit.train import LaunchError, RankInfo, Recipe, TensorBoard, launch, recipes
 from snnkit.train.checkpoint import writable
 from snnkit.train.distributed import PEER, REQUEUED
@@ -203,7 +202,7 @@ def _start_ranks(name: str, settings: dict[str, Any], devices: int, nodes: int, 
         launch(
             [sys.executable, "-m", "snnkit.cli", "train", *_as_called(), "--no-progress"],
             devices,
-            on_line=_print_line,
+            on_line=lambda rank, line: click.echo(f"[rank {rank}] {line}" if rank else line, err=rank > 0),
             grace=_GRACE,
         )
     except LaunchError as error:
@@ -228,13 +227,6 @@ def _as_called() -> list[str]:
     return words
 
 
-def _print_line(rank: int, line: str) -> None:
-    if rank == 0:
-        click.echo(line)
-    else:
-        click.echo(f"[rank {rank}] {line}", err=True)
-
-
 class _EpochLines:
     """Prints a line for each epoch, above the bar; for a resumed run, first its earlier epochs."""
 
@@ -252,14 +244,12 @@ class _EpochLines:
 
 def _write_record(out: str, run: recipes.Run) -> None:
     """A record with the settings, every epoch, and the machine."""
+    from snnkit.bench.suite import begin
+
     history, ranks = run.history, getattr(run, "place", RankInfo()).world
     columns = {name: values for name, values in history.to_dict().items() if isinstance(values, list)}
-    content = {
-        "schema": records.SCHEMA,
-        "kind": "recipe",
+    content = begin("recipe", run.device, run.recipe.settings() | ({"ranks": ranks} if ranks > 1 else {})) | {
         "complete": history.epochs >= run.recipe.epochs,
-        "provenance": provenance(run.device),
-        "arguments": run.recipe.settings() | ({"ranks": ranks} if ranks > 1 else {}),
         "parameters": sum(p.numel() for p in run.model.parameters()),
         "rows": [
             {"epoch": i + 1, **{name: values[i] for name, values in columns.items()}} for i in range(history.epochs)

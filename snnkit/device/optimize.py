@@ -93,7 +93,12 @@ def optimize_memory_usage(
         ValueError: ``steps`` with a batch norm that learns or has no running statistics (its mean is taken over all
             steps), or without a ``Sequential``; parts on several devices.
     """
-    _check_steps(model, steps)
+    if steps is not None:
+        checks.integer("steps", steps, at_least=1)
+        check_over_time(model)
+        if not _nets(model):
+            what = "only that can be run some steps at a time"
+            raise ValueError(f"steps needs a snnkit.nn.Sequential in the model: {what}")
     device_of(model)
     if sample is not None:
         check_together(model, sample, "sample")
@@ -134,15 +139,18 @@ def restore_memory_usage(model: nn.Module) -> nn.Module:
 
 def saving_parts(model: nn.Module) -> dict[Sequential, MemorySaving]:
     """The parts of ``model`` that run in less memory, with their settings."""
-    nets = (module for module in model.modules() if isinstance(module, Sequential))
-    return {net: net.runner for net in nets if isinstance(net.runner, MemorySaving)}
+    return {net: net.runner for net in _nets(model) if isinstance(net.runner, MemorySaving)}
+
+
+def _nets(model: nn.Module) -> list[Sequential]:
+    return [module for module in model.modules() if isinstance(module, Sequential)]
 
 
 def _apply(model: nn.Module, settings: MemorySaving) -> None:
     restore_memory_usage(model)
     if settings == MemorySaving(recompute=False, pack=False):
         return
-    parts = [module for module in model.modules() if isinstance(module, Sequential)]
+    parts = _nets(model)
     if settings.steps is not None:
         # The outermost only: checkpoints within checkpoints would compute the same again and again.
         inner = {id(m) for part in parts for m in part.modules() if m is not part}
@@ -152,21 +160,11 @@ def _apply(model: nn.Module, settings: MemorySaving) -> None:
 
 
 def _note(model: nn.Module, field: str) -> str:
-    nets = [module for module in model.modules() if isinstance(module, Sequential)]
     if field == "steps":
         return "costs a second forward pass"
-    if not nets:
+    if not (nets := _nets(model)):
         return "needs a snnkit.nn.Sequential; not used here"
     return "; ".join(why for net in nets for why in left_alone(net)) if field == "recompute" else ""
-
-
-def _check_steps(model: nn.Module, steps: int | None) -> None:
-    if steps is None:
-        return
-    checks.integer("steps", steps, at_least=1)
-    check_over_time(model)
-    if not any(isinstance(m, Sequential) for m in model.modules()):
-        raise ValueError("steps needs a snnkit.nn.Sequential in the model: only that can be run some steps at a time")
 
 
 @checks.arguments

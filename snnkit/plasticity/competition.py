@@ -15,7 +15,7 @@ from torch import Tensor
 from snnkit import checks
 from snnkit.data import resolve_device
 
-from .connection import DTYPES, Dense, check_spikes, check_weight
+from .connection import DTYPES, Dense, as_state, check_spikes, check_weight
 from .spike_timing import PairSTDP, TripletSTDP
 
 # Weights begin as random shares of their range, as in Diehl & Cook's program.
@@ -105,14 +105,12 @@ class Competition:
     def _checked(self, current: Tensor, state: CompetitionState | None) -> CompetitionState:
         # By hand, as it runs in every step.
         checks.instance("current", current, Tensor, "a torch.Tensor")
-        if state is not None and not (isinstance(state, tuple) and len(state) == 2):
-            raise TypeError(f"state must be a CompetitionState or None, but it is {checks.shown(state)}")
+        state = as_state(CompetitionState, state)
         if current.dtype not in DTYPES or current.dim() != 2 or 0 in current.shape:
             actual = f"{current.dtype} {list(current.shape)}"
             raise ValueError(f"current must be float32 or float64 [B, n], none of them 0, but it is {actual}")
         if state is None:
             return self.initial_state(current)
-        state = CompetitionState(*state)
         for name, value, shape in (("v", state.v, current.shape), ("theta", state.theta, current.shape[1:])):
             checks.instance(f"state.{name}", value, Tensor, "a torch.Tensor")
             if value.shape != shape or (value.dtype, value.device) != (current.dtype, current.device):

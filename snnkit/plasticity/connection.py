@@ -99,6 +99,15 @@ Connection = Dense | Convolution
 EVERY_PAIR = Dense()
 
 
+def as_state(kind: Any, state: Any) -> Any:
+    """``state`` as a NamedTuple of this kind, or None; TypeError unless it is None or as many values as that has."""
+    if state is None or type(state) is kind:
+        return state
+    if not (isinstance(state, tuple) and len(state) == len(kind._fields)):
+        raise TypeError(f"state must be a {kind.__name__} or None, but it is a {type(state).__name__}")
+    return kind._make(state)
+
+
 def check_weight(weight: Any, shape: str = "[n_post, n_pre]") -> None:
     """TypeError or ValueError unless these are weights of such a shape that can hold small changes."""
     checks.instance("weight", weight, Tensor, f"a torch.Tensor {shape}")

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from snnkit import checks
 
-from .connection import Pairings, check_like
+from .connection import Pairings, as_state, check_like
 from .rule import check_spikes, check_values
 from .spike_timing import PairSTDP
 
@@ -111,8 +111,7 @@ class RewardSTDP:
         return RewardState(pre_trace, post_trace, eligibility)
 
     def _checked(self, pre: Any, post: Any, reward: Any, weight: Any, state: Any, lead: str) -> RewardState:
-        if state is not None and not (isinstance(state, tuple) and len(state) == 3):
-            raise TypeError(f"state must be a RewardState or None, but it is a {type(state).__name__}")
+        state = as_state(RewardState, state)
         self.pair.checked_state(None if state is None else state[:2], pre, post, weight, lead)
         checks.instance("reward", reward, Tensor, f"a torch.Tensor [{lead}]")
         each = pre.shape[: -self.pair.connection.dims]
@@ -123,7 +122,7 @@ class RewardSTDP:
             )
         if state is None:
             return self.initial_state(pre, post, weight)
-        state, expected = RewardState(*state), [each[-1], *weight.shape]
+        expected = [each[-1], *weight.shape]
         if list(state.eligibility.shape) != expected:
             raise ValueError(f"state.eligibility must be {expected}, but its shape is {list(state.eligibility.shape)}")
         check_like("state.eligibility", state.eligibility, weight)

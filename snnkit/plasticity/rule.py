@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -13,12 +14,17 @@ from snnkit import checks
 from snnkit.engine.page_pool import POOL
 
 from . import cpp_kernels
-from .connection import Connection, Limits, Pairings, changed, check_like
+from .connection import Connection, Limits, Pairings, as_state, changed, check_like
 
 # Arguments that have passed: the checks depend on nothing else, and for a small layer take longer than its arithmetic.
 _passed: set[tuple[Any, ...]] = set()
 _MOST = 4096
 _AT_ONCE = 2**20  # spikes of the steps whose changes are made in one product
+
+
+def _traced(spikes: Tensor, before: Tensor, decay: float) -> Tensor:
+    """The trace of a step after the one ``before``."""
+    return torch.add(spikes, before, alpha=decay)
 
 
 class Rule(ABC):
@@ -79,11 +85,11 @@ class Rule(ABC):
         traces = self._traces(pre, post, state)
         return self._after_step(weight, self._pairings(pre, post, traces), out), traces
 
-    def _traces(self, pre: Tensor, post: Tensor, state: Any) -> Any:
-        """Those of the step after ``state``."""
+    def _traces(self, pre: Tensor, post: Tensor, state: Any, traced: Callable[..., Tensor] = _traced) -> Any:
+        """Those of the step, or of the steps, after ``state``."""
         return self.State(
             *(
-                torch.add(pre if name.startswith("pre") else post, before, alpha=self.decay(getattr(self, tau)))
+                traced(pre if name.startswith("pre") else post, before, self.decay(getattr(self, tau)))
                 for name, before, tau in zip(self.State._fields, state, self.TIMES, strict=True)
             )
         )
@@ -117,12 +123,7 @@ class Rule(ABC):
                     waiting.clear()
             return new, state
         pre, post = pre.to(weight.dtype), post.to(weight.dtype)
-        traces = self.State(
-            *(
-                cpp_kernels.traced(pre if name.startswith("pre") else post, before, self.decay(getattr(self, tau)))
-                for name, before, tau in zip(self.State._fields, state, self.TIMES, strict=True)
-            )
-        )
+        traces = self._traces(pre, post, state, cpp_kernels.traced)
         by, new = self._pairings(pre, post, traces), POOL.empty(weight.shape, weight.dtype)
         most = cpp_kernels.steps_at_once(by, weight, self.connection)
         for first in range(0, len(pre), most):
@@ -146,10 +147,7 @@ class Rule(ABC):
     def checked_state(self, state: Any, pre: Any, post: Any, weight: Any, lead: str, out: Tensor | None = None) -> Any:
         """``state``, or one without spikes for None; TypeError or ValueError unless all of these fit each other."""
         kind = self.State
-        if type(state) is not kind and state is not None:
-            if not (isinstance(state, tuple) and len(state) == len(kind._fields)):
-                raise TypeError(f"state must be a {kind.__name__} or None, but it is a {type(state).__name__}")
-            state = kind._make(state)
+        state = as_state(kind, state)
         parts = [part for part in (pre, post, weight, *(state or ()), out) if part is not None]
         if not all(isinstance(part, Tensor) for part in parts) or torch.compiler.is_compiling():
             self._check(pre, post, weight, state, lead, out)

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from snnkit import bench, records
 from snnkit.bench import neurons
 from snnkit.bench.baselines import Layer
-from snnkit.bench.neuron_speed import EQUATIONS, Candidate, Case, candidates
+from snnkit.bench.neuron_speed import EQUATIONS, Case, candidates
 from snnkit.bench.suite import chosen
 from snnkit.cli import main
 from snnkit.cli.bench import SUITES
@@ -136,7 +136,7 @@ def copy_of(outcome):
 
 def twin(name="Twin", forward=None, **more):
     """A stand-in for another library: by default our eager LIF."""
-    return Candidate(name, name, "", "LIF", forward or (lambda x: LIF(engine="eager")(x)[0]), **more)
+    return Layer(name, "LIF", forward or (lambda x: LIF(engine="eager")(x)[0]), **more)
 
 
 def reasons(outcome):
@@ -258,6 +258,6 @@ def test_an_engine_that_gives_way_is_never_timed():
         warnings.warn("LIF runs in the eager engine: compiling failed. Use it.", stacklevel=1)
         return LIF(engine="eager")(x)[0]
 
-    outcome = outcome_of([Candidate("block", "snnkit", "block", "LIF", gives_way), twin()])
+    outcome = outcome_of([Layer("block", "LIF", gives_way, "block"), twin()])
     assert [row["contestant"] for row in outcome.rows] == ["Twin"]
     assert "compiling failed" in reasons(outcome)["block"]
