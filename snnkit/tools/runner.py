@@ -108,15 +108,7 @@ def execute_all(
     `limit`: seconds for each notebook. On KeyboardInterrupt the kernels are ended and the exception goes on.
     """
     kernels = Kernels(project.notebooks, out, at_once=at_once, limit=limit)
-    results: list[Result] = []
-
-    def note(result: Result) -> None:
-        results.append(result)
-        on_result(result)
-
-    in_parallel(kernels.execute, jobs, at_once, note, kernels.stop)
-    order = [job.name for job in jobs]
-    return sorted(results, key=lambda result: order.index(result.name))
+    return in_parallel(kernels.execute, jobs, at_once, on_result, kernels.stop)
 
 
 def in_parallel(
@@ -125,13 +117,15 @@ def in_parallel(
     at_once: int,
     on_result: Callable[[R], None],
     stop: Callable[[], None],
-) -> None:
+) -> list[R]:
     """Call `function` for each of `items`, `at_once` at a time, and `on_result` with each result, in this thread.
 
-    On any exception, KeyboardInterrupt included, `stop` is called, which must end the calls that are under way.
+    The results are in the order of `items`. On any exception, KeyboardInterrupt included, `stop` is called, which must
+    end the calls that are under way.
     """
     with ThreadPoolExecutor(checks.integer("at_once", at_once, at_least=1)) as pool:
-        waiting = {pool.submit(function, item) for item in items}
+        futures = [pool.submit(function, item) for item in items]
+        waiting = set(futures)
         try:
             while waiting:
                 done, waiting = wait(waiting, timeout=_LOOK, return_when=FIRST_COMPLETED)
@@ -141,6 +135,7 @@ def in_parallel(
             pool.shutdown(wait=False, cancel_futures=True)
             stop()
             raise
+    return [future.result() for future in futures]
 
 
 class Kernels:

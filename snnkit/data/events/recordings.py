@@ -44,7 +44,9 @@ class Events:
 
     def __post_init__(self) -> None:
         _check_columns({name: getattr(self, name) for name in ("t", "x", "y", "p")})
-        _check_sensor(self)
+        for name, pixels in zip(("height", "width"), self.size, strict=True):
+            checks.integer(name, pixels, at_least=1, at_most=_LARGEST)
+        object.__setattr__(self, "size", tuple(map(int, self.size)))
         if not len(self.t):
             raise ValueError("a recording must hold at least one event, but t is empty")
         if (falls := self.t.diff() < 0).any():
@@ -148,11 +150,3 @@ def _check_columns(columns: dict[str, Tensor]) -> None:
             raise ValueError(f"t, x, y and p must be [n] of one length, but the shape of {name} is {list(value.shape)}")
         if value.device.type != "cpu":
             raise ValueError(f"{name} must be on the CPU (only frames move to a device), but it is on {value.device}")
-
-
-def _check_sensor(events: Events) -> None:
-    height, width = (
-        checks.integer(name, value, at_least=1, at_most=_LARGEST)
-        for name, value in zip(("height", "width"), events.size, strict=True)
-    )
-    object.__setattr__(events, "size", (height, width))
