@@ -15,6 +15,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -150,7 +151,7 @@ class Case(Race):
 
     def prepare(self, candidate: Layer) -> tuple[Row, Callable[[], object]]:
         self._check_memory()
-        run = self._pass(candidate.forward)
+        run = partial(self._result, candidate.forward, self.x, self.gradient_in)
 
         def call() -> Result:
             # Traces a new equation, as part of the first call.
@@ -193,10 +194,6 @@ class Case(Race):
     def beside(self, scale: Timing) -> dict[str, list[Row]]:
         moved = 2 * self.x.nbytes
         return {"copies": [self.labels | seconds_of(scale) | {"bytes": moved, "bytes_per_s": moved / scale.median}]}
-
-    def _pass(self, forward: Forward) -> Callable[[], Result]:
-        """The function to time."""
-        return lambda: self._result(forward, self.x, self.gradient_in)
 
     def _result(self, forward: Forward, x: Tensor, gradient: Callable[[torch.dtype], Tensor]) -> Result:
         """In training with the gradient of x, a fresh leaf, as in a hidden layer; or of the matrix, if there is one."""

@@ -15,7 +15,7 @@ from torch import Tensor
 from snnkit import checks
 from snnkit.data import resolve_device
 
-from .connection import DTYPES, Dense, as_state, check_spikes, check_weight
+from .connection import DTYPES, Dense, as_state, check_like, check_spikes, check_weight
 from .spike_timing import PairSTDP, TripletSTDP
 
 # Weights begin as random shares of their range, as in Diehl & Cook's program.
@@ -111,13 +111,8 @@ class Competition:
             raise ValueError(f"current must be float32 or float64 [B, n], none of them 0, but it is {actual}")
         if state is None:
             return self.initial_state(current)
-        for name, value, shape in (("v", state.v, current.shape), ("theta", state.theta, current.shape[1:])):
-            checks.instance(f"state.{name}", value, Tensor, "a torch.Tensor")
-            if value.shape != shape or (value.dtype, value.device) != (current.dtype, current.device):
-                raise ValueError(
-                    f"state.{name} must be {current.dtype} {list(shape)} on {current.device} for current "
-                    f"{list(current.shape)}, but it is {value.dtype} {list(value.shape)} on {value.device}"
-                )
+        check_like("state.v", state.v, current.shape, current, "current")
+        check_like("state.theta", state.theta, current.shape[1:], current, "current")
         return state
 
 

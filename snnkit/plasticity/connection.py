@@ -7,6 +7,7 @@ is easy to read, and runs on every device. On a CPU ``cpp_kernels`` does the sam
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -133,11 +134,13 @@ def check_spikes(name: str, value: Any, shape: str, weight: Tensor, count: int, 
         raise ValueError(f"{name} must be on {weight.device}, as weight is, but it is on {value.device}")
 
 
-def check_like(name: str, value: Tensor, weight: Tensor) -> None:
-    """Raise ValueError unless ``value`` has the dtype and the device of ``weight``."""
-    if value.dtype != weight.dtype or value.device != weight.device:
+def check_like(name: str, value: Any, shape: Sequence[int], other: Tensor, whose: str = "weight") -> None:
+    """TypeError or ValueError unless ``value`` is a tensor of this shape, with dtype and device of ``other``."""
+    checks.instance(name, value, Tensor, "a torch.Tensor")
+    if (value.shape, value.dtype, value.device) != (tuple(shape), other.dtype, other.device):
         raise ValueError(
-            f"{name} must be {weight.dtype} on {weight.device}, as weight is, but it is {value.dtype} on {value.device}"
+            f"{name} must be {other.dtype} {list(shape)} on {other.device} for {whose} {list(other.shape)}, "
+            f"but it is {value.dtype} {list(value.shape)} on {value.device}"
         )
 
 

@@ -122,10 +122,7 @@ class RewardSTDP:
             )
         if state is None:
             return self.initial_state(pre, post, weight)
-        expected = [each[-1], *weight.shape]
-        if list(state.eligibility.shape) != expected:
-            raise ValueError(f"state.eligibility must be {expected}, but its shape is {list(state.eligibility.shape)}")
-        check_like("state.eligibility", state.eligibility, weight)
+        check_like("state.eligibility", state.eligibility, (each[-1], *weight.shape), weight)
         return state
 
 

@@ -163,20 +163,9 @@ class Rule(ABC):
         for name, value in {} if state is None else state._asdict().items():
             if name.startswith(("pre", "post")):
                 side = pre if name.startswith("pre") else post
-                checks.instance(f"state.{name}", value, Tensor, "a torch.Tensor")
-                expected = list(side.shape[-1 - self.connection.dims :])
-                if list(value.shape) != expected:
-                    raise ValueError(
-                        f"state.{name} must have the shape {expected} of one step, but its shape is {list(value.shape)}"
-                    )
-                check_like(f"state.{name}", value, weight)
+                check_like(f"state.{name}", value, side.shape[-1 - self.connection.dims :], weight)
         if out is not None:
-            checks.instance("out", out, Tensor, "a torch.Tensor")
-            if out.shape != weight.shape:
-                raise ValueError(
-                    f"out must have the shape {list(weight.shape)} of weight, but its shape is {list(out.shape)}"
-                )
-            check_like("out", out, weight)
+            check_like("out", out, weight.shape, weight)
 
     def _after_step(self, weight: Tensor, by: Pairings, out: Tensor | None = None) -> Tensor:
         """The weight after one step, in ``out`` or in a new tensor."""

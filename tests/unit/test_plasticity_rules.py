@@ -145,7 +145,9 @@ def test_weights_can_be_changed_in_place(bound):
         assert got is parameter and into is other and torch.equal(got, into)
     assert parameter.requires_grad and parameter.grad_fn is None
     same(parameter.data, pairwise(rule, pre, post, weight))
-    with pytest.raises(ValueError, match=r"out must have the shape \[2, 3\] of weight, but its shape is \[3, 2\]"):
+    with pytest.raises(
+        ValueError, match=r"out must be .* \[2, 3\] on cpu .*, but it is .* \[3, 2\]"
+    ):
         rule.step(pre[0], post[0], weight, out=weight.T)
 
 
@@ -162,7 +164,11 @@ PRE, POST, WEIGHT = torch.zeros(2, 3), torch.zeros(2, 4), torch.zeros(4, 3)
         ((PRE[:1], POST, WEIGHT), ValueError, "pre and post must have the same steps and samples"),
         ((PRE, POST, WEIGHT, PRE), TypeError, "state must be a STDPState or None, but it is a Tensor"),
         ((PRE.to("meta"), POST, WEIGHT), ValueError, "pre must be on cpu, as weight is, but it is on meta"),
-        ((PRE, POST, WEIGHT, STDPState(PRE, POST.double())), ValueError, "state.post must be torch.float32 on cpu"),
+        (
+            (PRE, POST, WEIGHT, STDPState(PRE, POST.double())),
+            ValueError,
+            "state.post must be torch.float32",
+        ),
     ],
 )
 def test_what_no_step_can_be_made_of(handed, error, match):
@@ -191,7 +197,7 @@ def test_rules_and_arguments_that_make_no_sense():
         RewardSTDP().run(pre, post, reward[:, :1], weight)
     with pytest.raises(ValueError, match=r"reward must be finite, but reward\[0, 0\] is nan"):
         RewardSTDP().run(pre, post, reward * math.nan, weight)
-    with pytest.raises(ValueError, match=r"state.eligibility must be \[2, 2, 3\]"):
+    with pytest.raises(ValueError, match=r"state.eligibility must be .* \[2, 2, 3\]"):
         RewardSTDP().run(pre, post, reward, weight, RewardState(pre[0], post[0], weight))
 
 
@@ -237,7 +243,7 @@ IMAGE, MAP, KERNEL = torch.zeros(2, 4, 6, 5), torch.zeros(2, 6, 4, 4), torch.zer
         ((IMAGE, MAP, KERNEL[0]), ValueError, r"weight must be \[O, C, kH, kW\], but its shape is \[4, 3, 2\]"),
         ((IMAGE, MAP[..., :3], KERNEL), ValueError, "post must have 4 × 4 neurons per channel, as the convolution"),
         ((IMAGE[:, :, :2], MAP, KERNEL), ValueError, "post must have 0 × 4 neurons per channel"),
-        ((IMAGE, MAP, KERNEL, STDPState(IMAGE, IMAGE)), ValueError, r"state.post must have the shape \[2, 6, 4, 4\]"),
+        ((IMAGE, MAP, KERNEL, STDPState(IMAGE, IMAGE)), ValueError, r"state.post must be .* \[2, 6, 4, 4\]"),
     ],
 )
 def test_what_no_convolution_can_be_made_of(handed, error, match):
