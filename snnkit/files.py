@@ -123,11 +123,10 @@ def check_size(what: object, announced: int, stored: int | None = None, *, times
     Raises:
         ValueError: `announced` is more than `stored` bytes can hold, or than the free memory.
     """
-    limits: list[tuple[float, str]] = (
-        [] if stored is None else [(int(stored * times), f"all that its {stored:,} bytes can hold")]
-    )
-    limits.append((free_memory(), "the memory that is free"))
-    for limit, why in limits:
+    limits = {"the memory that is free": free_memory()}
+    if stored is not None:
+        limits = {f"all that its {stored:,} bytes can hold": stored * times, **limits}
+    for why, limit in limits.items():
         if announced > limit:
             raise ValueError(f"the size of {what} must be at most {int(limit):,} bytes, {why}, but it is {announced:,}")
 

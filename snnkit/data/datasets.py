@@ -49,16 +49,12 @@ class IdxDataset:
     files: dict[str, tuple[IdxFile, IdxFile]]  # split -> images, labels
 
 
-def _files(checksums: dict[str, tuple[str, str]]) -> dict[str, tuple[IdxFile, IdxFile]]:
-    """By split: images and labels, with the checksums of their contents."""
-    files = {}
-    for split, prefix, count in (("train", "train", 60000), ("test", "t10k", 10000)):
-        images, labels = checksums[split]
-        files[split] = (
-            IdxFile(f"{prefix}-images-idx3-ubyte", (count, 28, 28), images),
-            IdxFile(f"{prefix}-labels-idx1-ubyte", (count,), labels),
-        )
-    return files
+def _files(name: str, count: int, images: str, labels: str) -> tuple[IdxFile, IdxFile]:
+    """Images and labels, with the checksums of their contents."""
+    return (
+        IdxFile(f"{name}-images-idx3-ubyte", (count, 28, 28), images),
+        IdxFile(f"{name}-labels-idx1-ubyte", (count,), labels),
+    )
 
 
 MNIST = IdxDataset(
@@ -68,18 +64,18 @@ MNIST = IdxDataset(
         "https://ossci-datasets.s3.amazonaws.com/mnist/",
         "https://storage.googleapis.com/cvdf-datasets/mnist/",
     ),
-    files=_files(
-        {
-            "train": (
-                "sha256:ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
-                "sha256:65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
-            ),
-            "test": (
-                "sha256:0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
-                "sha256:ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
-            ),
-        }
-    ),
+    files={
+        "train": _files(
+            *("train", 60000),
+            "sha256:ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+            "sha256:65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+        ),
+        "test": _files(
+            *("t10k", 10000),
+            "sha256:0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+            "sha256:ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
+        ),
+    },
 )
 
 # The MD5s of the contents are the ones on which several independent projects agree; its authors publish those of the
@@ -91,12 +87,10 @@ FASHION = IdxDataset(
         "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
         "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/",
     ),
-    files=_files(
-        {
-            "train": ("md5:f4a8712d7a061bf5bd6d2ca38dc4d50a", "md5:9018921c3c673c538a1fc5bad174d6f9"),
-            "test": ("md5:8181f5470baa50b63fa0f6fddb340f0a", "md5:15d484375f8d13e6eb1aabb0c3f46965"),
-        }
-    ),
+    files={
+        "train": _files("train", 60000, "md5:f4a8712d7a061bf5bd6d2ca38dc4d50a", "md5:9018921c3c673c538a1fc5bad174d6f9"),
+        "test": _files("t10k", 10000, "md5:8181f5470baa50b63fa0f6fddb340f0a", "md5:15d484375f8d13e6eb1aabb0c3f46965"),
+    },
 )
 
 IDX = {dataset.name: dataset for dataset in (MNIST, FASHION)}

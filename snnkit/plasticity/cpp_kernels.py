@@ -123,12 +123,10 @@ def _call(
 
 def traced(spikes: Tensor, start: Tensor, decay: float) -> Tensor:
     """The traces [T, ...] of spikes [T, ...], all in the dtype of ``start`` [...]; where ``takes`` said yes."""
-    library = _library("kernel.cpp")
-    assert library is not None, "call takes() first"
     spikes, start = spikes.contiguous(), start.contiguous()
     trace = torch.empty_like(spikes)
-    function = library.trace_float32 if spikes.dtype == torch.float32 else library.trace_float64
     pointers = (ctypes.c_void_p * 3)(spikes.data_ptr(), start.data_ptr(), trace.data_ptr())
+    function = _function("kernel.cpp", spikes.dtype, "trace")
     function(pointers, ctypes.c_int64(len(spikes)), ctypes.c_int64(start.numel()), ctypes.c_double(decay))
     return trace
 

@@ -34,6 +34,11 @@ class Line:
         return f"{self.status:<6}  {self.name:<14}{self.value}{fix}"
 
 
+def _line(name: str, good: bool, value: str, fix: str, otherwise: str = AMBER) -> Line:
+    """Green and without the fix if it is good."""
+    return Line(name, GREEN, value) if good else Line(name, otherwise, value, fix)
+
+
 class Report(list[Line]):
     """The findings, a line for each where it is shown."""
 
@@ -59,10 +64,9 @@ def report() -> Report:
 def _python() -> Iterator[Line]:
     import snnkit
 
-    good = sys.version_info >= (3, 10)
     place = "Colab" if machine.in_colab() else platform.system()
     value = f"{platform.python_version()} on {place} ({sys.executable})"
-    yield Line("Python", GREEN if good else RED, value, "" if good else "snnkit needs Python 3.10 or newer")
+    yield _line("Python", sys.version_info >= (3, 10), value, "snnkit needs Python 3.10 or newer", RED)
     yield Line("snnkit", GREEN, f"{snnkit.__version__} in {Path(snnkit.__file__).parent}")
 
 
@@ -72,8 +76,7 @@ def _packages() -> Iterator[Line]:
         # Colab has its own front end.
         missing = [p for p, v in versions.items() if v is None and not (machine.in_colab() and name == "Jupyter")]
         value = ", ".join(f"{package} {version or 'missing'}" for package, version in versions.items())
-        fix = f"{sys.executable} -m pip install {' '.join(missing)}" if missing else ""
-        yield Line(name, AMBER if missing else GREEN, value, fix)
+        yield _line(name, not missing, value, f"{sys.executable} -m pip install {' '.join(missing)}")
 
 
 def _torch() -> Iterator[Line]:
@@ -84,9 +87,8 @@ def _torch() -> Iterator[Line]:
         return
     release = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2] if part.isdigit())
     built = f"CUDA {torch.version.cuda}" if torch.version.cuda else "CPU only"
-    good = release >= (2, 8)
     value = f"{torch.__version__} ({built}, {torch.get_num_threads()} threads)"
-    yield Line("torch", GREEN if good else RED, value, "" if good else "pip install 'torch>=2.8'")
+    yield _line("torch", release >= (2, 8), value, "pip install 'torch>=2.8'", RED)
 
 
 def _gpu() -> Iterator[Line]:
@@ -106,14 +108,12 @@ def _gpu() -> Iterator[Line]:
         device = torch.cuda.get_device_properties(index)
         driver = f", driver {listed[0].driver}" if listed else ""
         value = f"{device.name}, {device.total_memory / machine.GB:.0f} GB, sm_{device.major}{device.minor}{driver}"
-        old = (device.major, device.minor) < (7, 0)
-        fix = "older than sm_70: Triton kernels can't run; engine='eager' works" if old else ""
-        yield Line(f"GPU {index}", AMBER if old else GREEN, value, fix)
+        fix = "older than sm_70: Triton kernels can't run; engine='eager' works"
+        yield _line(f"GPU {index}", (device.major, device.minor) >= (7, 0), value, fix)
     real = torch.cuda.is_bf16_supported(including_emulation=False)
     yield Line("bfloat16", GREEN if real else AMBER, "in hardware" if real else "emulated, slow: use float16")
     triton = machine.version("triton") or machine.version("pytorch-triton") or machine.version("triton-windows")
-    missing = "not installed: no fused CUDA kernels"
-    yield Line("Triton", GREEN if triton else AMBER, triton or missing, "" if triton else "pip install triton")
+    yield _line("Triton", bool(triton), triton or "not installed: no fused CUDA kernels", "pip install triton")
 
 
 def _compiler() -> Iterator[Line]:
@@ -151,22 +151,19 @@ def _resources() -> Iterator[Line]:
     cores = machine.cores()
     yield Line("processor", GREEN if cores >= 2 else AMBER, f"{machine.processor()}, {cores} cores")
     free = shutil.disk_usage(Path.cwd()).free / machine.GB
-    good = free >= 1
-    yield Line("disk", GREEN if good else RED, f"{free:.1f} GB free here", "" if good else "make room: 1 GB is needed")
+    yield _line("disk", free >= 1, f"{free:.1f} GB free here", "make room: 1 GB is needed", RED)
     total, free = machine.memory_gb()
-    fix = "" if free >= 2 else "close other programs: a notebook needs about 2 GB"
-    yield Line("memory", AMBER if fix else GREEN, f"{free:.1f} of {total:.1f} GB free", fix)
+    fix = "close other programs: a notebook needs about 2 GB"
+    yield _line("memory", free >= 2, f"{free:.1f} of {total:.1f} GB free", fix)
 
 
 def _data_sets() -> Iterator[Line]:
     from snnkit import data
 
     for name in ("digits", "mnist", "fashion"):
-        if data.available(name):
-            yield Line(f"data: {name}", GREEN, "here")
-        else:
-            fix = f'snnkit.data.load("{name}") downloads it; offline: point SNNKIT_DATA at a folder that holds {name}/'
-            yield Line(f"data: {name}", RED if name == "digits" else AMBER, "not here yet", fix)
+        here = data.available(name)
+        fix = f'snnkit.data.load("{name}") downloads it; offline: point SNNKIT_DATA at a folder that holds {name}/'
+        yield _line(f"data: {name}", here, "here" if here else "not here yet", fix, RED if name == "digits" else AMBER)
 
 
 CHECKS: tuple[Callable[[], Iterator[Line]], ...] = (

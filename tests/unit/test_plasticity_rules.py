@@ -145,9 +145,7 @@ def test_weights_can_be_changed_in_place(bound):
         assert got is parameter and into is other and torch.equal(got, into)
     assert parameter.requires_grad and parameter.grad_fn is None
     same(parameter.data, pairwise(rule, pre, post, weight))
-    with pytest.raises(
-        ValueError, match=r"out must be .* \[2, 3\] on cpu .*, but it is .* \[3, 2\]"
-    ):
+    with pytest.raises(ValueError, match=r"out must be .* \[2, 3\] on cpu .*, but it is .* \[3, 2\]"):
         rule.step(pre[0], post[0], weight, out=weight.T)
 
 
