@@ -264,8 +264,7 @@ def _table(record: Record, rows: Rows) -> str:
 
 
 def _less_forward(row: Row, rows: Rows) -> str:
-    same = [key for key in (*KEY, "contestant", "equation") if key != "mode"]
-    forward = [one for one in rows if one["mode"] == INFERENCE and all(one[key] == row[key] for key in same)]
+    forward = suite.same_case(rows, {**row, "mode": INFERENCE}, (*KEY, "contestant", "equation"))
     return f"{1e3 * (row['median_s'] - forward[0]['median_s']):.4g}" if forward else ""
 
 

@@ -259,7 +259,7 @@ def _left_out(arguments: Arguments, device: torch.device) -> dict[str, str]:
 
 def over_ours(row: Record, rows: Rows) -> str:
     """The time as a multiple of our fastest compiled engine, for the same equation and dtype of outputs."""
-    alike = [one for one in rows if all(one[key] == row[key] for key in ("equation", "floor_bytes"))]
+    alike = suite.same_case(rows, row, ("equation", "floor_bytes"))
     ours = [one["median_s"] for one in alike if one["library"] == OURS and one["engine"] != "eager"]
     return times(row["median_s"], min(ours, default=None))
 

@@ -11,7 +11,6 @@ from typing import Any, NoReturn
 
 import click
 import torch
-from click.core import ParameterSource
 
 from snnkit import records
 from snnkit.cli import SETTINGS
@@ -20,7 +19,18 @@ from snnkit.train.checkpoint import writable
 from snnkit.train.distributed import PEER, REQUEUED
 
 _GRACE = 60.0  # seconds for the current update and a checkpoint, after SIGTERM
+_WORDS = __name__ + ".words"
 _ORDERLY = (130, 143, REQUEUED)  # exit codes of ranks that have printed what they did
+
+
+class _WithWords(click.Command):
+    """The context holds the words of the command line, for ranks that are started by the same ones."""
+
+    def make_context(self, info_name: str | None, args: list[str], *others: Any, **extra: Any) -> click.Context:
+        words = list(args)  # click takes them away as it reads them
+        context = super().make_context(info_name, args, *others, **extra)
+        context.meta[_WORDS] = words
+        return context
 
 
 def _recipe_options(command: Any) -> Any:
@@ -41,7 +51,7 @@ def _catalogue() -> list[str]:
     return [f"{name:<{width}}  {recipes.get(name).about}" for name in recipes.names()]
 
 
-@click.command(context_settings=SETTINGS, epilog="\b\nRecipes:\n" + "\n".join(f"  {x}" for x in _catalogue()))
+@click.command(cls=_WithWords, context_settings=SETTINGS, epilog="\b\nRecipes:\n  " + "\n  ".join(_catalogue()))
 @click.argument("name", metavar="RECIPE", required=False)
 @_recipe_options
 @click.option("--device", default="auto", show_default=True, help="Device: auto, cpu, cuda, cuda:1, ...")
@@ -200,7 +210,7 @@ def _start_ranks(name: str, settings: dict[str, Any], devices: int, nodes: int, 
         raise click.ClickException(str(error)) from None
     try:
         launch(
-            [sys.executable, "-m", "snnkit.cli", "train", *_as_called(), "--no-progress"],
+            [sys.executable, "-m", "snnkit.cli", "train", *click.get_current_context().meta[_WORDS], "--no-progress"],
             devices,
             on_line=lambda rank, line: click.echo(f"[rank {rank}] {line}" if rank else line, err=rank > 0),
             grace=_GRACE,
@@ -209,22 +219,6 @@ def _start_ranks(name: str, settings: dict[str, Any], devices: int, nodes: int, 
         if error.code in _ORDERLY:
             sys.exit(error.code)
         raise click.ClickException(str(error).partition(". Last lines")[0]) from None  # they are printed already
-
-
-def _as_called() -> list[str]:
-    """The given arguments of this command, for any caller."""
-    context, words = click.get_current_context(), []
-    for parameter in context.command.params:
-        name, value = str(parameter.name), context.params[str(parameter.name)]
-        if context.get_parameter_source(name) is ParameterSource.DEFAULT:
-            continue
-        if isinstance(parameter, click.Argument):
-            words.append(value)
-        elif isinstance(value, bool):
-            words.append((parameter.opts if value else parameter.secondary_opts)[0])
-        else:
-            words += [parameter.opts[0], str(value)]
-    return words
 
 
 class _EpochLines:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import checks
-from ..files import expanded, replacing
+from ..files import expanded, write_text
 from .schema import KINDS, SCHEMA, RecordError, validate
 
 __all__ = ["KINDS", "SCHEMA", "RecordError", "load", "names", "parse", "read", "validate", "write"]
@@ -67,8 +67,7 @@ def write(path: str | Path, record: Mapping[str, Any]) -> Path:
     path = expanded(path)
     validate(record, str(path))
     text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    with replacing(path) as file:
-        file.write(text.encode())
+    write_text(path, text)
     return path
 
 

@@ -1,6 +1,5 @@
 """`snnkit bench neurons`: results are compared, then timed; what differs, falls back or does not fit is named."""
 
-import dataclasses
 import re
 import warnings
 
@@ -199,20 +198,20 @@ def test_what_computes_something_else_is_not_timed(name):
 
 
 @pytest.mark.parametrize(
-    ("library", "error", "reason"),
+    ("engine", "error", "reason"),
     [
-        ("Other", RuntimeError("no kernel\nfor you"), "RuntimeError: no kernel"),
-        ("Other", AssertionError(), "AssertionError: "),
-        ("snnkit", RuntimeError("a bug"), None),
-        ("snnkit", MemoryError("much"), "too little memory"),
-        ("snnkit", torch.cuda.OutOfMemoryError("much"), "too little memory"),
+        ("", RuntimeError("no kernel\nfor you"), "RuntimeError: no kernel"),
+        ("", AssertionError(), "AssertionError: "),
+        ("block", RuntimeError("a bug"), None),
+        ("block", MemoryError("much"), "too little memory"),
+        ("block", torch.cuda.OutOfMemoryError("much"), "too little memory"),
     ],
 )
-def test_a_peer_that_fails_does_not_end_the_run_but_a_bug_of_ours_does(library, error, reason):
+def test_a_peer_that_fails_does_not_end_the_run_but_a_bug_of_ours_does(engine, error, reason):
     def fail(x):
         raise error
 
-    every = [dataclasses.replace(twin("Broken", fail), library=library), twin()]
+    every = [twin("Broken", fail, engine=engine), twin()]
     if reason is None:
         with pytest.raises(RuntimeError, match="a bug"):
             outcome_of(every)
