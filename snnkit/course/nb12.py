@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from snnkit.data.events import Events
+from snnkit.measure import Traffic
 
 from . import expect
 from .exercise import Exercise, Violation
@@ -97,9 +97,9 @@ def _no_loop(candidate: Any, reference: Any) -> None:
     counts = []
     for many in (10, 400):
         recording = drawn(many, (5, 6), 1000, seed=1)
-        with Operations() as seen:
+        with Traffic() as seen:
             candidate(recording, 250)
-        counts.append(seen.count)
+        counts.append(len(seen.kernels))
     message = "Forty times the events need no more operations on tensors: a loop would be a thousand times slower."
     inputs, yours = {"events": "10, then 400"}, f"{counts[0]} operations, then {counts[1]}"
     expect.true(counts[1] <= counts[0] + 20, message, inputs=inputs, yours=yours, hint=6)
@@ -182,16 +182,6 @@ def drawn(count: int, size: tuple[int, int], duration: int, seed: int) -> Events
 
 def shown(rows: Sequence[tuple[int, int, int, int]], **more: Any) -> dict[str, Any]:
     return {"events (t, x, y, p)": list(rows), **more}
-
-
-class Operations(TorchDispatchMode):
-    """The number of operations on tensors."""
-
-    count = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.count += 1
-        return func(*args, **(kwargs or {}))
 
 
 # --- 12.3: an event is believed if a neighbour fired shortly before ---------------------------------------------------

@@ -158,7 +158,7 @@ EXERCISES = [
                 "Neuron 0 fires in the first step. By r[1, 0] it makes neuron 1 fire, one step later, and no other.",
                 {"current": _FIRST, "r": _LINK, "beta": 0.9},
             ),
-            Check("alone", _alone),
+            _alone,
             _a_gradient_for_r,
         ],
         minutes=8,
