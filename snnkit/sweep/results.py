@@ -190,14 +190,13 @@ def _description(manifest: Manifest) -> dict[str, Any]:
 def _run(file: Path) -> RunResult:
     content = _read(file)
     try:
-        run = RunResult(**{field.name: content[field.name] for field in fields(RunResult)})
-        metrics = unpack(run.metrics)
-        sound = run.run == file.stem == identity(run.parameters) and run.status in ("ok", "failed")
+        values = {field.name: content[field.name] for field in fields(RunResult)}
+        run = RunResult(**{**values, "metrics": unpack(values["metrics"])})
+        if run.run != file.stem or run.run != identity(run.parameters) or run.status not in ("ok", "failed"):
+            raise ValueError
     except (TypeError, KeyError, ValueError, AttributeError):
-        sound, metrics = False, {}
-    if not sound:
-        raise SweepError(f"{file} is damaged; delete it, and its run will be done again")
-    return RunResult(**{**vars(run), "metrics": metrics})
+        raise SweepError(f"{file} is damaged; delete it, and its run will be done again") from None
+    return run
 
 
 def _read(file: Path) -> dict[str, Any]:

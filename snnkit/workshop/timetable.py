@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -85,13 +86,9 @@ def tables(text: str, columns: Sequence[str]) -> Iterator[list[tuple[int, dict[s
     lines = text.splitlines()
     for start, line in enumerate(lines):
         if line.startswith("|") and cells(line) == list(columns):
-            rows = []
-            for number in range(start + 2, len(lines)):
-                if not lines[number].startswith("|"):
-                    break
-                row = dict.fromkeys(columns, "") | dict(zip(columns, cells(lines[number]), strict=False))
-                rows.append((number + 1, row))
-            yield rows
+            below = takewhile(lambda row: row[1].startswith("|"), enumerate(lines[start + 2 :], start + 3))
+            empty = dict.fromkeys(columns, "")
+            yield [(number, empty | dict(zip(columns, cells(row), strict=False))) for number, row in below]
 
 
 def timings(page: str) -> dict[int, int]:
