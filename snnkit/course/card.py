@@ -23,6 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from snnkit import checks
 from snnkit.export import web
 from snnkit.viz.frontend import in_notebook, live, on_colab
 
@@ -103,10 +104,9 @@ def short(value: Any) -> str:
     A value that cannot be shown (its ``__repr__`` raises, say) is named by its type: a card never fails.
     """
     try:
-        text = _short(value, DEPTH)
+        return checks.cut(_short(value, DEPTH), LIMIT)
     except Exception:
         return f"({type(value).__name__} that cannot be shown)"
-    return text if len(text) <= LIMIT else text[: LIMIT - 1] + "…"
 
 
 def _short(value: Any, depth: int) -> str:

@@ -65,8 +65,7 @@ def unpack(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def show_value(value: Any) -> str:
     """A value for people: four digits of a float, the beginning of what is long."""
-    text = f"{value:.4g}" if isinstance(value, float) else str(value)
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+    return checks.cut(f"{value:.4g}" if isinstance(value, float) else str(value), _SHOWN)
 
 
 def _scalar(name: str, value: Any) -> bool | int | float | str:
