@@ -53,12 +53,11 @@ _OPS = [("sub", (4, 4), (4,)), ("mul", (4,), (4,)), ("add", (4, 4), (4,)), ("ge"
 
 def _every_operation_by_itself(candidate: Any, reference: Any) -> None:
     for ops in (_OPS, [("add", (4, 4), (4,))], [("zeros", (), (4,))]):
-        want = reference(ops)[0]
         result = expect.parts(candidate(ops), 3, _THREE)[0]
         message = "Each operation alone reads all its tensors and writes its result."
         reads, writes = sum(sum(op[1]) for op in ops), sum(sum(op[2]) for op in ops)
         hint = 1 if writes and result in (reads, writes) else 0
-        expect.close(result, want, message, inputs={"ops": ops}, hint=hint)
+        expect.close(result, reads + writes, message, inputs={"ops": ops}, hint=hint)
 
 
 def _fused_inference(candidate: Any, reference: Any) -> None:

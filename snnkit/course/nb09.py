@@ -101,14 +101,13 @@ def _restored(candidate: Any, updates: int) -> tuple[TinyRun, TinyRun]:
         expect.written(value)
         known = ", ".join(PARTS)
         expect.true(name in PARTS, f"Each entry has the name of a part of the run: {known}.", yours=name, hint=0)
-    file = io.BytesIO()
+    file, again = io.BytesIO(), TinyRun()
     message = "A checkpoint holds plain values and tensors, so that reading it runs no code."
     yours = {name: type(value).__name__ for name, value in saved.items()}
     with expect.explained(Exception, "", message, yours=yours, hint=1):
         torch.save(saved, file)
         file.seek(0)
         saved = torch.load(file, weights_only=True)
-    again = TinyRun()
     with expect.explained(Exception, "", "A new run takes over what was saved.", hint=1):
         again.restore(saved)
     return run, again

@@ -170,14 +170,13 @@ def _the_rules(candidate: Any, reference: Any) -> None:
 def _the_crossover(candidate: Any, reference: Any) -> None:
     message = "Time is a + b · batch; the answer is the batch at which b · batch = a."
     for a, b, small, large in ((3e-3, 1e-4, 1, 101), (2e-3, 5e-4, 8, 64), (0.5, 0.01, 20, 30)):
-        case = (small, a + b * small), (large, a + b * large)
-        result, want = expect.written(candidate(*case)), a / b
-        (b0, t0), (b1, t1) = case
-        slope = (t1 - t0) / (b1 - b0)
-        mistakes = {1: b / a, 2: t0 / slope, 3: t0 / (t1 / b1)}
+        t0, t1 = a + b * small, a + b * large
+        inputs = {"small": (small, t0), "large": (large, t1)}
+        result = expect.written(candidate(*inputs.values()))
+        mistakes = {1: b / a, 2: t0 / b, 3: t0 / (t1 / large)}
         number = float(result) if isinstance(result, Real) else math.nan
         seen = [hint for hint, wrong in mistakes.items() if math.isclose(number, wrong, rel_tol=1e-6)]
-        expect.close(result, want, message, inputs={"small": case[0], "large": case[1]}, hint=[*seen, 0][0], rtol=1e-3)
+        expect.close(result, a / b, message, inputs=inputs, hint=[*seen, 0][0], rtol=1e-3)
 
 
 def _a_flat_line(candidate: Any, reference: Any) -> None:
