@@ -35,16 +35,7 @@ from .. import checks
 from ..measure import Clock, Timing, clock_for, peak_of
 from . import suite
 from .baselines import Layer, layers
-from .neuron_speed import (
-    INFERENCE,
-    MODES,
-    TRAINING,
-    Case,
-    Forward,
-    Result,
-    candidates,
-    over_ours,
-)
+from .neuron_speed import INFERENCE, MODES, TRAINING, Case, Forward, Result, candidates, over_ours
 from .suite import DoesNotRun, Record, Row, Rows, Suite, option, table
 from .workloads import DRIVE
 

@@ -47,14 +47,7 @@ def build(notebooks: tuple[str, ...], check: bool) -> None:
 @click.option("-p", "assignments", multiple=True, metavar="NAME=VALUE", help="Set a parameter of all notebooks.")
 @click.option("--out", default="build", show_default=True, metavar="DIR", help="Folder of report and executed copies.")
 @click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="Time limit of a notebook.")
-@click.option(
-    "--jobs",
-    type=click.IntRange(1),
-    default=1,
-    show_default=True,
-    metavar="N",
-    help="Run N notebooks at a time.",
-)
+@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, metavar="N", help="Notebooks at a time.")
 @ended_in_order()
 def run(
     notebooks: tuple[str, ...],

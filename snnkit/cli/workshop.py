@@ -120,14 +120,7 @@ def print_schedule(name: str, start: datetime) -> None:
 
 @workshop.command("budget")
 @click.argument("name")
-@click.option(
-    "--people",
-    type=click.IntRange(1),
-    default=30,
-    show_default=True,
-    metavar="N",
-    help="People with a GPU.",
-)
+@click.option("--people", type=click.IntRange(1), default=30, show_default=True, metavar="N", help="People with a GPU.")
 def print_budget(name: str, people: int) -> None:
     """Print the GPU hours of a schedule. It counts the rows in which the GPU is on, or may be on."""
     with errors(ProjectError):
@@ -169,13 +162,7 @@ def write_solutions(notebooks: tuple[str, ...], out: str) -> None:
 
 @workshop.command("slides")
 @click.argument("notebooks", nargs=-1, metavar="[NB]...")
-@click.option(
-    "--copies",
-    default="build/notebooks",
-    show_default=True,
-    metavar="DIR",
-    help="Folder from `snnkit run`.",
-)
+@click.option("--copies", default="build/notebooks", show_default=True, metavar="DIR", help="Folder from `snnkit run`.")
 @click.option("--out", default="build/slides", show_default=True, metavar="DIR", help="Folder of the pages.")
 def write_slides(notebooks: tuple[str, ...], copies: str, out: str) -> None:
     """Make slides of the cells with the tag `slide`. The pictures come from executed copies.
