@@ -93,6 +93,7 @@ def test_without_a_terminal_there_is_a_line_for_each_epoch(capsys):
 
 def test_layers_are_measured_on_the_probe():
     model = models.mlp((4, 8, 2), engine="eager").train()
+    model[0].eval()  # as a frozen batch norm
     probe = torch.ones(5, 3, 4)
     panel = LivePanel(3, layers={"hidden": 1, "output": -1}, probe=probe)
     panel(history(1), model)
@@ -100,7 +101,7 @@ def test_layers_are_measured_on_the_probe():
     with torch.no_grad():
         layers = model.record(probe).layers
     assert panel.rates["hidden"] == pytest.approx([float(layers[1].mean())] * 2)
-    assert model.training
+    assert model.training and not model[0].training
     assert {"hidden", "output"} <= {trace.name for trace in panel.figure.data}
 
 

@@ -7,10 +7,10 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from snnkit import checks
+from snnkit.device.usage import evaluating
 from snnkit.train.history import History
 from snnkit.train.loop import BatchInfo
 
@@ -201,12 +201,7 @@ def layer_rates(model: Any, layers: Mapping[str, int], probe: Any) -> dict[str, 
     modules = len(list(model.children()))
     for name, index in layers.items():
         checks.integer(f"layers[{name!r}]", index, at_least=-modules, at_most=modules - 1)
-    training = model.training
-    model.eval()
-    try:
-        with torch.no_grad():
-            device = next((p.device for p in model.parameters()), probe.device)
-            outputs = model.record(probe.to(device)).layers
-    finally:
-        model.train(training)
+    with evaluating(model):
+        device = next((p.device for p in model.parameters()), probe.device)
+        outputs = model.record(probe.to(device)).layers
     return {name: float(outputs[index].float().mean()) for name, index in layers.items()}
