@@ -129,7 +129,7 @@ def unroll(
             raise clearer from error
         finally:
             del clearer  # it refers to this frame: the cycle would hold the tensors of a call that ran out of memory
-    unseen = hasattr(thread, "tracing") or torch.compiler.is_compiling() or inside_functional_transform()  # values
+    unseen = thread.tracing or torch.compiler.is_compiling() or inside_functional_transform()  # values
     if x.device.type == "cpu" and not unseen:
         _check_finite(x, last, step)
     return out, last
@@ -144,7 +144,7 @@ def _run(
     out_dtype: torch.dtype,
     once: Tensor | None,
 ) -> tuple[Tensor, Any]:
-    if hasattr(thread, "tracing"):
+    if thread.tracing:
         return eager.run(eager.checked(step, dtype), x, state, dtype, out_dtype)
     if torch.compiler.is_compiling():
         result = as_operation(check_engine(engine), step, x, state, dtype, out_dtype == torch.uint8)
@@ -242,7 +242,9 @@ def _checked_out_dtype(out_dtype: torch.dtype | None, step: Any, x: Tensor, stat
 
 def _check_parameters(module: nn.Module, x: Tensor) -> None:
     """Parameters and buffers must be on the device of ``x``, and not have higher precision than ``x``."""
-    for name, tensor in (*module.named_parameters(), *module.named_buffers()):
+    for name, tensor in autograd.parameters_and_buffers(module):
+        if tensor is None:
+            continue
         if tensor.device != x.device and tensor.dim() > 0:
             raise ValueError(
                 f"{name} of {name_of(module)} is on {tensor.device}, but x is on {x.device}; use .to({str(x.device)!r})"
@@ -260,7 +262,8 @@ def _check_finite(x: Tensor, state: Any, step: Any) -> None:
     """
     for i, part in enumerate(state):
         # A sum is cheaper, and finite only if all values are; it may also overflow, so look closer.
-        if math.isfinite(part.detach().sum()) or torch.isfinite(part.detach()).all():
+        values = part.detach() if part.requires_grad else part
+        if math.isfinite(values.sum()) or torch.isfinite(values).all():
             continue
         who = name_of(step)
         bad = torch.nonzero(~torch.isfinite(x.detach()))

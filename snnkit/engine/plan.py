@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import warnings
 import weakref
+from bisect import bisect
 from collections.abc import Callable, Hashable
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -69,12 +70,12 @@ class Facts(NamedTuple):
 
 
 # Sizes of passes that are planned alike: none, and from each limit on.
-_SIZES = (2**20, 2**16, 1, 0)
+_SIZES = (0, 1, 2**16, 2**20)
 
 
 def facts_of(engine: str, device: str, steps: int, neuron_steps: int, static: bool, higher: str = "") -> Facts:
     """The facts of a call that matter, and no others, so that equal calls have equal facts."""
-    size = next(size for size in _SIZES if neuron_steps >= size)
+    size = _SIZES[bisect(_SIZES, neuron_steps) - 1]
     return Facts(engine, device, size, steps >= FEWEST_STEPS, static, higher)
 
 

@@ -35,8 +35,15 @@ from .presence import operation_of, with_presence
 Result = TypeVar("Result")
 
 _lock = threading.Lock()
-# Has ``tracing`` where this thread is tracing a step: a layer that the step calls has no trace of its own.
-thread = threading.local()
+
+
+class _Thread(threading.local):
+    """``tracing``: whether this thread is tracing a step; a layer that the step calls has no trace of its own."""
+
+    tracing = False
+
+
+thread = _Thread()
 
 _ENSURE = "_ensureCUDADeviceGuardSet"
 
