@@ -137,10 +137,9 @@ def forward_source(equation: Equation, x: torch.dtype, out: torch.dtype, dims: t
         "  alignas(64) O narrow[STRIP];",
         "  for (int64_t t = 0; t < T; ++t) {",
         "    const X* x_t = x + t * x_stride + begin;",
-        "    const X* x_next = t + 1 < T ? x_t + x_stride : begin + tile < N ? x + begin + tile : x_t;",
         "    O* out_t = out + t * N + begin;",
         "    for (int64_t at = 0; at < n; at += STRIP) {",
-        "      prefetch(x_t, x_next, at, n);",
+        "      prefetch<STRIP, AHEAD>(x_t, x_stride, T - 1 - t, at, n);",
         "      const int64_t m = std::min(STRIP, n - at);",
         "      const S* x_strip = widened(wide, x_t + at, m);",
         *_loop(
@@ -194,7 +193,7 @@ def backward_source(
         "// Forward again: what the gradients need of each step is saved.",
         "if (at < ahead) {",
         "  const int64_t m = std::min(STRIP, ahead - at);",
-        "  prefetch(x_t, j + 1 < T ? x_t + x_stride : x_t, at, ahead);",
+        "  prefetch<STRIP, AHEAD_OF_TWO>(x_t, x_stride, T - 1 - j, at, ahead);",
         "  const S* x_strip = widened(wide, x_t + at, m);",
         *_loop(
             again,
@@ -208,7 +207,7 @@ def backward_source(
         "// Back in time.",
         "if (at < behind) {",
         "  const int64_t m = std::min(STRIP, behind - at);",
-        "  prefetch(g_t, j + 1 < T ? g_t - g_stride : g_t, at, behind);",
+        "  prefetch<STRIP, AHEAD_OF_TWO>(g_t, -g_stride, T - 1 - j, at, behind);",
         "  const S* g_strip = widened(wide_g, g_t + at, m);",
         *_loop(
             program,
@@ -282,7 +281,8 @@ class _Places:
     """Where values lie in memory: types, and the pointers that a kernel unpacks."""
 
     def __init__(self, x: str, out: str, scalar: str, dims: tuple[int, ...]) -> None:
-        self.aliases = [f"using X = {x};", f"using O = {out};", f"using S = {scalar};"]
+        types = [f"using X = {x};", f"using O = {out};", f"using S = {scalar};"]
+        self.aliases = [*types, "constexpr int64_t STRIP = STRIP_BYTES / sizeof(S);"]
         self.dims = dims
 
     def arguments(self, program: Program, pointers: Sequence[str], sizes: str, last: Sequence[str] = ()) -> list[str]:

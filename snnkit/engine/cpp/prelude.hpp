@@ -43,8 +43,9 @@ struct bfloat16 {
   uint16_t bits;
 };
 
-// Neurons that are computed between two stores to memory, and how far ahead (in such strips) input is fetched.
-constexpr int64_t STRIP = 64, AHEAD = 8;
+// Bytes of a strip, the neurons that are computed between two stores to memory; and bytes that input is fetched ahead, of
+// one sequence forward, of two backward. They wait in the first-level cache. (2048 ahead took forward 1.5 times as long.)
+constexpr int64_t STRIP_BYTES = 512, AHEAD = 8192, AHEAD_OF_TWO = 5120;
 
 // A strip of numbers in the type of the arithmetic, and back. Loops of their own, as compilers vectorise these alone but
 // not in the midst of an equation; nothing is copied where the types are the same.
@@ -115,11 +116,14 @@ inline const uint8_t* narrowed(uint8_t* to, const S* from, int64_t n) {
   return to;
 }
 
-template <typename T>
-inline void prefetch(const T* row, const T* next_row, int64_t at, int64_t n) {
-  const int64_t position = at + AHEAD * STRIP;
-  const char* p = reinterpret_cast<const char*>(position < n ? row + position : next_row + (position - n));
-  for (size_t byte = 0; byte < STRIP * sizeof(T); byte += 64) __builtin_prefetch(p + byte);
+// Fetch the strip that comes ``bytes`` after the number ``at`` in a row of n, with ``left`` rows after it: often of a later
+// row. Always inline, as GCC takes a function that only fetches for one without an effect, and drops it.
+template <int64_t strip, int64_t bytes, typename T>
+__attribute__((always_inline)) inline void prefetch(const T* row, int64_t stride, int64_t left, int64_t at, int64_t n) {
+  constexpr int64_t ahead = bytes / sizeof(T);
+  const int64_t position = at + ahead % n, rows = ahead / n + (position >= n);
+  const T* p = row + std::min(rows, left) * stride + (position < n ? position : position - n);
+  for (size_t i = 0; i < strip; i += 64 / sizeof(T)) __builtin_prefetch(p + i);
 }
 
 // Copy a strip to its place. An ordinary store first reads the line that it overwrites; a streaming one does not, which
