@@ -24,7 +24,7 @@
 #
 # | | |
 # |---|---|
-# | Time | 50 minutes |
+# | Time | 55 minutes |
 # | GPU minutes | 0. It trains in seconds on a CPU |
 # | Before this | 01 neuron, 02 surrogate gradients; 04 helps |
 #
