@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from .. import checks
 from ..measure import Clock, Timing, clock_for, peak_of
@@ -122,7 +122,8 @@ class LayerCase(Case):
         self.python = arguments.jax
         self.clock = RemoteClock(clock_for(device))
         if part == "layer":
-            self.weight = torch.randn(features, features, device=device).mul_(DRIVE / math.sqrt(features)).to(numbers)
+            self.linear = nn.Linear(features, features, bias=False, device=device, dtype=numbers)
+            nn.init.normal_(self.linear.weight, std=DRIVE / math.sqrt(features))
 
     def prepare(self, candidate: Layer) -> tuple[Row, Callable[[], object]]:
         if candidate.library == SPYX:
@@ -139,7 +140,8 @@ class LayerCase(Case):
             folder = Path(name)
             job = {"mode": self.mode, "beta": 0.9, "precision": "tensorfloat32" if self.tf32 else "highest"}
             (folder / "job.json").write_text(json.dumps(job))
-            sent = {"x": self.x, "d_out": self._gradients[self.dtype], "weight": self.weight}
+            weight = None if self.linear is None else self.linear.weight.detach()
+            sent = {"x": self.x, "d_out": self._gradients[self.dtype], "weight": weight}
             for key, tensor in sent.items():
                 if tensor is not None:
                     np.save(folder / f"{key}.npy", tensor.cpu().numpy())
@@ -167,14 +169,16 @@ class LayerCase(Case):
                 process.kill()
                 process.communicate()
 
-    def _result(self, forward: Forward, x: Tensor, gradient: Callable[[torch.dtype], Tensor]) -> Result:
+    def _result(
+        self, forward: Forward, x: Tensor, gradient: Callable[[torch.dtype], Tensor], ours: bool = False
+    ) -> Result:
         with suite.tf32(self.tf32):
-            return super()._result(forward, x, gradient)
+            return super()._result(forward, x, gradient, ours)
 
     def scale(self) -> Callable[[], object]:
-        x, weight, d_out = self.x, self.weight, self._gradients[self.dtype]
-        if weight is None:
+        if self.linear is None:
             return super().scale()
+        x, weight, d_out = self.x, self.linear.weight.detach(), self._gradients[self.dtype]
 
         def products() -> list[Tensor]:
             with suite.tf32(self.tf32):
@@ -184,7 +188,7 @@ class LayerCase(Case):
         return products
 
     def floor(self, row: Row, scale: Timing) -> float:
-        return super().floor(row, scale) if self.weight is None else scale.median
+        return super().floor(row, scale) if self.linear is None else scale.median
 
     def beside(self, scale: Timing) -> dict[str, list[Row]]:
         return {"scales": [self.labels | suite.seconds_of(scale)]}

@@ -19,13 +19,13 @@ from functools import partial
 from typing import Any
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from .. import checks
 from ..device.usage import available
 from ..engine import ENGINES, plan_for, state_dtype
 from ..measure import Timing, clock_for, first_call
+from ..nn import time_batched
 from ..tables import size_of
 from . import suite
 from .baselines import Forward, Layer, layers
@@ -114,7 +114,7 @@ def bytes_per_neuron_step(mode: str, dtype: torch.dtype) -> int:
 class Case(Race):
     """A layer of neurons with input x [T, B, n] of a dtype, in a mode, on a device."""
 
-    weight: Tensor | None = None  # [n, n] of a matrix product before the neurons
+    linear: nn.Linear | None = None  # a layer before the neurons
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class Case(Race):
     def x(self) -> Tensor:
         """The input, made for the first candidate that fits into memory."""
         if self._x is None:
-            drive = 1.5 if self.weight is None else 1.0
+            drive = 1.5 if self.linear is None else 1.0
             self._x = torch.rand(self.shape, device=self.device).mul_(drive).to(self.dtype)
             self._gradients[self.dtype] = torch.rand(self.shape, device=self.device).to(self.dtype)
         return self._x
@@ -151,7 +151,7 @@ class Case(Race):
 
     def prepare(self, candidate: Layer) -> tuple[Row, Callable[[], object]]:
         self._check_memory()
-        run = partial(self._result, candidate.forward, self.x, self.gradient_in)
+        run = partial(self._result, candidate.forward, self.x, self.gradient_in, candidate.library == OURS)
 
         def call() -> Result:
             # Traces a new equation, as part of the first call.
@@ -195,12 +195,19 @@ class Case(Race):
         moved = 2 * self.x.nbytes
         return {"copies": [self.labels | seconds_of(scale) | {"bytes": moved, "bytes_per_s": moved / scale.median}]}
 
-    def _result(self, forward: Forward, x: Tensor, gradient: Callable[[torch.dtype], Tensor]) -> Result:
-        """In training with the gradient of x, a fresh leaf, as in a hidden layer; or of the matrix, if there is one."""
-        leaf = (x if self.weight is None else self.weight).detach()
+    def _result(
+        self, forward: Forward, x: Tensor, gradient: Callable[[torch.dtype], Tensor], ours: bool = False
+    ) -> Result:
+        """In training with the gradient of x, a fresh leaf, as in a hidden layer; or of the weights before the neurons.
+
+        Ours has the linear layer of our networks, all others have PyTorch's.
+        """
+        leaf = x.detach() if self.linear is None else self.linear.weight
         with torch.set_grad_enabled(self.mode == TRAINING):
             leaf.requires_grad_(self.mode == TRAINING)
-            out = forward(leaf if self.weight is None else F.linear(x, leaf))
+            if self.linear is not None:
+                x = time_batched(self.linear, x) if ours else self.linear(x)
+            out = forward(leaf if self.linear is None else x)
         if self.mode == INFERENCE:
             return out, None
         return out.detach(), torch.autograd.grad(out, leaf, gradient(out.dtype))[0]
