@@ -9,20 +9,17 @@ for batch norms in training, unless ``Once`` is used. A random module of your ow
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.autograd import forward_ad
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
 from . import checks
-from .engine import inside_functional_transform
-from .measure.machine import processor
+from .linear import is_hooked, linear
 from .neuron import Neuron, Recurrent
 
 __all__ = ["Once", "Recording", "Recurrent", "Sequential", "TimeBatched", "detach", "is_stateful", "is_static"]
@@ -133,12 +130,6 @@ def takes_repeat(module: nn.Module) -> bool:
     return isinstance(module, Neuron) and type(module).forward is Neuron.forward and not is_hooked(module)
 
 
-def is_hooked(module: nn.Module) -> bool:
-    """Whether a call of it also runs code that is not in its class."""
-    hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
-    return any(hooks) or "forward" in vars(module)
-
-
 def _repeated(step: Tensor, steps: int) -> Tensor:
     """[B, ...] seen so many times: [T, B, ...]."""
     if step.dim() == 4 and step.is_contiguous(memory_format=torch.channels_last):
@@ -155,7 +146,7 @@ def _one_step(module: nn.Module, x: Tensor) -> Tensor:
 
 
 def _batched(module: nn.Module, x: Tensor) -> Tensor:
-    out = _linear(module, x) if type(module) is nn.Linear and _onednn_pays(module, x) else module(x)
+    out = linear(module, x) if isinstance(module, nn.Linear) else module(x)
     name = type(module).__name__
     if not isinstance(out, Tensor):
         raise TypeError(
@@ -165,74 +156,6 @@ def _batched(module: nn.Module, x: Tensor) -> Tensor:
     if out.shape[:1] != x.shape[:1]:
         raise ValueError(f"{name} must keep the batch dimension: it made {list(out.shape)} of a batch of {x.shape[0]}")
     return out
-
-
-# Multiplications and additions of a product from which oneDNN, whose calls take some 40 microseconds longer, is faster.
-_PAYING = 2**22
-
-
-@functools.cache
-def _onednn_is_faster() -> bool:
-    """Whether oneDNN multiplies float32 matrices faster than MKL, which PyTorch uses: MKL takes vectors of 256 bits on
-    AMD's processors. On an EPYC with vectors of 512 bits oneDNN is 2.2 times as fast."""
-    has_both = torch.backends.mkldnn.is_available() and torch.backends.mkl.is_available()
-    wide = has_both and torch.backends.cpu.get_cpu_capability() == "AVX512"
-    return wide and "AMD" in processor() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
-
-
-def _onednn_pays(layer: nn.Linear, x: Tensor) -> bool:
-    """Whether oneDNN runs the layer as a plain call would, and faster.
-
-    ``torch.backends.mkldnn.enabled = False`` forbids it, as it does for convolutions.
-    """
-    return (
-        not torch.compiler.is_compiling()
-        and _onednn_is_faster()
-        and x.numel() * layer.out_features >= _PAYING
-        and all(t.dtype == torch.float32 and t.device.type == "cpu" and t.is_contiguous() for t in (x, layer.weight))
-        and type(x) is Tensor
-        and type(layer.weight) is nn.Parameter
-        and x.shape[1:] == (layer.in_features,)
-        and not is_hooked(layer)
-        and torch.backends.mkldnn.enabled
-        and not torch.is_autocast_enabled("cpu")
-        # Whoever looks at operations one by one, or transforms them, knows those of PyTorch.
-        and torch._C._len_torch_dispatch_stack() == 0
-        and torch._C._len_torch_function_stack() == 0
-        and torch._C._get_tracing_state() is None
-        and not inside_functional_transform()
-        and forward_ad._current_level < 0
-    )
-
-
-def _linear(layer: nn.Linear, x: Tensor) -> Tensor:
-    """``layer(x)`` by oneDNN."""
-    return _Linear.apply(x, layer.weight, layer.bias)  # type: ignore[return-value]
-
-
-class _Linear(torch.autograd.Function):
-    """x [B, I], weight [O, I], bias [O] or None -> [B, O]."""
-
-    @staticmethod
-    def forward(ctx, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        ctx.save_for_backward(x if ctx.needs_input_grad[1] else None, weight if ctx.needs_input_grad[0] else None)
-        return _product(x, weight, bias)
-
-    @staticmethod
-    def backward(ctx, gradient: Tensor):  # type: ignore[override]
-        x, weight = ctx.saved_tensors
-        batched = torch._C._functorch.is_legacy_batchedtensor(gradient)  # pyright: ignore[reportAttributeAccessIssue]
-        # Second derivatives and several gradients at once are left to PyTorch.
-        product = nn.functional.linear if torch.is_grad_enabled() or batched else _product
-        return (
-            None if weight is None else product(gradient, weight.t()),
-            None if x is None else product(gradient.t(), x.t()),
-            gradient.sum(0) if ctx.needs_input_grad[2] else None,
-        )
-
-
-def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
 
 
 def differs_from_step_to_step(module: nn.Module) -> bool:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from .. import checks
 from ..engine import check_engine, check_sequence, handle_of, state_dtype, unroll
+from ..linear import linear
 from ..surrogate import Surrogate
 
 Value = float | Tensor
@@ -265,7 +266,7 @@ class Recurrent(nn.Module):
             inner, out = checks.instance("state of Recurrent", state, RecurrentState, "a RecurrentState or None")
         outputs = []
         for x_t in x.unbind(0):
-            current = x_t + self.weight(out.to(x.dtype))
+            current = x_t + linear(self.weight, out.to(x.dtype))
             spikes, inner = self.neuron(current.unsqueeze(0), inner)
             out = spikes.squeeze(0)
             outputs.append(out)

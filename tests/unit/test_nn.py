@@ -3,9 +3,10 @@
 import pytest
 import torch
 from torch import nn
+from torch.nn.modules.module import register_module_forward_hook
 from torch.utils.flop_counter import FlopCounterMode
 
-from snnkit import nn as snn
+from snnkit import linear
 from snnkit.neuron import LIF, MembraneState, Recurrent
 from snnkit.nn import Once, Sequential, TimeBatched, detach, is_static
 
@@ -199,9 +200,9 @@ def onednn(monkeypatch):
     """Products of oneDNN on any processor; the shapes of those that ran."""
     if not hasattr(torch.ops.mkldnn, "_linear_pointwise") or not torch.backends.mkldnn.is_available():
         pytest.skip("PyTorch was built without oneDNN")
-    ran, product = [], snn._product
-    monkeypatch.setattr(snn, "_onednn_is_faster", lambda: True)
-    monkeypatch.setattr(snn, "_product", lambda x, *rest: ran.append(tuple(x.shape)) or product(x, *rest))
+    ran, product = [], linear._product
+    monkeypatch.setattr(linear, "_onednn_is_faster", lambda: True)
+    monkeypatch.setattr(linear, "_product", lambda x, *rest: ran.append(tuple(x.shape)) or product(x, *rest))
     return ran
 
 
@@ -236,11 +237,15 @@ def test_second_derivatives_and_several_gradients_at_once_through_onednn(onednn)
     def rows():
         return torch.autograd.grad(layer(x)[0, 0, :3], x, torch.eye(3), is_grads_batched=True)
 
-    ours = *penalty(), *rows()
-    assert onednn == [(160, 256), (160, 160), (160, 160), (160, 256)]  # forward, the last backward, forward
+    def expanded():
+        return torch.autograd.grad(layer(x).sum(), (x, layer.module.weight))
+
+    ours = *penalty(), *rows(), *expanded()
+    # Forward, the last backward, forward; forward and backward.
+    assert onednn == [(160, 256), (160, 160), (160, 160), (160, 256), (160, 256), (160, 160), (160, 160)]
     with torch.backends.mkldnn.flags(enabled=False):
-        expected = *penalty(), *rows()
-    assert len(onednn) == 4
+        expected = *penalty(), *rows(), *expanded()
+    assert len(onednn) == 7
     for a, b in zip(ours, expected, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-3)
 
@@ -265,8 +270,13 @@ def test_where_a_plain_call_is_expected_onednn_does_not_step_in(onednn):
     assert flops.get_total_flops() == 2 * x.numel() * 160
     with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
         net(torch.randn(1, 640, 64))
+    with register_module_forward_hook(lambda *_: seen.append(0)):
+        assert plain(lambda: net(x[None])) and seen[0] == 0
+    seen.clear()
     handle = layer.register_forward_hook(lambda *_: seen.append(1))
     assert plain(lambda: net(x[None])) and seen == [1]
     handle.remove()
     net(x[None])
-    assert onednn == [(160, 256)]
+    recurrent = Recurrent(LIF(), 256)
+    recurrent(torch.randn(2, 80, 256))
+    assert onednn == [(160, 256), (80, 256), (80, 256)]

@@ -13,6 +13,7 @@ LAYERS = [
     {"files", "tables"},
     {"measure", "records", "surrogate"},
     {"engine"},
+    {"linear"},
     {"encode", "loss", "neuron"},
     {"nn"},
     {"data", "models"},
