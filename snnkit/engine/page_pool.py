@@ -132,11 +132,17 @@ def _limit_c_library(limit: int) -> None:
     if any(name.startswith("MALLOC_") for name in os.environ):
         return
     with contextlib.suppress(OSError, TypeError, AttributeError):  # another C library
-        mallopt = ctypes.CDLL(None).mallopt
+        library = ctypes.CDLL(None)
+        mallopt, malloc, free = library.mallopt, library.malloc, library.free
+        malloc.restype, free.argtypes = ctypes.c_void_p, (ctypes.c_void_p,)
         limit = max(limit, 2**17)  # glibc's own
         mallopt(_TRIM_THRESHOLD, min(limit, 2**31 - 1))
         mallopt(_MMAP_THRESHOLD, min(limit, 2**25))
-        mallopt(_TOP_PAD, min(limit, 2**28))  # room for what is larger
+        mallopt(_TOP_PAD, min(limit, 2**28))
+        # Above 32 MiB each tensor would have new pages, unless the heap has room: so it grows by up to 1 GiB, in blocks
+        # that are smaller. Addresses alone cost nothing.
+        for block in [malloc(2**24) for _ in range(min(limit, 2**30) // 2**24)]:
+            free(block)
 
 
 def _memory() -> int:

@@ -126,10 +126,10 @@ def test_sizes_that_change_leave_nothing_behind():
 
 
 PLAIN_SCRIPT = """
-import resource, torch
+import resource, sys, torch
 from snnkit import neuron
 torch.set_num_threads(1)
-x, layer = torch.rand(8, 2**18), neuron.LIF(engine="cpp")
+x, layer = torch.rand(int(sys.argv[1]), 2**18), neuron.LIF(engine="cpp")
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     for _ in range(8):
@@ -142,11 +142,13 @@ with torch.no_grad():
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="mallopt(3) is glibc's")
 def test_a_plain_script_waits_for_no_fresh_pages_unless_its_user_wants_it():
-    def faults(**settings):
-        return int(subprocess.check_output([sys.executable, "-c", PLAIN_SCRIPT], env={**os.environ, **settings}))
+    def faults(steps, **settings):
+        command = [sys.executable, "-c", PLAIN_SCRIPT, str(steps)]
+        return int(subprocess.check_output(command, env={**os.environ, **settings}))
 
     pages = 3 * 8 * 2048  # of 4 kB in what PyTorch allocates
-    assert faults() < pages / 4 < pages <= faults(MALLOC_MMAP_THRESHOLD_="131072") < pages + 2048
+    assert faults(8) < pages / 4 < pages <= faults(8, MALLOC_MMAP_THRESHOLD_="131072") < pages + 2048
+    assert faults(96) < pages / 4  # each tensor is larger than what glibc would keep
 
 
 def test_without_memory_for_it_a_tensor_is_as_any_other(pool, monkeypatch):
