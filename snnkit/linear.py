@@ -49,21 +49,37 @@ def _onednn_pays(layer: nn.Linear, x: Tensor) -> bool:
         and _onednn_is_faster()
         and type(layer) is nn.Linear
         and type(x) is Tensor
-        and type(layer.weight) is nn.Parameter
         and x.numel() * layer.out_features >= _PAYING
         and x.shape[1:] == (layer.in_features,)
-        and all(t.dtype == torch.float32 and t.device.type == "cpu" and t.is_contiguous() for t in (x, layer.weight))
+        and _is_dense(x)
+        and _is_parameter(layer.weight, layer.out_features, layer.in_features)
+        and (layer.bias is None or _is_parameter(layer.bias, layer.out_features))
         and not is_hooked(layer)
         and not torch.nn.modules.module._has_any_global_hook()
         and torch.backends.mkldnn.enabled
         and not torch.is_autocast_enabled("cpu")
-        # Whoever looks at operations one by one, or transforms them, knows those of PyTorch.
-        and torch._C._len_torch_dispatch_stack() == 0
-        and torch._C._len_torch_function_stack() == 0
-        and torch._C._get_tracing_state() is None
-        and not inside_functional_transform()
-        and forward_ad._current_level < 0
+        and not _is_watched()
     )
+
+
+def _is_watched() -> bool:
+    """Whether operations are looked at one by one, or transformed: by somebody who knows those of PyTorch."""
+    return (
+        torch._C._len_torch_dispatch_stack() > 0
+        or torch._C._len_torch_function_stack() > 0
+        or torch._C._get_tracing_state() is not None
+        or inside_functional_transform()
+        or forward_ad._current_level >= 0
+    )
+
+
+def _is_dense(t: Tensor) -> bool:
+    return t.dtype == torch.float32 and t.device.type == "cpu" and t.layout == torch.strided and t.is_contiguous()
+
+
+def _is_parameter(t: Tensor, *shape: int) -> bool:
+    """Whether it is one that ``nn.Linear`` makes: oneDNN reads it by its size alone, whatever its shape and strides."""
+    return type(t) is nn.Parameter and t.shape == shape and _is_dense(t)
 
 
 class _Linear(torch.autograd.Function):
@@ -79,7 +95,7 @@ class _Linear(torch.autograd.Function):
         x, weight = ctx.saved_tensors
         batched = torch._C._functorch.is_legacy_batchedtensor(gradient)  # pyright: ignore[reportAttributeAccessIssue]
         # Second derivatives and several gradients at once are left to PyTorch.
-        product = nn.functional.linear if torch.is_grad_enabled() or batched else _product
+        product = nn.functional.linear if torch.is_grad_enabled() or batched or _is_watched() else _product
         return (
             None if weight is None else product(gradient, weight.t()),
             None if x is None else product(gradient.t(), x.t()),

@@ -250,6 +250,44 @@ def test_second_derivatives_and_several_gradients_at_once_through_onednn(onednn)
         torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("bias", torch.arange(320.0)[::2]),
+        ("bias", torch.ones(1).expand(160)),
+        ("bias", torch.tensor(3.0)),
+        ("bias", torch.ones(160, 1)),
+        ("bias", torch.zeros(160, dtype=torch.float64)),
+        ("weight", torch.ones(160, 100)),
+        ("weight", torch.eye(160, 256).to_sparse_csr()),
+    ],
+)
+def test_parameters_of_other_shapes_layouts_and_types_are_used_as_pytorch_uses_them(onednn, name, value):
+    layer, x = nn.Linear(256, 160), torch.randn(160, 256)
+    setattr(layer, name, nn.Parameter(value, requires_grad=False))
+
+    def outcome(run):
+        try:
+            return run(x).detach()
+        except RuntimeError as error:
+            return str(error)
+
+    ours, expected = outcome(lambda x: TimeBatched(layer)(x[None])[0]), outcome(layer)
+    assert type(ours) is type(expected)
+    assert ours == expected if isinstance(ours, str) else torch.equal(ours, expected)
+
+
+def test_the_way_back_through_onednn_is_plain_where_operations_are_watched(onednn):
+    layer, x = nn.Linear(256, 160), torch.randn(1, 160, 256, requires_grad=True)
+    out = TimeBatched(layer)(x)
+    with FlopCounterMode(display=False) as flops:
+        torch.autograd.grad(out.sum(), (x, layer.weight), retain_graph=True)
+    assert flops.get_total_flops() == 2 * 2 * x.numel() * 160
+    rows = torch.func.vmap(lambda v: torch.autograd.grad(out[0, 0, :3], x, v, retain_graph=True)[0])(torch.eye(3))
+    torch.testing.assert_close(rows[:, 0, 0], layer.weight[:3].detach())
+    assert onednn == [(160, 256)]
+
+
 def test_where_a_plain_call_is_expected_onednn_does_not_step_in(onednn):
     layer, x = nn.Linear(256, 160), torch.randn(160, 256)
     net, seen = TimeBatched(layer), []
