@@ -31,7 +31,7 @@ from ..checks import integer
 SMALLEST = 1 << 20  # bytes; the C library gives smaller tensors memory that it already has
 _HUGE_PAGE = 2 << 20
 _SHARE = 8  # free blocks stay reserved up to this part of the machine's memory
-_TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3  # of mallopt(3)
+_TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -2, -3, -4  # of mallopt(3)
 
 
 class _Block(NamedTuple):
@@ -131,18 +131,24 @@ def _limit_c_library(limit: int) -> None:
     """The C library holds free memory up to ``limit``, if it is glibc and the user has set no limit."""
     if any(name.startswith("MALLOC_") for name in os.environ):
         return
-    with contextlib.suppress(OSError, TypeError, AttributeError):  # another C library
+    with contextlib.suppress(ImportError, OSError, TypeError, AttributeError):  # another C library
+        import resource  # Unix has it
+
         library = ctypes.CDLL(None)
         mallopt, malloc, free = library.mallopt, library.malloc, library.free
-        malloc.restype, free.argtypes = ctypes.c_void_p, (ctypes.c_void_p,)
+        malloc.restype, malloc.argtypes, free.argtypes = ctypes.c_void_p, (ctypes.c_size_t,), (ctypes.c_void_p,)
         limit = max(limit, 2**17)  # glibc's own
         mallopt(_TRIM_THRESHOLD, min(limit, 2**31 - 1))
         mallopt(_MMAP_THRESHOLD, min(limit, 2**25))
+        limits = [resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA)]
+        if any(bound != resource.RLIM_INFINITY for bound in limits):
+            return  # addresses are scarce: threads and libraries need them, too
         mallopt(_TOP_PAD, min(limit, 2**28))
-        # Above 32 MiB each tensor would have new pages, unless the heap has room: so it grows by up to 1 GiB, in blocks
-        # that are smaller. Addresses alone cost nothing.
-        for block in [malloc(2**24) for _ in range(min(limit, 2**30) // 2**24)]:
-            free(block)
+        # Above 32 MiB each tensor would have new pages, unless the heap has room: so it grows by up to 1 GiB with the
+        # pad. Addresses alone cost nothing; in one block, as the header of each fills a page, which may be a huge one.
+        mallopt(_MMAP_MAX, 0)
+        free(malloc(min(limit // 2, 3 * 2**28)))
+        mallopt(_MMAP_MAX, 2**16)  # glibc's own
 
 
 def _memory() -> int:

@@ -151,6 +151,32 @@ def test_a_plain_script_waits_for_no_fresh_pages_unless_its_user_wants_it():
     assert faults(96) < pages / 4  # each tensor is larger than what glibc would keep
 
 
+ROOM_SCRIPT = """
+import psutil, resource, sys
+from snnkit.engine import page_pool
+if "limited" in sys.argv:
+    resource.setrlimit(resource.RLIMIT_AS, (2**36, 2**36))
+process = psutil.Process()
+before = process.memory_info()
+page_pool._limit_c_library(2**32)
+after = process.memory_info()
+print(after.vms - before.vms, after.rss - before.rss)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="mallopt(3) is glibc's")
+def test_room_in_the_heap_takes_addresses_alone_and_none_where_they_are_limited():
+    def grown(*arguments):
+        huge = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}  # as on systems that always give huge pages
+        command = [sys.executable, "-c", ROOM_SCRIPT, *arguments]
+        return map(int, subprocess.check_output(command, env={**os.environ, **huge}).split())
+
+    addresses, resident = grown()
+    assert addresses > 512 * MIB and resident < 32 * MIB
+    addresses, _ = grown("limited")
+    assert addresses < 64 * MIB
+
+
 def test_without_memory_for_it_a_tensor_is_as_any_other(pool, monkeypatch):
     def refused(*_, **__):
         raise OSError(12, "Cannot allocate memory")
