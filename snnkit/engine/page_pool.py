@@ -134,15 +134,15 @@ def _limit_c_library(limit: int) -> None:
     with contextlib.suppress(ImportError, OSError, TypeError, AttributeError):  # another C library
         import resource  # Unix has it
 
+        limits = [resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA)]
+        if any(bound != resource.RLIM_INFINITY for bound in limits):
+            return  # addresses are scarce: threads and mappings need those that the heap would hold
         library = ctypes.CDLL(None)
         mallopt, malloc, free = library.mallopt, library.malloc, library.free
         malloc.restype, malloc.argtypes, free.argtypes = ctypes.c_void_p, (ctypes.c_size_t,), (ctypes.c_void_p,)
         limit = max(limit, 2**17)  # glibc's own
         mallopt(_TRIM_THRESHOLD, min(limit, 2**31 - 1))
         mallopt(_MMAP_THRESHOLD, min(limit, 2**25))
-        limits = [resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA)]
-        if any(bound != resource.RLIM_INFINITY for bound in limits):
-            return  # addresses are scarce: threads and libraries need them, too
         mallopt(_TOP_PAD, min(limit, 2**28))
         # Above 32 MiB each tensor would have new pages, unless the heap has room: so it grows by up to 1 GiB with the
         # pad. Addresses alone cost nothing; in one block, as the header of each fills a page, which may be a huge one.

@@ -152,13 +152,15 @@ def test_a_plain_script_waits_for_no_fresh_pages_unless_its_user_wants_it():
 
 
 ROOM_SCRIPT = """
-import psutil, resource, sys
+import psutil, resource, sys, torch
 from snnkit.engine import page_pool
 if "limited" in sys.argv:
     resource.setrlimit(resource.RLIMIT_AS, (2**36, 2**36))
 process = psutil.Process()
 before = process.memory_info()
 page_pool._limit_c_library(2**32)
+if "limited" in sys.argv:
+    [torch.empty(2**24, dtype=torch.uint8) for _ in range(16)]
 after = process.memory_info()
 print(after.vms - before.vms, after.rss - before.rss)
 """
