@@ -74,7 +74,7 @@ def _raced(steps: int, neurons: int, dtype: str, engine: str, device: torch.devi
 
 
 @functools.lru_cache(maxsize=8)
-def _candidates(device: torch.device, engine: str) -> tuple[list[bench.Candidate], dict[str, str]]:
+def _candidates(device: torch.device, engine: str) -> tuple[list[bench.Layer], dict[str, str]]:
     """The same ones each time: engines know the equations of neurons that they have seen."""
     return bench.candidates(device, tuple(dict.fromkeys(("eager", engine))), peers=False)
 
