@@ -174,11 +174,23 @@ def choice(name: str, value: Any, choices: Iterable[T]) -> T:
 
 def instance(name: str, value: Any, kinds: type | tuple[type, ...], what: str, *, optional: bool = False) -> Any:
     """An object of the given class or classes, no sparse tensor. ``what`` says so in words: "a torch.Tensor"."""
-    sparse = getattr(value, "is_sparse", False) is True
-    if not (optional and value is None) and (sparse or not isinstance(value, kinds)):
-        hint = f"{'the class ' if isinstance(value, type) else 'sparse, ' if sparse else ''}{shown(value)}"
+    if not (optional and value is None) and (_sparse(value) or not isinstance(value, kinds)):
+        hint = f"{'the class ' if isinstance(value, type) else _sparse(value)}{shown(value)}"
         raise TypeError(f"{name} must be {what}{' or None' if optional else ''}, but it is {hint}")
     return value
+
+
+def _sparse(value: Any) -> str:
+    """What a message says first of a sparse tensor; of anything else, nothing."""
+    return "sparse, " if getattr(value, "is_sparse", 0) is True or getattr(value, "is_sparse_csr", 0) is True else ""
+
+
+def values(name: str, value: Any) -> None:
+    """A tensor with values, or a module all of whose tensors have them."""
+    is_module = hasattr(value, "named_parameters")
+    for part, tensor in (*value.named_parameters(), *value.named_buffers()) if is_module else [("it", value)]:
+        if tensor.is_meta or type(tensor).__name__.startswith("Uninitialized"):
+            raise ValueError(f"{name} must have values, but {part} has none yet (a lazy layer, or the meta device)")
 
 
 def function(name: str, value: Any) -> Any:
@@ -303,7 +315,7 @@ def _compare(name: str, value: Any, kind: Any, default: Any) -> None:
     wrong = _wrong_part(name, value, kind)
     if wrong:
         _compare(*wrong, default=inspect.Parameter.empty)
-    raise TypeError(f"{name} must be {_in_words(kind)}, but it is {shown(value)}")
+    raise TypeError(f"{name} must be {_in_words(kind)}, but it is {_sparse(value)}{shown(value)}")
 
 
 def _wrong_part(name: str, value: Any, kind: Any) -> tuple[str, Any, Any] | None:
@@ -350,7 +362,7 @@ def _is_a(value: Any, kind: Any) -> bool:
         return all(hasattr(value, name) for name in members if name == "__call__" or not name.startswith("_"))
     if not isinstance(origin or kind, type):
         return True
-    return isinstance(value, origin or kind) and _has_parts(value, origin, inner)
+    return isinstance(value, origin or kind) and not _sparse(value) and _has_parts(value, origin, inner)
 
 
 def _has_parts(value: Any, origin: Any, inner: tuple[Any, ...]) -> bool:

@@ -17,7 +17,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parameter import is_lazy
 
 from .. import checks
 from ..device import untouched
@@ -178,9 +177,7 @@ def count(net: nn.Module, x: Tensor) -> Counts:
             ``Counts.uncounted`` names other modules that have weights.
         x: [T, B, ...] on the device of ``net``, floating point, T and B at least 1.
     """
-    for name, tensor in (*net.named_parameters(), *net.named_buffers()):
-        if is_lazy(tensor) or tensor.is_meta:
-            raise ValueError(f"net must have values, but {name} has none yet (a lazy layer, or the meta device)")
+    checks.values("net", net)
     if x.dim() < 2 or not x.numel() or not x.is_floating_point():
         raise ValueError(f"x must be floating-point values [T, B, ...], but it is {x.dtype} {list(x.shape)}")
     if x.is_meta or not bool(torch.isfinite(x).all()):

@@ -30,6 +30,8 @@ class Wordless:
 
 
 META = "x must be a number, but it is tensor(..., device='meta', size=())"
+OF_CSR = "x must be a tensor, but it is sparse, a Tensor of shape [2, 2]"
+LAZY, NONE = torch.nn.Sequential(torch.nn.LazyLinear(2)), "has none yet (a lazy layer, or the meta device)"
 
 
 @pytest.mark.parametrize(
@@ -55,10 +57,14 @@ META = "x must be a number, but it is tensor(..., device='meta', size=())"
         (lambda: checks.flag("amp", 1), TypeError, "amp must be True or False, but it is 1"),
         (lambda: checks.choice("mode", "c", ("a", "b")), ValueError, "mode must be one of 'a', 'b', but it is 'c'"),
         (lambda: checks.instance("x", 1, torch.Tensor, "a tensor"), TypeError, "x must be a tensor, but it is 1"),
+        (lambda: checks.instance("x", torch.eye(2).to_sparse_csr(), torch.Tensor, "a tensor"), TypeError, OF_CSR),
+        (lambda: checks.values("x", torch.empty(2, device="meta")), ValueError, f"x must have values, but it {NONE}"),
+        (lambda: checks.values("net", LAZY), ValueError, f"net must have values, but 0.weight {NONE}"),
         (lambda: checks.function("f", 1), TypeError, "f must be a function, but it is 1"),
         (lambda: checks.mapping("by", [1], "a to b"), TypeError, "by must be a dict of a to b, but it is [1]"),
     ],
 )
+@pytest.mark.filterwarnings("ignore:Sparse CSR")
 def test_the_sentence(check, error, message):
     with pytest.raises(error, match=f"^{re.escape(message)}$"):
         check()

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parameter import is_lazy
 
 from ... import checks
 from .. import chips
@@ -139,9 +138,7 @@ def _inputs(model: nn.Module, example: Tensor | Sequence[Tensor], loss: object) 
         raise ValueError("example must hold a tensor, such as (x, y), but it is empty")
     if loss is not None and (len(inputs) != 2 or isinstance(model, WithLoss)):
         raise ValueError("loss must be None unless example is (x, y) and the model has none, but it is not")
-    for path, tensor in (*model.named_parameters(), *model.named_buffers()):
-        if is_lazy(tensor) or tensor.is_meta:
-            raise ValueError(f"model must have values, but {path} has none yet (a lazy layer, or the meta device)")
+    checks.values("model", model)
     for i, x in enumerate(inputs):
         if x.is_meta or x.layout != torch.strided:
             raise ValueError(f"example must hold dense values, but its tensor {i} is {x.layout} on {x.device}")
