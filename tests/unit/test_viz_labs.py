@@ -21,6 +21,21 @@ def test_a_formula_stands_beside_a_step_that_is_counted():
     assert by_part["activity"][1] > 0.99 * by_part["activity"][0]
 
 
+@pytest.mark.parametrize(
+    ("bill", "setting", "error", "words"),
+    [
+        (lambda *_: None, {}, TypeError, "the result of bill must be two numbers of bytes, but it is None"),
+        (lambda *_: (1, "x"), {}, TypeError, "the activity by bill must be a number, but it is 'x'"),
+        (lambda *_: (1, -5), {}, ValueError, "the activity by bill must be at least 0"),
+        (bill_of_a_learner, {"batch": 0}, ValueError, "batch must be at least 1"),
+        (bill_of_a_learner, {"numbers": "int8"}, ValueError, "numbers must be one of"),
+    ],
+)
+def test_a_formula_and_its_setting_are_checked(bill, setting, error, words):
+    with pytest.raises(error, match=words):
+        labs.beside_measured(bill)(**({"steps": 2, "batch": 2, "neurons": 3} | setting))
+
+
 SMALL = {"T": 4, "N": 1024}
 
 

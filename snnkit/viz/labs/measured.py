@@ -150,13 +150,16 @@ def beside_measured(
         neurons: Annotated[int, "of the hidden layer"] = 500,
         numbers: Annotated[str, "of the activity"] = "float32",
     ) -> go.Figure:
-        dtype = getattr(torch, numbers)
+        checks.counts(steps=steps, batch=batch, neurons=neurons)
+        dtype = getattr(torch, checks.choice("numbers", numbers, ("float32", "bfloat16", "float16")))
         with torch.random.fork_rng([]):  # initial weights and spikes are drawn; the caller's generator stays as it is
             net = models.mlp((_INPUTS, neurons, _CLASSES)).to(where)
             x = (torch.rand(steps, batch, _INPUTS) < 0.15).to(where, dtype)
         count = sum(p.numel() for p in net.parameters())
         each = _INPUTS + 2 * neurons + _CLASSES  # inputs of both Linear and of both Leaky
-        _, activity = bill(count, each, steps, batch, _ADAM, dtype.itemsize)
+        answer = bill(count, each, steps, batch, _ADAM, dtype.itemsize)
+        *_, activity = checks.instance("the result of bill", answer, (tuple, list), "two numbers of bytes")
+        activity = checks.number("the activity by bill", activity, at_least=0)
         with torch.autocast(where.type, dtype, enabled=numbers != "float32"):
             held = training_step(net, x).held + x.nbytes
         model = {"weights": 4 * count, "gradients": 4 * count, "optimizer": 4 * _ADAM * count}
