@@ -204,11 +204,12 @@ def _encoding(code: str | Callable[[Tensor], Tensor], steps: int | None, gain: f
         raise ValueError(f"steps must be {given['steps']}, as encode says, but it is {steps}")
     steps = given.pop("steps", steps)
     if steps is None:
-        raise ValueError('steps must be a number where encode has none, such as page(..., encode="repeat", steps=25)')
+        raise ValueError("encode must have steps where none are given, such as partial(encode.repeat, steps=25)")
     if odd := given.keys() - _ENCODERS[chosen].keys():
         raise ValueError(f"encode must have no {sorted(odd)[0]} to be in a page, whose own generator draws, but it has")
     settings = _ENCODERS[chosen] | given
     getattr(encode, chosen)(torch.zeros(1, 1), 1, **settings)  # refuses what the encoder refuses
+    settings = {key: value if isinstance(value, bool) else float(value) for key, value in settings.items()}
     return {
         "kind": chosen,
         "steps": checks.integer("steps", steps, at_least=1, at_most=MOST_STEPS),
@@ -265,7 +266,7 @@ def _pictures(images: Tensor | None, answers: Tensor | None, description: dict[s
 
 def _layers(net: nn.Module, size: tuple[int, ...]) -> tuple[list[dict[str, Any]], list[str]]:
     """A description of each layer that does something, and the neurons' JavaScript, equal ones once."""
-    checks.instance("net", net, nn.Module, "a torch.nn.Module")
+    checks.values("net", checks.instance("net", net, nn.Module, "a torch.nn.Module"))
     weights = sum(parameter.numel() for parameter in net.parameters())
     if weights > MOST_WEIGHTS:
         raise ValueError(f"net must have at most {MOST_WEIGHTS:,} weights to be a page, but it has {weights:,}")
@@ -284,12 +285,13 @@ def _layers(net: nn.Module, size: tuple[int, ...]) -> tuple[list[dict[str, Any]]
             try:
                 x = module(x[None])[0][0] if isinstance(module, (Neuron, Recurrent)) else module(x)
             except (RuntimeError, ValueError, TypeError) as error:
-                raise ValueError(f"size must suit {name}, which takes no {list(before)}: {error}") from None
+                raise ValueError(f"net must take size {[*size]}, but {name} takes no {[*before]}: {error}") from None
             layer = _layer(module, name, before, tuple(x.shape[1:]), sources)
             if layer is not None:
                 layers.append({"name": type(module).__name__, "shape": list(x.shape[1:]), **layer})
             if isinstance(module, (Neuron, Recurrent)):
                 cells += x[0].numel()
+    checks.number("the sum of the outputs of net", x.sum())  # not finite: a weight is not
     if not layers:
         raise ValueError("net must have at least one layer of neurons to be a page, but it has none")
     if cells > MOST_NEURONS:

@@ -55,7 +55,7 @@ export function slider({label, unit = "", min, max, step, value: first, log = fa
     control.value = allowed(wanted);
     const place = placeOf(control.value), text = written(control.value, step);
     range.value = Math.round(place);
-    range.style.setProperty("--done", `${(100 * place) / places}%`);
+    range.style.setProperty("--done", `${(100 * place) / (places || 1)}%`);
     range.setAttribute("aria-valuetext", `${text} ${unit}`.trim());
     box.value = text;
     box.size = Math.max(text.length, 3);

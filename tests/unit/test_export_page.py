@@ -160,23 +160,36 @@ def after(*layers):
     return Sequential(nn.Flatten(), nn.Linear(64, 10), *layers)
 
 
+def diverged():
+    last = nn.Linear(10, 10)
+    last.bias.data.fill_(float("nan"))
+    return last
+
+
 @pytest.mark.parametrize(
     ("net", "settings", "error", "says"),
     [
         (StatisticalSNN(64), {}, TypeError, r"net\[3\] \(Population\) must be one of Linear, Conv2d"),
         (Own(nn.Flatten()), {}, TypeError, "net must have the forward of Sequential .* Own has its own"),
         (after(Mixing()), {}, ValueError, r"net\[2\] \(Mixing\) must be an equation"),
-        (after(nn.Linear(9, 10)), {}, ValueError, r"size must suit net\[2\] \(Linear\), which takes no \[10\]"),
+        (
+            after(nn.Linear(9, 10)),
+            {},
+            ValueError,
+            r"net must take size \[.*\], but net\[2\] \(Linear\) takes no \[10\]",
+        ),
         (mlp((64, 40_000, 10)), {}, ValueError, "at most 2,000,000 weights to be a page, but it has 3,0"),
         (after(nn.Identity()), {}, ValueError, "at least one layer of neurons"),
         (Sequential(neuron.IF()), {"size": (9, 99, 99)}, ValueError, "at most 4096 values in all"),
         (after(neuron.LI()), {"encode": lambda x: x}, ValueError, "must be a partial of one of repeat, poisson"),
         (after(neuron.LI()), {"encode": "delta"}, ValueError, "encode must be one of 'repeat'"),
-        (after(neuron.LI()), {"steps": None}, ValueError, "steps must be a number where encode has none"),
+        (after(neuron.LI()), {"steps": None}, ValueError, "encode must have steps"),
         (after(neuron.LI()), {"labels": ["cat"]}, ValueError, "labels must be 10 strings, one for each output"),
         (after(neuron.LI()), {"size": None}, ValueError, "size must be .* where there are no images"),
         (after(neuron.LI()), {"images": torch.zeros(3, 1, 9, 9)}, ValueError, r"images must be \[N, 1, 8, 8\]"),
         (after(neuron.LI()), {"images": torch.full((1, 1, 8, 8), 3.0)}, ValueError, r"floats in \[0, 1\]"),
+        (after(neuron.LI()).to("meta"), {}, ValueError, "net must have values, but 1.weight has none"),
+        (after(neuron.LI(), diverged()), {}, ValueError, "the sum of the outputs of net must be finite"),
         ("int8", {}, TypeError, "net must have plain weights"),
     ],
 )

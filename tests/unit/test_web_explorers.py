@@ -373,6 +373,16 @@ def test_the_largest_batch_fits_and_one_a_little_larger_does_not(of, numbers, sa
     assert most > 32 and none == 0 and fits <= 1.001 and too_much > 1
 
 
+def test_a_slider_with_one_place_stands_at_its_start():
+    script = """
+    const found = [], style = {setProperty: (_, value) => found.push(value)}, classList = {toggle() {}};
+    const element = () => ({style, classList, append() {}, setAttribute() {}, addEventListener() {}});
+    globalThis.document = {createElement: element};
+    for (const max of [0, 4]) slider({label: "image", min: 0, max, step: 1, value: 3});
+    return found;"""
+    assert node("crossing", script) == ["0%", "75%"]
+
+
 def test_nothing_is_faster_than_the_roof_allows():
     settings = [
         {"operations": count, "log2_neurons": size, "steps": 8, "launch_us": launch, "numbers": numbers}
@@ -449,15 +459,29 @@ def test_an_explorer_is_a_page_that_loads_nothing(lab):
             assert checked.returncode == 0
 
 
-def decided(net, answers=None):
+def decided(net, answers=None, encoder=None, classes=10, change=lambda images: images):
     images, labels = data.load("digits", "test")
-    answers = labels if answers is None else answers
-    return labs.decision_lab(net, images, labels, answers, encode=partial(encode.repeat, steps=3), classes=["0"] * 10)
+    answers, encoder = labels if answers is None else answers, encoder or partial(encode.repeat, steps=3)
+    return labs.decision_lab(net, change(images), labels, answers, encode=encoder, classes=["0"] * classes)
 
 
-def mapped(layer):
-    net, images, labels, encoder = conv_and_images()
-    return labs.feature_maps(net, images, labels, labels, encode=encoder, layers={"a": layer}, classes=["0"] * 10)
+def mapped(*layers, encoder=None, module=None):
+    net, images, labels, repeat = conv_and_images()
+    layers, names = {str(i): layer for i, layer in enumerate(layers)}, ["0"] * 10
+    return labs.feature_maps(
+        module or net, images, labels, labels, encode=encoder or repeat, layers=layers, classes=names
+    )
+
+
+def test_numbers_of_an_encoder_may_be_tensors():
+    html = decided(mlp((64, 5, 10)), encoder=partial(encode.latency, steps=3, threshold=torch.tensor(0.25))).html()
+    assert '"threshold": 0.25, "linear": false' in html
+
+
+def test_feature_maps_leave_a_network_in_training_as_it_is():
+    net = nn.Sequential(torch.nn.Conv2d(1, 2, 3), torch.nn.BatchNorm2d(2), neuron.LIF())
+    mapped(2, module=net)
+    assert net.training and net[1].num_batches_tracked == 0
 
 
 @pytest.mark.parametrize(
@@ -466,6 +490,7 @@ def mapped(layer):
         (lambda: labs.neuron_lab("LIF"), TypeError, "neuron must be"),
         (lambda: labs.population_lab(0), ValueError, "neurons must be"),
         (lambda: labs.population_lab(steps=1), ValueError, "steps must be"),
+        (lambda: labs.population_lab(current=float("nan")), ValueError, "current must be finite"),
         (lambda: labs.surrogate_lab(2.0), TypeError, "surrogate must be"),
         (lambda: labs.gradient_scales({"g": torch.ones(2).long()}), TypeError, r"values\['g'\] must be .* torch.int64"),
         (lambda: labs.gradient_scales({"g": torch.zeros(2)}), ValueError, "values must hold at least one number"),
@@ -479,7 +504,27 @@ def mapped(layer):
             "answers must be int64",
         ),
         (lambda: decided(torch.nn.Linear(64, 10)), TypeError, "net must be"),
-        (lambda: mapped(10), ValueError, r"layers\['a'\] must give \[T, B, channels"),
+        (lambda: decided(mlp((64, 5, 10)), classes=11), ValueError, "classes must be 10 names"),
+        (lambda: decided(mlp((64, 5, 10)), encoder=encode.repeat), ValueError, "encode must have steps"),
+        *[
+            (lambda change=change: decided(mlp((64, 5, 10)), change=change), error, f"images must {words}")
+            for change, error, words in (
+                (lambda images: images.to("meta"), ValueError, "have values"),
+                (lambda images: images.to_sparse(), TypeError, "be a torch.Tensor, but it is sparse"),
+                (lambda images: images[..., :0], ValueError, "be .*, none of them 0"),
+            )
+        ],
+        (
+            lambda: labs.gradient_scales({"g": torch.ones(2, device="meta")}),
+            ValueError,
+            r"values\['g'\] must have values",
+        ),
+        (lambda: mapped(10), ValueError, r"layers\['0'\] must give \[T, B, channels"),
+        (lambda: mapped(99), ValueError, r"layers\['0'\] must be at most"),
+        (lambda: mapped(), ValueError, "the number of layers must be at least 1"),
+        (lambda: mapped(2, encoder=lambda images: None), TypeError, "the result of encode must be a tensor"),
+        (lambda: mapped(2, encoder=lambda images: torch.zeros(2, 3, 1, 8, 8)), ValueError, "encode must give"),
+        (lambda: mapped(2, module=mlp((9, 10))), ValueError, "net must take what encode gives, torch.float32"),
     ],
 )
 def test_bad_input(call, error, words):

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from snnkit import checks, data
+from snnkit.device.usage import evaluating
 from snnkit.engine import js
 from snnkit.export import web
 from snnkit.export.page import describe
@@ -160,7 +161,7 @@ def population_lab(neurons: int = 30, *, steps: int = 1000, current: float = 1.2
     neurons = checks.integer("neurons", neurons, at_least=1, at_most=100)
     steps = checks.integer("steps", steps, at_least=2, at_most=5000)
     settings: dict[str, Any] = {"steps": steps, "shown": min(steps, 150), "count": neurons, "curve": False}
-    settings |= {"only": "LIF", "first": {"current": current}}
+    settings |= {"only": "LIF", "first": {"current": checks.number("current", current)}}
     settings["controls"] = ["current"] if only_current else ["current", "tau", "noise", "reset"]
     label = "Population lab: LIF neurons" if neurons > 1 else "A LIF neuron with a constant input"
     return explorer(label, "neuron", settings)
@@ -243,7 +244,7 @@ def decision_lab(
 
     Args:
         net, encode: as for ``export.page``; ``net`` has a hidden layer of neurons.
-        images: [N, channels, rows, columns], uint8 or in [0, 1]; the first 200 and the first 50 misread ones are shown.
+        images: uint8 [N, channels, rows, columns]; the first 200 and the first 50 misread ones are shown.
         labels, answers: the right class of each image and that of ``net``, int64 [N].
         classes: a name for each output.
 
@@ -251,12 +252,14 @@ def decision_lab(
         TypeError, ValueError: those of ``export.page``, and if there is no hidden layer of neurons.
     """
     wrong = _wrong(images, labels, answers, classes)[:50]
-    network, neurons = describe(net, encode=encode, size=images.shape[1:], labels=classes)
+    network, neurons = describe(net, encode=encode, size=images.shape[1:])
+    if len(classes) != (outputs := len(network["labels"])):
+        raise ValueError(f"classes must be {outputs} names, one per output of net, but it is {checks.shown(classes)}")
     if sum(layer["kind"] == "neuron" for layer in network["layers"]) < 2:
         raise ValueError("net must have a hidden layer of neurons, but it has no neurons before those of its output")
     count = min(len(images), 200)
     sent = [*range(count), *(i for i in wrong if i >= count)]
-    settings = {"network": network, "shown": count, "wrong": [sent.index(i) for i in wrong]}
+    settings = {"network": network | {"labels": list(classes)}, "shown": count, "wrong": [sent.index(i) for i in wrong]}
     settings |= {"images": _bytes(images[sent]), "labels": labels[sent].tolist()}
     return explorer("Watch the decision: an image, hidden spikes, and votes", "decision", settings, neurons)
 
@@ -278,6 +281,7 @@ def gradient_scales(values: Mapping[Any, Tensor]) -> Any:
     for name, value in values.items():
         if not checks.instance(f"values[{name!r}]", value, Tensor, "a floating-point tensor").is_floating_point():
             raise TypeError(f"values[{name!r}] must be a floating-point tensor, but it is {value.dtype}")
+        checks.values(f"values[{name!r}]", value)
         sizes = value.detach().abs().flatten().double()
         if not len(sizes := sizes[(sizes > 0) & sizes.isfinite()]):
             continue
@@ -309,18 +313,26 @@ def feature_maps(
     """The spikes of the six busiest channels of convolutions, step by step and on average, for the first 100 images.
 
     Args:
-        net: is called on ``encode`` of the images.
-        images: [N, 1, rows, columns], uint8 or in [0, 1].
+        net: is called in evaluation mode on ``encode`` of the images.
+        images: uint8 [N, channels, rows, columns], the first channel is shown.
         labels, answers: the right class of each image and that of ``net``, int64 [N].
         layers: name to the index in ``net`` of neurons that give spikes [T, B, channels, rows, columns].
         classes: a name for each class.
     """
     _wrong(images, labels, answers, classes)
     images, sent = images[:100], {}
-    with torch.no_grad():
-        outputs = net.record(encode(data.to_unit(images))).layers
+    x = checks.instance("the result of encode", encode(data.to_unit(images)), Tensor, "a tensor [T, B, ...]")
+    if x.dim() < 2 or x.shape[1] != len(images):
+        raise ValueError(f"encode must give [T, {len(images)}, ...], but it gives {list(x.shape)}")
+    try:
+        with torch.no_grad(), evaluating(net):
+            outputs = net.record(x).layers
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise ValueError(f"net must take what encode gives, {x.dtype} {list(x.shape)}, but: {error}") from error
+    checks.integer("the number of layers", len(layers), at_least=1)
     for name, i in layers.items():
-        if (maps := outputs[i]).dim() != 5:
+        i = checks.integer(f"layers[{name!r}]", i, at_least=-len(outputs), at_most=len(outputs) - 1)
+        if (maps := outputs[i]).dim() != 5 or not maps.numel():
             shape = list(maps.shape)
             raise ValueError(f"layers[{name!r}] must give [T, B, channels, rows, columns], but it gives {shape}")
         busy = maps.sum((0, 3, 4)).argsort(dim=1, descending=True, stable=True)[:, :6]
@@ -329,7 +341,7 @@ def feature_maps(
         sent[name] = {"channels": busy.tolist(), "spikes": bits, "rows": maps.shape[3], "columns": maps.shape[4]}
     words = {key: [classes[k] for k in of[:100].tolist()] for key, of in {"labels": labels, "answers": answers}.items()}
     size = dict(zip(("rows", "columns"), images.shape[2:], strict=True))
-    settings = {"steps": len(outputs[0]), "images": _bytes(images), "layers": sent, **size, **words}
+    settings = {"steps": len(outputs[0]), "images": _bytes(images[:, :1]), "layers": sent, **size, **words}
     return explorer("Feature maps: the busiest channels of a convolution, step by step", "maps", settings)
 
 
@@ -341,8 +353,10 @@ def _bytes(images: Tensor) -> str:
 
 def _wrong(images: Tensor, labels: Tensor, answers: Tensor, classes: Sequence[str]) -> list[int]:
     """Which images are misread."""
-    if images.dim() != 4 or not len(images):
-        raise ValueError(f"images must be [N, channels, rows, columns], N above 0, but it is {list(images.shape)}")
+    for name, one in {"images": images, "labels": labels, "answers": answers}.items():
+        checks.values(name, one)
+    if images.dim() != 4 or not images.numel():
+        raise ValueError(f"images must be [N, channels, rows, columns], none of them 0, but it is {list(images.shape)}")
     for name, one in {"labels": labels, "answers": answers}.items():
         fits = one.dtype == torch.int64 and one.shape == images.shape[:1]
         if not fits or int(one.min()) < 0 or int(one.max()) >= len(classes):
