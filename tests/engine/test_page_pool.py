@@ -179,6 +179,25 @@ def test_room_in_the_heap_takes_addresses_alone_and_none_where_they_are_limited(
     assert addresses < 64 * MIB
 
 
+KEPT_SCRIPT = """
+import psutil, torch
+from snnkit.engine import page_pool
+process = psutil.Process()
+page_pool._limit_c_library(2**32)
+before = process.memory_info().rss
+[torch.ones(2**24) for _ in range(6)]
+kept = process.memory_info().rss
+page_pool.limit_kept_memory(0)
+print(kept - before, process.memory_info().rss - before)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="mallopt(3) is glibc's")
+def test_a_lower_limit_returns_what_the_heap_has_kept():
+    kept, left = map(int, subprocess.check_output([sys.executable, "-c", KEPT_SCRIPT]).split())
+    assert kept > 256 * MIB and left < 32 * MIB
+
+
 def test_without_memory_for_it_a_tensor_is_as_any_other(pool, monkeypatch):
     def refused(*_, **__):
         raise OSError(12, "Cannot allocate memory")
