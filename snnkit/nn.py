@@ -19,8 +19,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
 from . import checks
-from .linear import is_hooked, linear
 from .neuron import Neuron, Recurrent
+from .neuron.base import is_hooked, linear
 
 __all__ = ["Once", "Recording", "Recurrent", "Sequential", "TimeBatched", "detach", "is_stateful", "is_static"]
 

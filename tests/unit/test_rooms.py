@@ -13,7 +13,6 @@ LAYERS = [
     {"files", "tables"},
     {"measure", "records", "surrogate"},
     {"engine"},
-    {"linear"},
     {"encode", "loss", "neuron"},
     {"nn"},
     {"data", "models"},
