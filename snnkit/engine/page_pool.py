@@ -82,6 +82,7 @@ class PagePool:
         with self._lock:
             self._returned.clear()
             self._free.clear()
+        _limit_c_library.cache_clear()  # whoever trims the heap takes its room; the next block makes it again
 
     def _give_back(self, block: _Block) -> None:
         self._returned.append(block)
