@@ -26,7 +26,7 @@ Value = float | Tensor
 # In size. Beside a larger number, steps of about 1 are lost in float32, and its products soon overflow in gradients.
 _LARGEST = 1e9
 
-# Multiplications and additions of a product from which oneDNN, whose calls take some 40 microseconds longer, is faster.
+# Multiplications and additions of a product from which oneDNN is faster: its calls take 10 to 50 microseconds longer.
 _PAYING = 2**22
 
 

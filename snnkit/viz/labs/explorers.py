@@ -325,7 +325,7 @@ def feature_maps(
     if x.dim() < 2 or x.shape[1] != len(images):
         raise ValueError(f"encode must give [T, {len(images)}, ...], but it gives {list(x.shape)}")
     try:
-        with torch.no_grad(), evaluating(net):
+        with evaluating(net):
             outputs = net.record(x).layers
     except (RuntimeError, TypeError, ValueError) as error:
         raise ValueError(f"net must take what encode gives, {x.dtype} {list(x.shape)}, but: {error}") from error
