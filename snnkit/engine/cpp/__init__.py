@@ -37,10 +37,12 @@ __all__ = [
     "threads_for",
 ]
 
-# Bytes of state that stay in a core's second-level cache while x streams past, forward; and in backward, bytes that are
-# saved of all steps of a tile, in the last level. (256 KiB forward took up to 1.1 times as long: shorter runs.)
-_FORWARD_TILE, _BACKWARD_TILE = 512 * 1024, 2 * 1024 * 1024
-_SMALLEST_TILE = 256
+# Bytes of a tile of neurons that stay in the cache while x streams past: forward its state, backward what is saved of
+# all steps. Long sequences may take more, as runs of under 1024 neurons cost more than a farther cache.
+_FORWARD_TILE, _BACKWARD_TILE = 512 * 1024, 1024 * 1024
+_MOST_OF_LONG = 4 * 1024 * 1024
+_RUN, _SHORTEST_RUN = 1024, 512
+_LINE, _STRIP = 16, 128
 
 # Outputs of this size and more are written around the cache: whoever reads them next would not find them there anyway.
 _STREAMING = 4 * 1024 * 1024
@@ -79,7 +81,7 @@ def forward(run: Pass, out_dtype: torch.dtype, save: bool) -> tuple[Tensor, list
     out = _empty(x.shape, out_dtype)
     last = [_empty(s.shape, s.dtype) for s in state]
     threads = threads_for(x)
-    tile = _tile(neurons, threads, _FORWARD_TILE // (_size(equation) * max(len(state), 1)))
+    tile = _tile(neurons, threads, _FORWARD_TILE, _size(equation) * len(state))
     streaming = out.numel() * out.element_size() >= _STREAMING
     sizes = (steps, neurons, x.stride(0), tile, streaming, _same(state))
     _call(source, (x, out, *state, *last, *parameters), constants, sizes, threads)
@@ -97,7 +99,7 @@ def backward(run: Pass, saved: Sequence[Tensor], d: Gradients) -> Results:
     d_first = [_empty(d.shape, d.dtype) for d in d_last]
     d_parameters = [x.new_empty(neurons, dtype=equation.dtype) if need else None for need in needs[1:]]
     threads = threads_for(x)
-    tile = _tile(neurons, threads, _BACKWARD_TILE // (_size(equation) * max(rows, 1) * steps))
+    tile = _tile(neurons, threads, _BACKWARD_TILE, _size(equation) * rows * steps)
     streaming = x.numel() * x.element_size() >= _STREAMING
     sizes = (steps, neurons, x.stride(0), d_out.stride(0), tile, streaming, _same((*state, *d_last)))
     sequences, sums = ((), (d_x, *d_parameters)) if summed else ((d_x,), d_parameters)
@@ -161,10 +163,15 @@ def threads_for(x: Tensor) -> int:
     return max(1, min(torch.get_num_threads(), x.numel() // _PER_THREAD))
 
 
-def _tile(neurons: int, threads: int, most: int) -> int:
-    """Neurons at a time: what the cache holds, and no fewer tiles than threads; whole vectors."""
-    tile = min(max(most, _SMALLEST_TILE), -(-neurons // threads))
-    return -(-tile // 16) * 16
+def _tile(neurons: int, threads: int, cached: int, each: int) -> int:
+    """Neurons at a time, if each keeps ``each`` bytes in the cache. All threads get equally many tiles, of whole cache
+    lines, and of whole strips where one tile follows another."""
+    each = max(each, 1)
+    most = max(cached // each, min(_RUN, _MOST_OF_LONG // each), _SHORTEST_RUN)
+    share = -(-neurons // threads)
+    tiles = -(-share // most)
+    unit = _LINE if tiles == 1 else _STRIP
+    return -(-share // (tiles * unit)) * unit
 
 
 def _same(states: Sequence[Tensor]) -> int:
