@@ -39,7 +39,7 @@ __all__ = [
 
 # Bytes of a tile of neurons that stay in the cache while x streams past: forward its state, backward what is saved of
 # all steps. Long sequences may take more, as runs of under 1024 neurons cost more than a farther cache.
-_FORWARD_TILE, _BACKWARD_TILE = 512 * 1024, 1024 * 1024
+_FORWARD_TILE, _BACKWARD_TILE = 512 * 1024, 256 * 1024
 _MOST_OF_LONG = 4 * 1024 * 1024
 _RUN, _SHORTEST_RUN = 1024, 512
 _LINE, _STRIP = 16, 128
@@ -99,7 +99,8 @@ def backward(run: Pass, saved: Sequence[Tensor], d: Gradients) -> Results:
     d_first = [_empty(d.shape, d.dtype) for d in d_last]
     d_parameters = [x.new_empty(neurons, dtype=equation.dtype) if need else None for need in needs[1:]]
     threads = threads_for(x)
-    tile = _tile(neurons, threads, _BACKWARD_TILE, _size(equation) * rows * steps)
+    # Where x is one step and its gradient a sum, no memory keeps the arithmetic waiting: the nearest cache pays.
+    tile = _tile(neurons, threads, _BACKWARD_TILE // (1 + summed), _size(equation) * rows * steps)
     streaming = x.numel() * x.element_size() >= _STREAMING
     sizes = (steps, neurons, x.stride(0), d_out.stride(0), tile, streaming, _same((*state, *d_last)))
     sequences, sums = ((), (d_x, *d_parameters)) if summed else ((d_x,), d_parameters)
