@@ -126,15 +126,15 @@ def _compiler() -> Iterator[Line]:
 
 
 def warm() -> Line:
-    """Compile the kernels of all neurons of the kit, side by side, so that no later process has to."""
+    """Compile the kernels of all neurons of the kit and of pooling, side by side, so that no later process has to."""
     import torch
 
-    from snnkit import neuron
+    from snnkit import layers, neuron
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     leaky = (neuron.Leaky(0.9, reset_mechanism=reset) for reset in ("subtract", "zero", "none"))
-    layers = [kind() for kind in (neuron.IF, neuron.LIF, neuron.PLIF, neuron.CubaLIF, neuron.LI, neuron.ALIF)]
-    layers += [neuron.Izhikevich(), *leaky]
+    neurons = [kind() for kind in (neuron.IF, neuron.LIF, neuron.PLIF, neuron.CubaLIF, neuron.LI, neuron.ALIF)]
+    neurons += [neuron.Izhikevich(), *leaky]
 
     def compile_both(layer: neuron.Neuron) -> None:
         x = torch.zeros(4, 1, 1024, device=device, requires_grad=True)
@@ -143,8 +143,10 @@ def warm() -> Line:
 
     start = time.monotonic()
     with ThreadPoolExecutor(machine.cores()) as pool:
-        list(pool.map(compile_both, layers))
-    return Line("kernels", GREEN, f"{len(layers)} neurons compiled for {device} in {time.monotonic() - start:.1f} s")
+        pooling = pool.submit(layers.pooling_kernels)
+        list(pool.map(compile_both, neurons))
+        pooling.result()
+    return Line("kernels", GREEN, f"{len(neurons)} neurons compiled for {device} in {time.monotonic() - start:.1f} s")
 
 
 def _resources() -> Iterator[Line]:

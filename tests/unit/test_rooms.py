@@ -13,6 +13,7 @@ LAYERS = [
     {"files", "tables"},
     {"measure", "records", "surrogate"},
     {"engine"},
+    {"layers"},
     {"encode", "loss", "neuron"},
     {"nn"},
     {"data", "models"},

@@ -1,0 +1,240 @@
+"""Linear layers and pooling between neurons, by faster code than PyTorch's where there is some.
+
+Modules stay PyTorch's own; ``nn.Sequential`` and ``TimeBatched`` run them with ``applied``. Values are the same (of
+products up to the last bits), and so are gradients, of any order.
+
+PyTorch multiplies float32 matrices with MKL, which uses vectors of 256 bits on AMD's processors. Where they have 512
+bits, oneDNN, which PyTorch uses for convolutions, is up to 2.2 times as fast.
+
+Its maximum pooling keeps its input and eight bytes for each output until backward, fills the gradient with zeros, and
+then adds to it one by one. Here (``max_pool.cpp``) one byte is kept, and the gradient is written once.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from importlib.resources import files
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import forward_ad
+
+from .engine import CompilationFailed, inside_functional_transform, missing_compiler
+from .engine.cpp import load, threads_for
+from .engine.cpp.cpp_source import PRELUDE
+from .engine.page_pool import fresh
+from .measure.machine import processor
+
+__all__ = ["applied", "is_hooked", "linear", "pooling_kernels"]
+
+# Multiplications and additions of a product from which oneDNN is faster: its calls take 10 to 50 microseconds longer.
+_PAYING = 2**22
+
+# Windows for which there is a kernel, the fewest channels that fill its vectors, and the fewest inputs that pay for it.
+_WINDOWS = (2, 3, 4)
+_CHANNELS = 32
+_INPUTS = 2**18
+
+# Gradients of this size and more are written around the cache.
+_STREAMING = 4 * 1024 * 1024
+
+
+def applied(module: nn.Module, x: Tensor) -> Any:
+    """``module(x)`` for x [B, ...]."""
+    if isinstance(module, nn.Linear):
+        return linear(module, x)
+    if isinstance(module, nn.MaxPool2d) and (window := _window(module, x)):
+        return _MaxPool.apply(x, window)
+    return module(x)
+
+
+def linear(layer: nn.Linear, x: Tensor) -> Tensor:
+    """``layer(x)`` for x [B, I], by oneDNN where that is faster. Values and gradients differ in the last bits only.
+
+    ``torch.backends.mkldnn.enabled = False`` forbids it, as it does for convolutions.
+    """
+    if _onednn_pays(layer, x):
+        return _Linear.apply(x, layer.weight, layer.bias)  # type: ignore[return-value]
+    return layer(x)
+
+
+def is_hooked(module: nn.Module) -> bool:
+    """Whether a call of it also runs code that is not in its class."""
+    hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
+    return any(hooks) or "forward" in vars(module)
+
+
+@functools.cache
+def _onednn_is_faster() -> bool:
+    has_both = torch.backends.mkldnn.is_available() and torch.backends.mkl.is_available()
+    wide = has_both and torch.backends.cpu.get_cpu_capability() == "AVX512"
+    return wide and "AMD" in processor() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+
+
+def _onednn_pays(layer: nn.Linear, x: Tensor) -> bool:
+    """Whether oneDNN runs the layer as a plain call would, and faster."""
+    return (
+        not torch.compiler.is_compiling()
+        and _onednn_is_faster()
+        and type(layer) is nn.Linear
+        and type(x) is Tensor
+        and x.numel() * layer.out_features >= _PAYING
+        and x.shape[1:] == (layer.in_features,)
+        and _is_dense(x)
+        and _is_parameter(layer.weight, layer.out_features, layer.in_features)
+        and (layer.bias is None or _is_parameter(layer.bias, layer.out_features))
+        and torch.backends.mkldnn.enabled
+        and _is_plain_call(layer)
+    )
+
+
+def _is_plain_call(module: nn.Module) -> bool:
+    """Whether a call runs nothing but the module's own code, and in its own dtype."""
+    return not (
+        is_hooked(module)
+        or torch.nn.modules.module._has_any_global_hook()
+        or torch.is_autocast_enabled("cpu")
+        or _is_watched()
+    )
+
+
+def _is_watched() -> bool:
+    """Whether operations are looked at one by one, or transformed: by somebody who knows those of PyTorch."""
+    return (
+        torch._C._len_torch_dispatch_stack() > 0
+        or torch._C._len_torch_function_stack() > 0
+        or torch._C._get_tracing_state() is not None
+        or inside_functional_transform()
+        or forward_ad._current_level >= 0
+    )
+
+
+def _is_left_to_pytorch(gradient: Tensor) -> bool:
+    """Second derivatives and several gradients at once."""
+    batched = torch._C._functorch.is_legacy_batchedtensor(gradient)  # pyright: ignore[reportAttributeAccessIssue]
+    return torch.is_grad_enabled() or batched or _is_watched()
+
+
+def _is_dense(t: Tensor) -> bool:
+    return t.dtype == torch.float32 and t.device.type == "cpu" and t.layout == torch.strided and t.is_contiguous()
+
+
+def _is_parameter(t: Tensor, *shape: int) -> bool:
+    """Whether it is one that ``nn.Linear`` makes: oneDNN reads it by its size alone, whatever its shape and strides."""
+    return type(t) is nn.Parameter and t.shape == shape and _is_dense(t)
+
+
+class _Linear(torch.autograd.Function):
+    """x [B, I], weight [O, I], bias [O] or None -> [B, O]."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        ctx.save_for_backward(x if ctx.needs_input_grad[1] else None, weight if ctx.needs_input_grad[0] else None)
+        return _product(x, weight, bias)
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor):  # type: ignore[override]
+        x, weight = ctx.saved_tensors
+        product = nn.functional.linear if _is_left_to_pytorch(gradient) else _product
+        return (
+            None if weight is None else product(gradient, weight.t()),
+            None if x is None else product(gradient.t(), x.t()),
+            gradient.sum(0) if ctx.needs_input_grad[2] else None,
+        )
+
+
+def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+
+
+def _window(pool: nn.MaxPool2d, x: Tensor) -> int:
+    """The side of the windows if the kernel pools as a plain call would, and faster; else 0."""
+    side = _both(pool.kernel_size)
+    pays = (
+        not torch.compiler.is_compiling()
+        and type(pool) is nn.MaxPool2d
+        and type(x) is Tensor
+        and x.numel() >= _INPUTS
+        and x.dim() == 4
+        and x.shape[1] >= _CHANNELS
+        and side in _WINDOWS
+        and min(x.shape[2:]) >= side
+        and (_both(pool.stride), _both(pool.padding), _both(pool.dilation)) == (side, 0, 1)
+        and not (pool.ceil_mode or pool.return_indices)
+        and x.dtype == torch.float32
+        and x.device.type == "cpu"
+        and x.layout == torch.strided
+        and _is_plain_call(pool)  # vmap's tensors know no channels-last
+        and x.is_contiguous(memory_format=torch.channels_last)
+        and pooling_kernels() is not None
+    )
+    return side if pays else 0
+
+
+def _both(value: Any) -> Any:
+    """The one number for height and width, if it is one."""
+    return value[0] if isinstance(value, tuple) and len(value) == 2 and value[0] == value[1] else value
+
+
+@functools.cache
+def pooling_kernels() -> ctypes.CDLL | None:
+    """The library of ``max_pool.cpp``; None if nothing can be compiled."""
+    if missing_compiler("cpu"):
+        return None
+    try:
+        return load(PRELUDE + files(f"{__package__}.engine.cpp").joinpath("max_pool.cpp").read_text())
+    except CompilationFailed:
+        return None
+
+
+class _MaxPool(torch.autograd.Function):
+    """x [B, C, H, W] -> [B, C, H / window, W / window], both channels-last."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor, window: int) -> Tensor:
+        batch, channels, height, width = x.shape
+        out = _channels_last((batch, channels, height // window, width // window))
+        chosen = torch.empty(batch, height // window, width // window, channels, dtype=torch.uint8)
+        _pool(f"forward{window}", (x, out, chosen), x.shape, out)
+        ctx.window, ctx.shape = window, x.shape
+        ctx.save_for_backward(chosen)
+        return out
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor):  # type: ignore[override]
+        (chosen,) = ctx.saved_tensors
+        if _is_left_to_pytorch(gradient):
+            return _unpooled(gradient, chosen, ctx.window, ctx.shape), None
+        d_x = _channels_last(ctx.shape)
+        gradient = gradient.contiguous(memory_format=torch.channels_last)
+        _pool(f"backward{ctx.window}", (gradient, chosen, d_x), ctx.shape, d_x)
+        return d_x, None
+
+
+def _unpooled(gradient: Tensor, chosen: Tensor, window: int, shape: torch.Size) -> Tensor:
+    """The gradient of x in PyTorch's operations, so that it has a gradient itself."""
+    places = torch.arange(window * window).view(window, window)
+    here = chosen.permute(0, 3, 1, 2)[..., None, None] == places
+    parts = torch.where(here, gradient[..., None, None], 0.0)  # [B, C, rows, columns, window, window]
+    height, width = parts.shape[2] * window, parts.shape[3] * window
+    pooled = parts.transpose(-3, -2).reshape(*shape[:2], height, width)
+    return nn.functional.pad(pooled, (0, shape[3] - width, 0, shape[2] - height))
+
+
+def _channels_last(shape: tuple[int, ...]) -> Tensor:
+    batch, channels, height, width = shape
+    memory = fresh((batch * channels * height * width,), torch.float32, torch.device("cpu"))
+    strides = (channels * height * width, 1, width * channels, channels)
+    # Not a view of flat memory: autograd treats in-place changes of views differently.
+    return torch.empty(0).set_(memory.untyped_storage(), 0, shape, strides)  # type: ignore[arg-type]
+
+
+def _pool(name: str, tensors: tuple[Tensor, ...], shape: torch.Size, written: Tensor) -> None:
+    batch, channels, height, width = shape
+    pointers = (ctypes.c_void_p * 3)(*(t.data_ptr() for t in tensors))
+    streaming = written.nbytes >= _STREAMING
+    sizes = (ctypes.c_int64 * 5)(batch, height, width, channels, streaming)
+    threads = threads_for(written)
+    getattr(pooling_kernels(), name)(pointers, sizes, ctypes.c_int(threads))

@@ -1,0 +1,252 @@
+"""Linear layers and pooling: the values and gradients of PyTorch, and plain calls wherever those are expected."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.modules.module import register_module_forward_hook
+from torch.utils.flop_counter import FlopCounterMode
+
+from snnkit import layers
+from snnkit.neuron import LIF, Recurrent
+from snnkit.nn import TimeBatched
+
+
+@pytest.fixture
+def onednn(monkeypatch):
+    """Products of oneDNN on any processor; the shapes of those that ran."""
+    if not hasattr(torch.ops.mkldnn, "_linear_pointwise") or not torch.backends.mkldnn.is_available():
+        pytest.skip("PyTorch was built without oneDNN")
+    ran, product = [], layers._product
+    monkeypatch.setattr(layers, "_onednn_is_faster", lambda: True)
+    monkeypatch.setattr(layers, "_product", lambda x, *rest: ran.append(tuple(x.shape)) or product(x, *rest))
+    return ran
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_products_of_onednn_have_the_values_and_gradients_of_pytorch(onednn, bias):
+    torch.manual_seed(0)
+    layer, x = nn.Linear(256, 160, bias=bias), torch.randn(4, 40, 256)
+    exact = nn.Linear(256, 160, bias=bias).double()
+    exact.load_state_dict(layer.state_dict())
+    g = torch.randn(4, 40, 160)
+    results = []
+    for module, dtype in ((layer, torch.float32), (exact, torch.float64)):
+        inputs = x.to(dtype).requires_grad_()
+        out = TimeBatched(module)(inputs)
+        grads = torch.autograd.grad(out, (inputs, *module.parameters()), g.to(dtype))
+        results.append((out, *grads))
+    assert onednn == [(160, 256), (160, 160), (160, 160)]
+    for ours, reference in zip(*results, strict=True):
+        assert ours.dtype == torch.float32 and ours.is_contiguous()
+        torch.testing.assert_close(ours.double(), reference, rtol=1e-4, atol=1e-4)
+
+
+def test_second_derivatives_and_several_gradients_at_once_through_onednn(onednn):
+    torch.manual_seed(0)
+    layer = TimeBatched(nn.Linear(256, 160))
+    x = torch.randn(4, 40, 256, requires_grad=True)
+
+    def penalty():
+        (d_x,) = torch.autograd.grad(layer(x).pow(2).sum(), x, create_graph=True)
+        return torch.autograd.grad(d_x.pow(2).mean(), (x, layer.module.weight))
+
+    def rows():
+        return torch.autograd.grad(layer(x)[0, 0, :3], x, torch.eye(3), is_grads_batched=True)
+
+    def expanded():
+        return torch.autograd.grad(layer(x).sum(), (x, layer.module.weight))
+
+    ours = *penalty(), *rows(), *expanded()
+    # Forward, the last backward, forward; forward and backward.
+    assert onednn == [(160, 256), (160, 160), (160, 160), (160, 256), (160, 256), (160, 160), (160, 160)]
+    with torch.backends.mkldnn.flags(enabled=False):
+        expected = *penalty(), *rows(), *expanded()
+    assert len(onednn) == 7
+    for a, b in zip(ours, expected, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("bias", torch.arange(320.0)[::2]),
+        ("bias", torch.ones(1).expand(160)),
+        ("bias", torch.tensor(3.0)),
+        ("bias", torch.ones(160, 1)),
+        ("bias", torch.zeros(160, dtype=torch.float64)),
+        ("weight", torch.ones(160, 100)),
+        ("weight", torch.eye(160, 256).to_sparse_csr()),
+    ],
+)
+def test_parameters_of_other_shapes_layouts_and_types_are_used_as_pytorch_uses_them(onednn, name, value):
+    layer, x = nn.Linear(256, 160), torch.randn(160, 256)
+    setattr(layer, name, nn.Parameter(value, requires_grad=False))
+
+    def outcome(run):
+        try:
+            return run(x).detach()
+        except RuntimeError as error:
+            return str(error)
+
+    ours, expected = outcome(lambda x: TimeBatched(layer)(x[None])[0]), outcome(layer)
+    assert type(ours) is type(expected)
+    assert ours == expected if isinstance(ours, str) else torch.equal(ours, expected)
+
+
+def test_the_way_back_through_onednn_is_plain_where_operations_are_watched(onednn):
+    layer, x = nn.Linear(256, 160), torch.randn(1, 160, 256, requires_grad=True)
+    out = TimeBatched(layer)(x)
+    with FlopCounterMode(display=False) as flops:
+        torch.autograd.grad(out.sum(), (x, layer.weight), retain_graph=True)
+    assert flops.get_total_flops() == 2 * 2 * x.numel() * 160
+    rows = torch.func.vmap(lambda v: torch.autograd.grad(out[0, 0, :3], x, v, retain_graph=True)[0])(torch.eye(3))
+    torch.testing.assert_close(rows[:, 0, 0], layer.weight[:3].detach())
+    assert onednn == [(160, 256)]
+
+
+def test_where_a_plain_call_is_expected_onednn_does_not_step_in(onednn):
+    layer, x = nn.Linear(256, 160), torch.randn(160, 256)
+    net, seen = TimeBatched(layer), []
+
+    def plain(run):
+        run()
+        return not onednn
+
+    assert plain(lambda: net(x[None, :4]))  # small
+    assert plain(lambda: TimeBatched(nn.Linear(256, 160).double())(x[None].double()))
+    assert plain(lambda: torch.func.vmap(net)(x[None, None]))
+    assert plain(lambda: torch.func.jvp(net, (x[None],), (x[None],)))
+    assert plain(lambda: torch.compile(net, backend="eager", fullgraph=True)(x[None]))
+    with torch.autocast("cpu", torch.bfloat16):
+        assert plain(lambda: net(x[None]))
+    with FlopCounterMode(display=False) as flops:
+        assert plain(lambda: net(x[None]))
+    assert flops.get_total_flops() == 2 * x.numel() * 160
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        net(torch.randn(1, 640, 64))
+    with register_module_forward_hook(lambda *_: seen.append(0)):
+        assert plain(lambda: net(x[None])) and seen[0] == 0
+    seen.clear()
+    handle = layer.register_forward_hook(lambda *_: seen.append(1))
+    assert plain(lambda: net(x[None])) and seen == [1]
+    handle.remove()
+    net(x[None])
+    recurrent = Recurrent(LIF(), 256)
+    recurrent(torch.randn(2, 80, 256))
+    assert onednn == [(160, 256), (80, 256), (80, 256)]
+
+
+@pytest.fixture
+def pooled(monkeypatch):
+    """The kernels that ran."""
+    if layers.pooling_kernels() is None:
+        pytest.skip("no C++ compiler")
+    ran, pool = [], layers._pool
+    monkeypatch.setattr(layers, "_pool", lambda name, *rest: ran.append(name) or pool(name, *rest))
+    return ran
+
+
+def images(channels=48, height=16, width=19, dtype=torch.float32):
+    """[T, B, C, H, W], channels-last, with equal values, infinite ones and NaN."""
+    torch.manual_seed(0)
+    x = torch.randint(0, 4, (4, 8, height, width, channels)).to(dtype)
+    x[0, 0, :4, :4] = -torch.inf
+    x[0, 1, 1:5, 1:3], x[0, 2, 2, 2] = torch.nan, torch.inf
+    return x.permute(0, 1, 4, 2, 3).requires_grad_()
+
+
+def plain(x, pool):
+    return pool(x.flatten(0, 1)).unflatten(0, x.shape[:2])
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("window", [2, 3, 4])
+def test_pooling_has_the_values_and_gradients_of_pytorch(pooled, window, threads):
+    x, pool, before = images(), nn.MaxPool2d(window), torch.get_num_threads()
+    g = torch.randn(4, 8, 48, 16 // window, 19 // window)  # contiguous, as of the layer that flattens it
+    kept = []
+    torch.set_num_threads(threads)
+    try:
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t) or t, lambda t: t):
+            ours = TimeBatched(pool)(x)
+        (d_ours,) = torch.autograd.grad(ours, x, g)
+    finally:
+        torch.set_num_threads(before)
+    expected = plain(x, pool)
+    (d_expected,) = torch.autograd.grad(expected, x, g)
+    assert pooled == [f"forward{window}", f"backward{window}"]
+    assert torch.equal(ours.nan_to_num(-1), expected.nan_to_num(-1)) and torch.equal(ours.isnan(), expected.isnan())
+    assert torch.equal(d_ours, d_expected)
+    assert ours.stride() == expected.stride() and d_ours[0].is_contiguous(memory_format=torch.channels_last)
+    assert [(t.dtype, t.shape) for t in kept] == [(torch.uint8, ours.flatten(0, 1).permute(0, 2, 3, 1).shape)]
+
+
+def test_second_derivatives_and_several_gradients_at_once_through_pooling(pooled):
+    x, pool = images().detach().nan_to_num().clamp(0, 4).requires_grad_(), nn.MaxPool2d(3)
+
+    def results(run):
+        out = run(x)
+        (d_x,) = torch.autograd.grad((out * out).sum(), x, create_graph=True)
+        (second,) = torch.autograd.grad((d_x * x.detach()).sum(), x, retain_graph=True)
+        rows = torch.eye(3)
+        batched = torch.autograd.grad(out[0, 0, 1, 1, :3], x, rows, is_grads_batched=True, retain_graph=True)[0]
+        mapped = torch.func.vmap(lambda v: torch.autograd.grad(out[0, 0, 1, 1, :3], x, v, retain_graph=True)[0])(rows)
+        return d_x, second, batched, mapped
+
+    ours = results(TimeBatched(pool))
+    assert pooled == ["forward3", "backward3"]  # the latter where no further derivative is requested
+    for a, b in zip(ours, results(lambda x: plain(x, pool)), strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=0)
+
+
+def test_where_a_plain_call_is_expected_pooling_is_pytorchs(pooled, monkeypatch):
+    x, seen = images().detach(), []
+
+    class Own(nn.MaxPool2d):
+        pass
+
+    def is_plain(pool, x=x):
+        out, expected = TimeBatched(pool)(x), plain(x, pool)
+        return not pooled and torch.equal(out.nan_to_num(-1), expected.nan_to_num(-1))
+
+    assert is_plain(nn.MaxPool2d(5)) and is_plain(nn.MaxPool2d((2, 3))) and is_plain(nn.MaxPool2d(3, 2))
+    assert is_plain(nn.MaxPool2d(2, padding=1)) and is_plain(nn.MaxPool2d(2, dilation=2)) and is_plain(Own(2))
+    assert is_plain(nn.MaxPool2d(2, ceil_mode=True))
+    assert is_plain(nn.MaxPool2d(2), x.contiguous()) and is_plain(nn.MaxPool2d(2), x[:1, :1])
+    assert is_plain(nn.MaxPool2d(2), images(16, 40).detach()) and is_plain(nn.MaxPool2d(2), x.double())
+    pool = nn.MaxPool2d(2)
+    with pytest.raises(TypeError, match="MaxPool2d must return a tensor"):
+        TimeBatched(nn.MaxPool2d(2, return_indices=True))(x)
+    with pytest.raises(RuntimeError, match="too small"):
+        TimeBatched(nn.MaxPool2d(4))(images(4096, 3, 3).detach())
+    with torch.autocast("cpu", torch.bfloat16):
+        assert is_plain(pool)
+    with FlopCounterMode(display=False):
+        assert is_plain(pool)
+    torch.func.vmap(TimeBatched(pool))(x[None])
+    torch.func.jvp(TimeBatched(pool), (x,), (x,))
+    torch.compile(TimeBatched(pool), backend="eager", fullgraph=True)(x)
+    with register_module_forward_hook(lambda *_: seen.append(0)):
+        assert is_plain(pool) and 0 in seen
+    handle = pool.register_forward_hook(lambda *_: seen.append(1))
+    assert is_plain(pool) and 1 in seen
+    handle.remove()
+    with monkeypatch.context() as patch:
+        patch.setattr(layers, "pooling_kernels", lambda: None)
+        assert is_plain(pool)
+    TimeBatched(nn.MaxPool2d((2, 2), (2, 2)))(x)
+    assert pooled == ["forward2"]
+
+
+def test_pooling_is_plain_where_nothing_can_be_compiled(monkeypatch):
+    layers.pooling_kernels.cache_clear()
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(layers, "missing_compiler", lambda _: "there is none")
+            assert layers.pooling_kernels() is None
+        layers.pooling_kernels.cache_clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(layers, "load", lambda _: (_ for _ in ()).throw(layers.CompilationFailed("full disk")))
+            assert layers.pooling_kernels() is None
+    finally:
+        layers.pooling_kernels.cache_clear()
