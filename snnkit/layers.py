@@ -86,18 +86,14 @@ def _onednn_pays(layer: nn.Linear, x: Tensor) -> bool:
         and _is_parameter(layer.weight, layer.out_features, layer.in_features)
         and (layer.bias is None or _is_parameter(layer.bias, layer.out_features))
         and torch.backends.mkldnn.enabled
+        and not torch.is_autocast_enabled("cpu")
         and _is_plain_call(layer)
     )
 
 
 def _is_plain_call(module: nn.Module) -> bool:
-    """Whether a call runs nothing but the module's own code, and in its own dtype."""
-    return not (
-        is_hooked(module)
-        or torch.nn.modules.module._has_any_global_hook()
-        or torch.is_autocast_enabled("cpu")
-        or _is_watched()
-    )
+    """Whether a call runs nothing but the module's own code."""
+    return not (is_hooked(module) or torch.nn.modules.module._has_any_global_hook() or _is_watched())
 
 
 def _is_watched() -> bool:
@@ -163,7 +159,7 @@ def _window(pool: nn.MaxPool2d, x: Tensor) -> int:
         and min(x.shape[2:]) >= side
         and (_both(pool.stride), _both(pool.padding), _both(pool.dilation)) == (side, 0, 1)
         and not (pool.ceil_mode or pool.return_indices)
-        and x.dtype == torch.float32
+        and x.dtype in (torch.float32, torch.bfloat16)
         and x.device.type == "cpu"
         and x.layout == torch.strided
         and _is_plain_call(pool)  # vmap's tensors know no channels-last
@@ -195,9 +191,9 @@ class _MaxPool(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x: Tensor, window: int) -> Tensor:
         batch, channels, height, width = x.shape
-        out = _channels_last((batch, channels, height // window, width // window))
+        out = _channels_last((batch, channels, height // window, width // window), x.dtype)
         chosen = torch.empty(batch, height // window, width // window, channels, dtype=torch.uint8)
-        _pool(f"forward{window}", (x, out, chosen), x.shape, out)
+        _pool("forward", window, (x, out, chosen), x.shape, out)
         ctx.window, ctx.shape = window, x.shape
         ctx.save_for_backward(chosen)
         return out
@@ -207,9 +203,9 @@ class _MaxPool(torch.autograd.Function):
         (chosen,) = ctx.saved_tensors
         if _is_left_to_pytorch(gradient):
             return _unpooled(gradient, chosen, ctx.window, ctx.shape), None
-        d_x = _channels_last(ctx.shape)
+        d_x = _channels_last(ctx.shape, gradient.dtype)
         gradient = gradient.contiguous(memory_format=torch.channels_last)
-        _pool(f"backward{ctx.window}", (gradient, chosen, d_x), ctx.shape, d_x)
+        _pool("backward", ctx.window, (gradient, chosen, d_x), ctx.shape, d_x)
         return d_x, None
 
 
@@ -223,18 +219,19 @@ def _unpooled(gradient: Tensor, chosen: Tensor, window: int, shape: torch.Size) 
     return nn.functional.pad(pooled, (0, shape[3] - width, 0, shape[2] - height))
 
 
-def _channels_last(shape: tuple[int, ...]) -> Tensor:
+def _channels_last(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
     batch, channels, height, width = shape
-    memory = fresh((batch * channels * height * width,), torch.float32, torch.device("cpu"))
+    memory = fresh((batch * channels * height * width,), dtype, torch.device("cpu"))
     strides = (channels * height * width, 1, width * channels, channels)
     # Not a view of flat memory: autograd treats in-place changes of views differently.
-    return torch.empty(0).set_(memory.untyped_storage(), 0, shape, strides)  # type: ignore[arg-type]
+    return torch.empty(0, dtype=dtype).set_(memory.untyped_storage(), 0, shape, strides)  # type: ignore[arg-type]
 
 
-def _pool(name: str, tensors: tuple[Tensor, ...], shape: torch.Size, written: Tensor) -> None:
+def _pool(way: str, window: int, tensors: tuple[Tensor, ...], shape: torch.Size, written: Tensor) -> None:
     batch, channels, height, width = shape
     pointers = (ctypes.c_void_p * 3)(*(t.data_ptr() for t in tensors))
     streaming = written.nbytes >= _STREAMING
     sizes = (ctypes.c_int64 * 5)(batch, height, width, channels, streaming)
     threads = threads_for(written)
-    getattr(pooling_kernels(), name)(pointers, sizes, ctypes.c_int(threads))
+    kernel = getattr(pooling_kernels(), f"{way}_{str(written.dtype).removeprefix('torch.')}_{window}")
+    kernel(pointers, sizes, ctypes.c_int(threads))
