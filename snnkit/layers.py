@@ -26,8 +26,9 @@ from .engine.cpp import load, threads_for
 from .engine.cpp.cpp_source import PRELUDE
 from .engine.page_pool import fresh
 from .measure.machine import processor
+from .measure.tracker import MemoryTracker
 
-__all__ = ["applied", "is_hooked", "linear", "pooling_kernels"]
+__all__ = ["applied", "is_hooked", "linear", "max_pool", "pooling_kernels"]
 
 # Multiplications and additions of a product from which oneDNN is faster: its calls take 10 to 50 microseconds longer.
 _PAYING = 2**22
@@ -45,9 +46,8 @@ def applied(module: nn.Module, x: Tensor) -> Any:
     """``module(x)`` for x [B, ...]."""
     if isinstance(module, nn.Linear):
         return linear(module, x)
-    if isinstance(module, nn.MaxPool2d) and (window := _window(module, x)):
-        return _MaxPool.apply(x, window)
-    return module(x)
+    out = max_pool(module, x) if isinstance(module, nn.MaxPool2d) else None
+    return module(x) if out is None else out
 
 
 def linear(layer: nn.Linear, x: Tensor) -> Tensor:
@@ -98,8 +98,9 @@ def _is_plain_call(module: nn.Module) -> bool:
 
 def _is_watched() -> bool:
     """Whether operations are looked at one by one, or transformed: by somebody who knows those of PyTorch."""
+    modes = map(torch._C._get_dispatch_stack_at, range(torch._C._len_torch_dispatch_stack()))
     return (
-        torch._C._len_torch_dispatch_stack() > 0
+        any(not isinstance(mode, MemoryTracker) for mode in modes)  # who counts bytes should count ours
         or torch._C._len_torch_function_stack() > 0
         or torch._C._get_tracing_state() is not None
         or inside_functional_transform()
@@ -143,6 +144,12 @@ class _Linear(torch.autograd.Function):
 
 def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+
+
+def max_pool(pool: nn.MaxPool2d, x: Tensor) -> Tensor | None:
+    """``pool(x)`` for x [B, C, H, W], keeping a byte of each output for backward; None where PyTorch should do it."""
+    window = _window(pool, x)
+    return _MaxPool.apply(x, window) if window else None  # type: ignore[return-value]
 
 
 def _window(pool: nn.MaxPool2d, x: Tensor) -> int:

@@ -26,6 +26,7 @@ from torch.utils.checkpoint import checkpoint
 
 from .. import neuron as catalogue
 from ..engine import NotElementwise, equation_of
+from ..layers import max_pool
 from ..neuron import Neuron
 from ..nn import Once, Sequential, TimeBatched, is_hooked, is_static, takes_repeat, through
 from ..surrogate import Surrogate
@@ -229,6 +230,10 @@ def _again(modules: tuple[Any, ...], x: Tensor, state: Any, steps: int) -> tuple
 def pooled(module: Any, x: Tensor) -> Tensor:
     """``x`` [T, B, ...] pooled. Saved are the shape of ``x``, and the place of each maximum within its window."""
     device, width = x.device, x.shape[-1]
+    flat = x.flatten(0, 1)
+    out = max_pool(module, flat) if isinstance(module, nn.MaxPool2d) else None
+    if out is not None:
+        return out.unflatten(0, x.shape[:2])
 
     def first(places: Tensor) -> Tensor:
         """The place where each window begins, [H', W']; below 0 in the padding."""
@@ -249,7 +254,7 @@ def pooled(module: Any, x: Tensor) -> Tensor:
         return torch.empty_like(saved, device=device) if saved.is_meta else saved.to(torch.int64) + first(saved)
 
     with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
-        return module(x.flatten(0, 1)).unflatten(0, x.shape[:2])
+        return module(flat).unflatten(0, x.shape[:2])
 
 
 def _joined(pieces: tuple[Tensor, ...]) -> Tensor:

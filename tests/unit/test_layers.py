@@ -7,6 +7,7 @@ from torch.nn.modules.module import register_module_forward_hook
 from torch.utils.flop_counter import FlopCounterMode
 
 from snnkit import layers
+from snnkit.device import MemoryTracker
 from snnkit.neuron import LIF, Recurrent
 from snnkit.nn import TimeBatched
 
@@ -181,6 +182,18 @@ def test_pooling_has_the_values_and_gradients_of_pytorch(pooled, window, dtype, 
     assert torch.equal(d_ours, d_expected)
     assert ours.stride() == expected.stride() and d_ours[0].is_contiguous(memory_format=torch.channels_last)
     assert [(t.dtype, t.shape) for t in kept] == [(torch.uint8, ours.flatten(0, 1).permute(0, 2, 3, 1).shape)]
+
+
+def test_who_counts_bytes_counts_those_that_are_kept(pooled):
+    x, pool, peaks = images(), TimeBatched(nn.MaxPool2d(2)), []
+    for _ in range(2):
+        with MemoryTracker() as tracker:
+            out = pool(x)
+            torch.autograd.grad(out.sum(), x)
+        peaks.append(tracker.peak)
+    assert pooled == ["forward", "backward"] * 2 and peaks[0] == peaks[1]
+    # Each output: 4 bytes, 1 of its place, 4 of its gradient; and the gradient of x.
+    assert out.numel() * 5 + x.nbytes <= peaks[0] <= out.numel() * 9 + x.nbytes + 64
 
 
 def test_second_derivatives_and_several_gradients_at_once_through_pooling(pooled):
