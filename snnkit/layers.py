@@ -169,6 +169,7 @@ def _window(pool: nn.MaxPool2d, x: Tensor) -> int:
         and x.dtype in (torch.float32, torch.bfloat16)
         and x.device.type == "cpu"
         and x.layout == torch.strided
+        and not x.is_neg()
         and _is_plain_call(pool)  # vmap's tensors know no channels-last
         and x.is_contiguous(memory_format=torch.channels_last)
         and pooling_kernels() is not None
@@ -199,7 +200,7 @@ class _MaxPool(torch.autograd.Function):
     def forward(ctx, x: Tensor, window: int) -> Tensor:
         batch, channels, height, width = x.shape
         out = _channels_last((batch, channels, height // window, width // window), x.dtype)
-        chosen = torch.empty(batch, height // window, width // window, channels, dtype=torch.uint8)
+        chosen = torch.empty(batch, height // window, width // window, channels, dtype=torch.uint8, device="cpu")
         _pool("forward", window, (x, out, chosen), x.shape, out)
         ctx.window, ctx.shape = window, x.shape
         ctx.save_for_backward(chosen)
@@ -211,14 +212,14 @@ class _MaxPool(torch.autograd.Function):
         if _is_left_to_pytorch(gradient):
             return _unpooled(gradient, chosen, ctx.window, ctx.shape), None
         d_x = _channels_last(ctx.shape, gradient.dtype)
-        gradient = gradient.contiguous(memory_format=torch.channels_last)
+        gradient = gradient.resolve_neg().contiguous(memory_format=torch.channels_last)
         _pool("backward", ctx.window, (gradient, chosen, d_x), ctx.shape, d_x)
         return d_x, None
 
 
 def _unpooled(gradient: Tensor, chosen: Tensor, window: int, shape: torch.Size) -> Tensor:
     """The gradient of x in PyTorch's operations, so that it has a gradient itself."""
-    places = torch.arange(window * window).view(window, window)
+    places = torch.arange(window * window, device=chosen.device).view(window, window)
     here = chosen.permute(0, 3, 1, 2)[..., None, None] == places
     parts = torch.where(here, gradient[..., None, None], 0.0)  # [B, C, rows, columns, window, window]
     height, width = parts.shape[2] * window, parts.shape[3] * window
@@ -231,7 +232,7 @@ def _channels_last(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
     memory = fresh((batch * channels * height * width,), dtype, torch.device("cpu"))
     strides = (channels * height * width, 1, width * channels, channels)
     # Not a view of flat memory: autograd treats in-place changes of views differently.
-    return torch.empty(0, dtype=dtype).set_(memory.untyped_storage(), 0, shape, strides)  # type: ignore[arg-type]
+    return torch.empty(0, dtype=dtype, device="cpu").set_(memory.untyped_storage(), 0, shape, strides)  # type: ignore[arg-type]
 
 
 def _pool(way: str, window: int, tensors: tuple[Tensor, ...], shape: torch.Size, written: Tensor) -> None:

@@ -179,6 +179,11 @@ class Layout(NamedTuple):
         return inverse
 
 
+def _as_stored(t: Tensor) -> Tensor:
+    """The imaginary part of a conjugate is stored with the other sign, which kernels would not know."""
+    return t.resolve_neg() if t.is_neg() else t
+
+
 def is_one_for_all(v: Tensor) -> bool:
     """Whether [N] is one value in memory, an expanded view."""
     return v.shape[0] > 1 and v.stride(0) == 0
@@ -209,6 +214,7 @@ def run(
     if equation.parameters:
         own = (p.to(x.device, equation.dtype) for p in tensors_of(step).values())
         tensors += [layout.flatten_parameter(p) for p in own]
+    tensors = [_as_stored(t) for t in tensors]
     differentiable = torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
     transformed = inside_functional_transform()
     if differentiable or transformed:
@@ -289,7 +295,7 @@ class _Unrolled(_Function):
         run = _pass(equation, tensors, ctx.repeat)
         # Zeros that take the memory of one.
         pairs = zip(gradients, (run.x, *run.state), strict=False)
-        d = [t.new_zeros(()).expand(t.shape) if g is None else g for g, t in pairs]
+        d = [t.new_zeros(()).expand(t.shape) if g is None else _as_stored(g) for g, t in pairs]
         d += presence_of(equation, run.x, gradients[:first])
         try:
             # Only a transform differentiates the result.

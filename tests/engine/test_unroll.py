@@ -127,6 +127,20 @@ def test_a_first_call_does_not_wait_for_the_import_of_pytorchs_compiler():
     assert done.stdout.strip() == "[]", done.stderr
 
 
+@pytest.mark.parametrize("name", ["cpp", "block"])
+def test_numbers_that_are_stored_with_the_other_sign_are_read_right(name):
+    """As those of ``z.conj().imag``, which shares the memory of z."""
+    x, g = (torch._neg_view(torch.randn(6, 2, 300)) for _ in range(2))
+    results = []
+    for each in (name, "eager"):
+        leaf = x.detach().requires_grad_()
+        out, _ = LIF(engine=each)(leaf)
+        results.append((out, torch.autograd.grad(out, leaf, g)[0]))
+    assert x.is_neg() and results[1][0].sum() > 0
+    for ours, expected in zip(*results, strict=True):
+        torch.testing.assert_close(ours, expected)
+
+
 def test_empty_batches_run_in_eager():
     out, _ = LIF(engine="block")(torch.rand(5, 0, 3))
     assert out.shape == (5, 0, 3)

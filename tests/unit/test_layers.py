@@ -229,6 +229,7 @@ def test_where_a_plain_call_is_expected_pooling_is_pytorchs(pooled, monkeypatch)
     assert is_plain(nn.MaxPool2d(2, ceil_mode=True))
     assert is_plain(nn.MaxPool2d(2), x.contiguous()) and is_plain(nn.MaxPool2d(2), x[:1, :1])
     assert is_plain(nn.MaxPool2d(2), images(16, 40).detach()) and is_plain(nn.MaxPool2d(2), x.double())
+    assert is_plain(nn.MaxPool2d(2), torch._neg_view(x))
     pool = nn.MaxPool2d(2)
     with pytest.raises(TypeError, match="MaxPool2d must return a tensor"):
         TimeBatched(nn.MaxPool2d(2, return_indices=True))(x)
