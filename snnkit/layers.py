@@ -1,19 +1,21 @@
 """Linear layers and pooling between neurons, by faster code than PyTorch's where there is some.
 
 Modules stay PyTorch's own; ``nn.Sequential`` and ``TimeBatched`` run them with ``applied``. Values are the same (of
-products up to the last bits), and so are gradients, of any order.
+products up to the last bits), and so are gradients, of any order. Where somebody may expect PyTorch's own operations
+(hooks, compilers, transforms, dispatch modes), a call is plain.
 
 PyTorch multiplies float32 matrices with MKL, which uses vectors of 256 bits on AMD's processors. Where they have 512
 bits, oneDNN, which PyTorch uses for convolutions, is up to 2.2 times as fast.
 
-Its maximum pooling keeps its input and eight bytes for each output until backward, fills the gradient with zeros, and
-then adds to it one by one. Here (``max_pool.cpp``) one byte is kept, and the gradient is written once.
+PyTorch's maximum pooling keeps its input and eight bytes for each output until backward, fills the gradient with zeros,
+and then adds to it one by one. Here (``max_pool.cpp``) one byte is kept, and the gradient is written once.
 """
 
 from __future__ import annotations
 
 import ctypes
 import functools
+from collections.abc import Callable
 from importlib.resources import files
 from typing import Any
 
@@ -28,7 +30,7 @@ from .engine.page_pool import fresh
 from .measure.machine import processor
 from .measure.tracker import MemoryTracker
 
-__all__ = ["applied", "is_hooked", "linear", "max_pool", "pooling_kernels"]
+__all__ = ["applied", "is_hooked", "linear", "looking_on", "max_pool", "pooling_kernels"]
 
 # Multiplications and additions of a product from which oneDNN is faster: its calls take 10 to 50 microseconds longer.
 _PAYING = 2**22
@@ -38,7 +40,7 @@ _WINDOWS = (2, 3, 4)
 _CHANNELS = 32
 _INPUTS = 2**18
 
-# Gradients of this size and more are written around the cache.
+# Results of this size and more are written around the cache.
 _STREAMING = 4 * 1024 * 1024
 
 
@@ -46,7 +48,7 @@ def applied(module: nn.Module, x: Tensor) -> Any:
     """``module(x)`` for x [B, ...]."""
     if isinstance(module, nn.Linear):
         return linear(module, x)
-    out = max_pool(module, x) if isinstance(module, nn.MaxPool2d) else None
+    out = max_pool(module, x) if type(module) is nn.MaxPool2d else None
     return module(x) if out is None else out
 
 
@@ -87,13 +89,10 @@ def _onednn_pays(layer: nn.Linear, x: Tensor) -> bool:
         and (layer.bias is None or _is_parameter(layer.bias, layer.out_features))
         and torch.backends.mkldnn.enabled
         and not torch.is_autocast_enabled("cpu")
-        and _is_plain_call(layer)
+        and not is_hooked(layer)
+        and not torch.nn.modules.module._has_any_global_hook()
+        and not _is_watched()
     )
-
-
-def _is_plain_call(module: nn.Module) -> bool:
-    """Whether a call runs nothing but the module's own code."""
-    return not (is_hooked(module) or torch.nn.modules.module._has_any_global_hook() or _is_watched())
 
 
 def _is_watched() -> bool:
@@ -149,37 +148,56 @@ def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 def max_pool(pool: nn.MaxPool2d, x: Tensor) -> Tensor | None:
     """``pool(x)`` for x [B, C, H, W], keeping a byte of each output for backward; None where PyTorch should do it."""
     window = _window(pool, x)
-    return _MaxPool.apply(x, window) if window else None  # type: ignore[return-value]
+    if not window:
+        return None
+    for hook in pool._forward_pre_hooks.values():
+        hook(pool, (x,))
+    out = _MaxPool.apply(x, window)
+    for hook in pool._forward_hooks.values():
+        hook(pool, (x,), out)
+    return out  # type: ignore[return-value]
+
+
+def looking_on(hook: Callable) -> Callable:
+    """``hook``, marked as one that returns nothing and asks for no particular operation: it hinders no pooling here."""
+    hook.looks_on = True  # type: ignore[attr-defined]
+    return hook
 
 
 def _window(pool: nn.MaxPool2d, x: Tensor) -> int:
     """The side of the windows if the kernel pools as a plain call would, and faster; else 0."""
-    side = _both(pool.kernel_size)
+    sides = [_one(value) for value in (pool.kernel_size, pool.stride, pool.padding, pool.dilation)]
+    hooks = (*pool._forward_pre_hooks.values(), *pool._forward_hooks.values())
     pays = (
         not torch.compiler.is_compiling()
-        and type(pool) is nn.MaxPool2d
         and type(x) is Tensor
         and x.numel() >= _INPUTS
         and x.dim() == 4
         and x.shape[1] >= _CHANNELS
-        and side in _WINDOWS
-        and min(x.shape[2:]) >= side
-        and (_both(pool.stride), _both(pool.padding), _both(pool.dilation)) == (side, 0, 1)
-        and not (pool.ceil_mode or pool.return_indices)
+        and sides[0] in _WINDOWS
+        and sides[1:] == [sides[0], 0, 1]
+        and min(x.shape[2:]) >= sides[0]
+        and pool.ceil_mode is False
+        and pool.return_indices is False
         and x.dtype in (torch.float32, torch.bfloat16)
         and x.device.type == "cpu"
         and x.layout == torch.strided
         and not x.is_neg()
-        and _is_plain_call(pool)  # vmap's tensors know no channels-last
+        and all(hasattr(hook, "looks_on") for hook in hooks)
+        and not (pool._backward_hooks or pool._backward_pre_hooks or "forward" in vars(pool))
+        and not torch.nn.modules.module._has_any_global_hook()
+        and not _is_watched()  # vmap's tensors know no channels-last
         and x.is_contiguous(memory_format=torch.channels_last)
         and pooling_kernels() is not None
     )
-    return side if pays else 0
+    return sides[0] if pays else 0
 
 
-def _both(value: Any) -> Any:
-    """The one number for height and width, if it is one."""
-    return value[0] if isinstance(value, tuple) and len(value) == 2 and value[0] == value[1] else value
+def _one(value: Any) -> int | None:
+    """The int for height and width, if it is one: PyTorch refuses other numbers."""
+    if isinstance(value, (tuple, list)) and len(value) == 2 and type(value[0]) is type(value[1]) is int:
+        return value[0] if value[0] == value[1] else None
+    return value if type(value) is int else None
 
 
 @functools.cache
@@ -208,7 +226,7 @@ class _MaxPool(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, gradient: Tensor):  # type: ignore[override]
-        (chosen,) = ctx.saved_tensors
+        chosen = ctx.saved_tensors[0].to(torch.uint8).contiguous()  # hooks may have kept it in another form
         if _is_left_to_pytorch(gradient):
             return _unpooled(gradient, chosen, ctx.window, ctx.shape), None
         d_x = _channels_last(ctx.shape, gradient.dtype)
@@ -221,7 +239,7 @@ def _unpooled(gradient: Tensor, chosen: Tensor, window: int, shape: torch.Size) 
     """The gradient of x in PyTorch's operations, so that it has a gradient itself."""
     places = torch.arange(window * window, device=chosen.device).view(window, window)
     here = chosen.permute(0, 3, 1, 2)[..., None, None] == places
-    parts = torch.where(here, gradient[..., None, None], 0.0)  # [B, C, rows, columns, window, window]
+    parts = torch.where(here, gradient[..., None, None] + 0.0, 0.0)  # [B, C, rows, columns, window, window]
     height, width = parts.shape[2] * window, parts.shape[3] * window
     pooled = parts.transpose(-3, -2).reshape(*shape[:2], height, width)
     return nn.functional.pad(pooled, (0, shape[3] - width, 0, shape[2] - height))

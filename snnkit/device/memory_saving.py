@@ -1,9 +1,10 @@
 """How ``optimize_memory_usage`` runs a network: cheap layers run again in backward, and spikes are saved as bits.
 
-Between two convolutions, training saves the input of the neuron, its spikes for the pooling, and the places of the
-maxima in 64 bits. That is several times the bytes of the result, the pooled spikes. Neurons need very little
-arithmetic, so only their input is saved, and backward computes them again (``torch.utils.checkpoint``). Of a pooling's
-input, backward needs only the shape, and a place within its window fits into a byte.
+Between two convolutions, training saves the input of the neuron and, if PyTorch does the pooling (``layers``), the
+neuron's spikes and the places of the maxima in 64 bits. That is several times the bytes of the result, the pooled
+spikes. Neurons need very little arithmetic, so only their input is saved, and backward computes them again
+(``torch.utils.checkpoint``). Of a pooling's input, backward needs only the shape, and a place within its window fits
+into a byte.
 
 Neurons and pooling treat each sample by itself, so they run on a few samples at a time, forward and backward. So the
 spikes at full resolution, the largest tensors of a network, never exist all at once. The second computation uses the

@@ -5,7 +5,7 @@ each new page with zeros at its first write, and that takes several times as lon
 stays mapped: a tensor takes it, and when the tensor's storage dies (with its last view, in NumPy or in another thread),
 the block is free for the next one. Its pages are huge if the system has such pages.
 
-PyTorch's own allocations (matrix products, convolutions, pooling) come from the C library. From the first large result
+PyTorch's own allocations (matrix products, convolutions) come from the C library. From the first large result
 on, glibc also holds freed memory: all of tensors up to 32 MiB, and most of larger ones.
 """
 

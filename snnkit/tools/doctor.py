@@ -143,7 +143,7 @@ def warm() -> Line:
 
     start = time.monotonic()
     with ThreadPoolExecutor(machine.cores()) as pool:
-        pooling = pool.submit(layers.pooling_kernels)
+        pooling = pool.submit(layers.pooling_kernels)  # for a CPU
         list(pool.map(compile_both, neurons))
         pooling.result()
     return Line("kernels", GREEN, f"{len(neurons)} neurons compiled for {device} in {time.monotonic() - start:.1f} s")

@@ -1,5 +1,6 @@
 """The compiled engines equal the eager one: outputs exactly, gradients of input, state and parameters closely."""
 
+import math
 import os
 import signal
 import warnings
@@ -207,6 +208,15 @@ def test_a_forked_process_computes_on_one_thread():
         assert os.waitpid(child, 0)[1] == 0
     finally:
         torch.set_num_threads(threads)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 8])
+def test_no_thread_gets_much_more_than_its_share(threads):
+    for neurons in range(1, 20000, 37):
+        for each in (0, 32, 400, 4000, 8000, 10**6):
+            tile = cpp._tile(neurons, threads, cpp._BACKWARD_TILE, each)
+            share, most = math.ceil(neurons / threads), math.ceil(math.ceil(neurons / tile) / threads)
+            assert tile % 16 == 0 and min(most * tile, neurons) <= max(1.05 * share, share + 16 * most)
 
 
 @pytest.mark.parametrize("threads", [1, 3])

@@ -6,10 +6,10 @@ from torch import nn
 from torch.nn.modules.module import register_module_forward_hook
 from torch.utils.flop_counter import FlopCounterMode
 
-from snnkit import layers
+from snnkit import device, layers
 from snnkit.device import MemoryTracker
 from snnkit.neuron import LIF, Recurrent
-from snnkit.nn import TimeBatched
+from snnkit.nn import Sequential, TimeBatched
 
 
 @pytest.fixture
@@ -218,14 +218,18 @@ def test_where_a_plain_call_is_expected_pooling_is_pytorchs(pooled, monkeypatch)
     x, seen = images().detach(), []
 
     class Own(nn.MaxPool2d):
-        pass
+        def __init__(self):
+            nn.Module.__init__(self)
+
+        def forward(self, x):
+            return nn.functional.max_pool2d(x, 2)
 
     def is_plain(pool, x=x):
         out, expected = TimeBatched(pool)(x), plain(x, pool)
         return not pooled and torch.equal(out.nan_to_num(-1), expected.nan_to_num(-1))
 
     assert is_plain(nn.MaxPool2d(5)) and is_plain(nn.MaxPool2d((2, 3))) and is_plain(nn.MaxPool2d(3, 2))
-    assert is_plain(nn.MaxPool2d(2, padding=1)) and is_plain(nn.MaxPool2d(2, dilation=2)) and is_plain(Own(2))
+    assert is_plain(nn.MaxPool2d(2, padding=1)) and is_plain(nn.MaxPool2d(2, dilation=2)) and is_plain(Own())
     assert is_plain(nn.MaxPool2d(2, ceil_mode=True))
     assert is_plain(nn.MaxPool2d(2), x.contiguous()) and is_plain(nn.MaxPool2d(2), x[:1, :1])
     assert is_plain(nn.MaxPool2d(2), images(16, 40).detach()) and is_plain(nn.MaxPool2d(2), x.double())
@@ -233,6 +237,9 @@ def test_where_a_plain_call_is_expected_pooling_is_pytorchs(pooled, monkeypatch)
     pool = nn.MaxPool2d(2)
     with pytest.raises(TypeError, match="MaxPool2d must return a tensor"):
         TimeBatched(nn.MaxPool2d(2, return_indices=True))(x)
+    for other in ((2, 2.0), (2, 2, False), (2, 2, 0, True), (2.0,)):
+        with pytest.raises(TypeError, match="must be"):
+            TimeBatched(nn.MaxPool2d(*other))(x)
     with pytest.raises(RuntimeError, match="too small"):
         TimeBatched(nn.MaxPool2d(4))(images(4096, 3, 3).detach())
     with FlopCounterMode(display=False):
@@ -248,8 +255,45 @@ def test_where_a_plain_call_is_expected_pooling_is_pytorchs(pooled, monkeypatch)
     with monkeypatch.context() as patch:
         patch.setattr(layers, "pooling_kernels", lambda: None)
         assert is_plain(pool)
-    TimeBatched(nn.MaxPool2d((2, 2), (2, 2)))(x)
+    TimeBatched(nn.MaxPool2d((2, 2), [2, 2]))(x)
     assert pooled == ["forward"]
+
+
+def test_hooks_that_look_on_see_our_pooling(pooled):
+    x, pool, seen = images(), nn.MaxPool2d(2), []
+    pool.register_forward_pre_hook(layers.looking_on(lambda module, args: seen.append((module, args))))
+    pool.register_forward_hook(layers.looking_on(lambda module, args, out: seen.append((module, args, out))))
+    out = TimeBatched(pool)(x)
+    (first, (flat,)), (second, _, result) = seen
+    assert pooled == ["forward"] and first is second is pool
+    assert torch.equal(flat.nan_to_num(), x.flatten(0, 1).nan_to_num()) and result.shape == out.flatten(0, 1).shape
+
+
+def test_the_memory_that_is_explained_is_that_of_our_pooling(pooled):
+    net = Sequential(
+        nn.Conv2d(1, 32, 3, padding=1), LIF(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(32 * 64, 10), LIF()
+    )
+    net.to(memory_format=torch.channels_last)
+    table = device.explain_memory(net, torch.rand(4, 8, 1, 16, 16))
+    assert {row.layer: row.measured for row in table.rows}["2"] == 4 * 8 * 32 * 64  # a byte of each output
+    assert len(pooled) >= 2
+
+
+def test_what_a_hook_has_kept_in_another_form_is_read_right(pooled):
+    x, pool = images(), nn.MaxPool2d(2)
+    g = -torch.zeros(4, 8, 48, 8, 9)
+    g[:2] = torch.randn(2, 8, 48, 8, 9)
+
+    def gradient(run, pack):
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+            out = run(x)
+        return torch.autograd.grad(out, x, torch._neg_view(g))[0]
+
+    expected = gradient(lambda x: plain(x, pool), lambda t: t)
+    for pack in (lambda t: t.contiguous(memory_format=torch.channels_last), lambda t: t.to(torch.int32)):
+        ours = gradient(TimeBatched(pool), pack)
+        assert torch.equal(ours, expected) and torch.equal(ours.signbit(), expected.signbit())
+    assert pooled == ["forward", "backward"] * 2
 
 
 def test_pooling_is_plain_where_nothing_can_be_compiled(monkeypatch):

@@ -42,7 +42,7 @@ __all__ = [
 _FORWARD_TILE, _BACKWARD_TILE = 512 * 1024, 256 * 1024
 _MOST_OF_LONG = 4 * 1024 * 1024
 _RUN, _SHORTEST_RUN = 1024, 512
-_LINE, _STRIP = 16, 128
+_LINE, _STRIP = 16, 128  # float32 numbers of a cache line, and of a strip of the kernels
 
 # Outputs of this size and more are written around the cache: whoever reads them next would not find them there anyway.
 _STREAMING = 4 * 1024 * 1024
@@ -165,14 +165,20 @@ def threads_for(x: Tensor) -> int:
 
 
 def _tile(neurons: int, threads: int, cached: int, each: int) -> int:
-    """Neurons at a time, if each keeps ``each`` bytes in the cache. All threads get equally many tiles, of whole cache
-    lines, and of whole strips where one tile follows another."""
+    """Neurons at a time, if each keeps ``each`` bytes in the cache. Threads get equally many tiles: of whole strips, if
+    that leaves no thread with much more than its share."""
     each = max(each, 1)
     most = max(cached // each, min(_RUN, _MOST_OF_LONG // each), _SHORTEST_RUN)
     share = -(-neurons // threads)
     tiles = -(-share // most)
-    unit = _LINE if tiles == 1 else _STRIP
-    return -(-share // (tiles * unit)) * unit
+    whole = _rounded(-(-share // tiles), _STRIP)
+    return (
+        whole if tiles > 1 and (threads == 1 or whole * tiles <= share * 1.05) else _rounded(-(-share // tiles), _LINE)
+    )
+
+
+def _rounded(number: int, unit: int) -> int:
+    return -(-number // unit) * unit
 
 
 def _same(states: Sequence[Tensor]) -> int:

@@ -54,7 +54,7 @@ void backward_row(const X* g, const uint8_t* chosen, X* d_x, int32_t y, int64_t 
           for (int64_t i = 0; i < m; i += 64 / sizeof(X)) __builtin_prefetch(g + at + i + AHEAD / sizeof(X));
         const float* from = widened(wide, g + at, m);
         #pragma omp simd simdlen(16)
-        for (int64_t c = 0; c < m; ++c) values[c] = int32_t(chosen[at + c]) == place ? from[c] : 0.0f;
+        for (int64_t c = 0; c < m; ++c) values[c] = int32_t(chosen[at + c]) == place ? from[c] + 0.0f : 0.0f;  // as PyTorch adds to 0: no -0
         flush(d_x, narrowed(narrow, values, m), m * sizeof(X), streaming);
         d_x += m;
       }
@@ -94,12 +94,12 @@ void backward(void* const* tensors, const int64_t* sizes, int threads) {
   }
 }
 
-#define KERNELS(name, X, K)                                                            \
-  extern "C" void forward_##name##_##K(void* const* t, const int64_t* s, int threads) { \
-    forward<X, K>(t, s, threads);                                                       \
-  }                                                                                     \
+#define KERNELS(name, X, K)                                                              \
+  extern "C" void forward_##name##_##K(void* const* t, const int64_t* s, int threads) {  \
+    forward<X, K>(t, s, threads);                                                        \
+  }                                                                                      \
   extern "C" void backward_##name##_##K(void* const* t, const int64_t* s, int threads) { \
-    backward<X, K>(t, s, threads);                                                      \
+    backward<X, K>(t, s, threads);                                                       \
   }
 KERNELS(float32, float, 2)
 KERNELS(float32, float, 3)
