@@ -190,7 +190,7 @@ def _window(pool: nn.MaxPool2d, x: Tensor) -> int:
         and x.is_contiguous(memory_format=torch.channels_last)
         and pooling_kernels() is not None
     )
-    return sides[0] if pays else 0
+    return (sides[0] or 0) if pays else 0
 
 
 def _one(value: Any) -> int | None:
