@@ -1,14 +1,14 @@
 """Linear layers and pooling between neurons, by faster code than PyTorch's where there is some.
 
 Modules stay PyTorch's own; ``nn.Sequential`` and ``TimeBatched`` run them with ``applied``. Values are the same (of
-products up to the last bits), and so are gradients, of any order. Where somebody may expect PyTorch's own operations
+products up to the last bits), and so are gradients, of any order. Where PyTorch's own operations may be expected
 (hooks, compilers, transforms, dispatch modes), a call is plain.
 
 PyTorch multiplies float32 matrices with MKL, which uses vectors of 256 bits on AMD's processors. Where they have 512
 bits, oneDNN, which PyTorch uses for convolutions, is up to 2.2 times as fast.
 
 PyTorch's maximum pooling keeps its input and eight bytes for each output until backward, fills the gradient with zeros,
-and then adds to it one by one. Here (``max_pool.cpp``) one byte is kept, and the gradient is written once.
+and then adds to it one by one. Here (``max_pool.cpp``) one byte is saved, and the gradient is written once.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _onednn_pays(layer: nn.Linear, x: Tensor) -> bool:
 
 
 def _is_watched() -> bool:
-    """Whether operations are looked at one by one, or transformed: by somebody who knows those of PyTorch."""
+    """Whether operations are looked at one by one or transformed, by code that knows those of PyTorch."""
     modes = map(torch._C._get_dispatch_stack_at, range(torch._C._len_torch_dispatch_stack()))
     return (
         any(not isinstance(mode, MemoryTracker) for mode in modes)  # who counts bytes should count ours
@@ -226,7 +226,7 @@ class _MaxPool(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, gradient: Tensor):  # type: ignore[override]
-        chosen = ctx.saved_tensors[0].to(torch.uint8).contiguous()  # hooks may have kept it in another form
+        chosen = ctx.saved_tensors[0].to(torch.uint8).contiguous()  # hooks may store it in another form
         if _is_left_to_pytorch(gradient):
             return _unpooled(gradient, chosen, ctx.window, ctx.shape), None
         d_x = _channels_last(ctx.shape, gradient.dtype)
