@@ -19,8 +19,9 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
 from . import checks
-from .layers import applied, is_hooked
 from .neuron import Neuron, Recurrent
+from .neuron.base import is_hooked, linear
+from .pooling import max_pool
 
 __all__ = ["Once", "Recording", "Recurrent", "Sequential", "TimeBatched", "detach", "is_stateful", "is_static"]
 
@@ -146,7 +147,10 @@ def _one_step(module: nn.Module, x: Tensor) -> Tensor:
 
 
 def _batched(module: nn.Module, x: Tensor) -> Tensor:
-    out = applied(module, x)
+    if isinstance(module, nn.Linear):
+        out = linear(module, x)
+    elif type(module) is not nn.MaxPool2d or (out := max_pool(module, x)) is None:
+        out = module(x)
     name = type(module).__name__
     if not isinstance(out, Tensor):
         raise TypeError(

@@ -1,6 +1,6 @@
 """How ``optimize_memory_usage`` runs a network: cheap layers run again in backward, and spikes are saved as bits.
 
-Between two convolutions, training saves the input of the neuron and, if PyTorch does the pooling (``layers``), the
+Between two convolutions, training saves the input of the neuron and, if PyTorch does the pooling (see ``pooling``), the
 neuron's spikes and the places of the maxima in 64 bits. That is several times the bytes of the result, the pooled
 spikes. Neurons need very little arithmetic, so only their input is saved, and backward computes them again
 (``torch.utils.checkpoint``). Of a pooling's input, backward needs only the shape, and a place within its window fits
@@ -27,9 +27,9 @@ from torch.utils.checkpoint import checkpoint
 
 from .. import neuron as catalogue
 from ..engine import NotElementwise, equation_of
-from ..layers import max_pool
 from ..neuron import Neuron
 from ..nn import Once, Sequential, TimeBatched, is_hooked, is_static, takes_repeat, through
+from ..pooling import max_pool
 from ..surrogate import Surrogate
 from .spike_packing import packed_input
 

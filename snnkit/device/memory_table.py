@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from .. import checks
 from ..engine.page_pool import POOL
-from ..layers import looking_on
 from ..neuron import Neuron
+from ..pooling import looking_on
 from ..tables import html_table, size_of, text_table
 from .optimize import restore_memory_usage, saving_parts
 from .placement import check_together

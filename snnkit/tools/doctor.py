@@ -129,7 +129,7 @@ def warm() -> Line:
     """Compile the kernels of all neurons of the kit and of pooling, side by side, so that no later process has to."""
     import torch
 
-    from snnkit import layers, neuron
+    from snnkit import neuron, pooling
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     leaky = (neuron.Leaky(0.9, reset_mechanism=reset) for reset in ("subtract", "zero", "none"))
@@ -143,9 +143,9 @@ def warm() -> Line:
 
     start = time.monotonic()
     with ThreadPoolExecutor(machine.cores()) as pool:
-        pooling = pool.submit(layers.pooling_kernels)  # for a CPU
+        kernels = pool.submit(pooling.kernels)  # for a CPU
         list(pool.map(compile_both, neurons))
-        pooling.result()
+        kernels.result()
     return Line("kernels", GREEN, f"{len(neurons)} neurons compiled for {device} in {time.monotonic() - start:.1f} s")
 
 

@@ -3,8 +3,10 @@
 import pytest
 import torch
 from torch import nn
+from torch.nn.modules.module import register_module_forward_hook
+from torch.utils.flop_counter import FlopCounterMode
 
-from snnkit.neuron import LIF, MembraneState, Recurrent
+from snnkit.neuron import LIF, MembraneState, Recurrent, base
 from snnkit.nn import Once, Sequential, TimeBatched, detach, is_static
 
 
@@ -190,3 +192,128 @@ def test_a_time_batched_of_ones_own_is_asked_itself():
     layer = nn.Linear(4, 3)
     x = torch.rand(2, 4).expand(5, 2, 4)
     torch.testing.assert_close(Sequential(Doubling(layer))(x)[0], 2 * layer(x))
+
+
+@pytest.fixture
+def onednn(monkeypatch):
+    """Products of oneDNN on any processor; the shapes of those that ran."""
+    if not hasattr(torch.ops.mkldnn, "_linear_pointwise") or not torch.backends.mkldnn.is_available():
+        pytest.skip("PyTorch was built without oneDNN")
+    ran, product = [], base._product
+    monkeypatch.setattr(base, "_onednn_is_faster", lambda: True)
+    monkeypatch.setattr(base, "_product", lambda x, *rest: ran.append(tuple(x.shape)) or product(x, *rest))
+    return ran
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_products_of_onednn_have_the_values_and_gradients_of_pytorch(onednn, bias):
+    torch.manual_seed(0)
+    layer, x = nn.Linear(256, 160, bias=bias), torch.randn(4, 40, 256)
+    exact = nn.Linear(256, 160, bias=bias).double()
+    exact.load_state_dict(layer.state_dict())
+    g = torch.randn(4, 40, 160)
+    results = []
+    for module, dtype in ((layer, torch.float32), (exact, torch.float64)):
+        inputs = x.to(dtype).requires_grad_()
+        out = TimeBatched(module)(inputs)
+        grads = torch.autograd.grad(out, (inputs, *module.parameters()), g.to(dtype))
+        results.append((out, *grads))
+    assert onednn == [(160, 256), (160, 160), (160, 160)]
+    for ours, reference in zip(*results, strict=True):
+        assert ours.dtype == torch.float32 and ours.is_contiguous()
+        torch.testing.assert_close(ours.double(), reference, rtol=1e-4, atol=1e-4)
+
+
+def test_second_derivatives_and_several_gradients_at_once_through_onednn(onednn):
+    torch.manual_seed(0)
+    layer = TimeBatched(nn.Linear(256, 160))
+    x = torch.randn(4, 40, 256, requires_grad=True)
+
+    def penalty():
+        (d_x,) = torch.autograd.grad(layer(x).pow(2).sum(), x, create_graph=True)
+        return torch.autograd.grad(d_x.pow(2).mean(), (x, layer.module.weight))
+
+    def rows():
+        return torch.autograd.grad(layer(x)[0, 0, :3], x, torch.eye(3), is_grads_batched=True)
+
+    def expanded():
+        return torch.autograd.grad(layer(x).sum(), (x, layer.module.weight))
+
+    ours = *penalty(), *rows(), *expanded()
+    # Forward, the last backward, forward; forward and backward.
+    assert onednn == [(160, 256), (160, 160), (160, 160), (160, 256), (160, 256), (160, 160), (160, 160)]
+    with torch.backends.mkldnn.flags(enabled=False):
+        expected = *penalty(), *rows(), *expanded()
+    assert len(onednn) == 7
+    for a, b in zip(ours, expected, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("bias", torch.arange(320.0)[::2]),
+        ("bias", torch.ones(1).expand(160)),
+        ("bias", torch.tensor(3.0)),
+        ("bias", torch.ones(160, 1)),
+        ("bias", torch.zeros(160, dtype=torch.float64)),
+        ("weight", torch.ones(160, 100)),
+        ("weight", torch.eye(160, 256).to_sparse_csr()),
+    ],
+)
+def test_parameters_of_other_shapes_layouts_and_types_are_used_as_pytorch_uses_them(onednn, name, value):
+    layer, x = nn.Linear(256, 160), torch.randn(160, 256)
+    setattr(layer, name, nn.Parameter(value, requires_grad=False))
+
+    def outcome(run):
+        try:
+            return run(x).detach()
+        except RuntimeError as error:
+            return str(error)
+
+    ours, expected = outcome(lambda x: TimeBatched(layer)(x[None])[0]), outcome(layer)
+    assert type(ours) is type(expected)
+    assert ours == expected if isinstance(ours, str) else torch.equal(ours, expected)
+
+
+def test_the_way_back_through_onednn_is_plain_where_operations_are_watched(onednn):
+    layer, x = nn.Linear(256, 160), torch.randn(1, 160, 256, requires_grad=True)
+    out = TimeBatched(layer)(x)
+    with FlopCounterMode(display=False) as flops:
+        torch.autograd.grad(out.sum(), (x, layer.weight), retain_graph=True)
+    assert flops.get_total_flops() == 2 * 2 * x.numel() * 160
+    rows = torch.func.vmap(lambda v: torch.autograd.grad(out[0, 0, :3], x, v, retain_graph=True)[0])(torch.eye(3))
+    torch.testing.assert_close(rows[:, 0, 0], layer.weight[:3].detach())
+    assert onednn == [(160, 256)]
+
+
+def test_where_a_plain_call_is_expected_onednn_does_not_step_in(onednn):
+    layer, x = nn.Linear(256, 160), torch.randn(160, 256)
+    net, seen = TimeBatched(layer), []
+
+    def plain(run):
+        run()
+        return not onednn
+
+    assert plain(lambda: net(x[None, :4]))  # small
+    assert plain(lambda: TimeBatched(nn.Linear(256, 160).double())(x[None].double()))
+    assert plain(lambda: torch.func.vmap(net)(x[None, None]))
+    assert plain(lambda: torch.func.jvp(net, (x[None],), (x[None],)))
+    assert plain(lambda: torch.compile(net, backend="eager", fullgraph=True)(x[None]))
+    with torch.autocast("cpu", torch.bfloat16):
+        assert plain(lambda: net(x[None]))
+    with FlopCounterMode(display=False) as flops:
+        assert plain(lambda: net(x[None]))
+    assert flops.get_total_flops() == 2 * x.numel() * 160
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        net(torch.randn(1, 640, 64))
+    with register_module_forward_hook(lambda *_: seen.append(0)):
+        assert plain(lambda: net(x[None])) and seen[0] == 0
+    seen.clear()
+    handle = layer.register_forward_hook(lambda *_: seen.append(1))
+    assert plain(lambda: net(x[None])) and seen == [1]
+    handle.remove()
+    net(x[None])
+    recurrent = Recurrent(LIF(), 256)
+    recurrent(torch.randn(2, 80, 256))
+    assert onednn == [(160, 256), (80, 256), (80, 256)]

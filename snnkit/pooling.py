@@ -1,14 +1,9 @@
-"""Linear layers and pooling between neurons, by faster code than PyTorch's where there is some.
+"""Maximum pooling between layers of neurons on a CPU, faster than PyTorch's and in less memory.
 
-Modules stay PyTorch's own; ``nn.Sequential`` and ``TimeBatched`` run them with ``applied``. Values are the same (of
-products up to the last bits), and so are gradients, of any order. Where PyTorch's own operations may be expected
-(hooks, compilers, transforms, dispatch modes), a call is plain.
-
-PyTorch multiplies float32 matrices with MKL, which uses vectors of 256 bits on AMD's processors. Where they have 512
-bits, oneDNN, which PyTorch uses for convolutions, is up to 2.2 times as fast.
-
-PyTorch's maximum pooling keeps its input and eight bytes for each output until backward, fills the gradient with zeros,
-and then adds to it one by one. Here (``max_pool.cpp``) one byte is saved, and the gradient is written once.
+PyTorch's keeps its input and eight bytes for each output until backward, fills the gradient with zeros, and then adds
+to it one by one. Here (``max_pool.cpp``) one byte is saved, and the gradient is written once. Values are the same, and
+so are gradients, of any order. Where PyTorch's own operations may be expected (hooks, compilers, transforms, dispatch
+modes), pooling is PyTorch's.
 """
 
 from __future__ import annotations
@@ -21,19 +16,14 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd import forward_ad
 
-from .engine import CompilationFailed, inside_functional_transform, missing_compiler
+from .engine import CompilationFailed, missing_compiler
 from .engine.cpp import load, threads_for
 from .engine.cpp.cpp_source import PRELUDE
 from .engine.page_pool import fresh
-from .measure.machine import processor
-from .measure.tracker import MemoryTracker
+from .neuron.base import is_left_to_pytorch, is_watched
 
-__all__ = ["applied", "is_hooked", "linear", "looking_on", "max_pool", "pooling_kernels"]
-
-# Multiplications and additions of a product from which oneDNN is faster: its calls take 10 to 50 microseconds longer.
-_PAYING = 2**22
+__all__ = ["kernels", "looking_on", "max_pool"]
 
 # Windows for which there is a kernel, the fewest channels that fill its vectors, and the fewest inputs that pay for it.
 _WINDOWS = (2, 3, 4)
@@ -42,107 +32,6 @@ _INPUTS = 2**18
 
 # Results of this size and more are written around the cache.
 _STREAMING = 4 * 1024 * 1024
-
-
-def applied(module: nn.Module, x: Tensor) -> Any:
-    """``module(x)`` for x [B, ...]."""
-    if isinstance(module, nn.Linear):
-        return linear(module, x)
-    out = max_pool(module, x) if type(module) is nn.MaxPool2d else None
-    return module(x) if out is None else out
-
-
-def linear(layer: nn.Linear, x: Tensor) -> Tensor:
-    """``layer(x)`` for x [B, I], by oneDNN where that is faster. Values and gradients differ in the last bits only.
-
-    ``torch.backends.mkldnn.enabled = False`` forbids it, as it does for convolutions.
-    """
-    if _onednn_pays(layer, x):
-        return _Linear.apply(x, layer.weight, layer.bias)  # type: ignore[return-value]
-    return layer(x)
-
-
-def is_hooked(module: nn.Module) -> bool:
-    """Whether a call of it also runs code that is not in its class."""
-    hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
-    return any(hooks) or "forward" in vars(module)
-
-
-@functools.cache
-def _onednn_is_faster() -> bool:
-    has_both = torch.backends.mkldnn.is_available() and torch.backends.mkl.is_available()
-    wide = has_both and torch.backends.cpu.get_cpu_capability() == "AVX512"
-    return wide and "AMD" in processor() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
-
-
-def _onednn_pays(layer: nn.Linear, x: Tensor) -> bool:
-    """Whether oneDNN runs the layer as a plain call would, and faster."""
-    return (
-        not torch.compiler.is_compiling()
-        and _onednn_is_faster()
-        and type(layer) is nn.Linear
-        and type(x) is Tensor
-        and x.numel() * layer.out_features >= _PAYING
-        and x.shape[1:] == (layer.in_features,)
-        and _is_dense(x)
-        and _is_parameter(layer.weight, layer.out_features, layer.in_features)
-        and (layer.bias is None or _is_parameter(layer.bias, layer.out_features))
-        and torch.backends.mkldnn.enabled
-        and not torch.is_autocast_enabled("cpu")
-        and not is_hooked(layer)
-        and not torch.nn.modules.module._has_any_global_hook()
-        and not _is_watched()
-    )
-
-
-def _is_watched() -> bool:
-    """Whether operations are looked at one by one or transformed, by code that knows those of PyTorch."""
-    modes = map(torch._C._get_dispatch_stack_at, range(torch._C._len_torch_dispatch_stack()))
-    return (
-        any(not isinstance(mode, MemoryTracker) for mode in modes)  # who counts bytes should count ours
-        or torch._C._len_torch_function_stack() > 0
-        or torch._C._get_tracing_state() is not None
-        or inside_functional_transform()
-        or forward_ad._current_level >= 0
-    )
-
-
-def _is_left_to_pytorch(gradient: Tensor) -> bool:
-    """Second derivatives and several gradients at once."""
-    batched = torch._C._functorch.is_legacy_batchedtensor(gradient)  # pyright: ignore[reportAttributeAccessIssue]
-    return torch.is_grad_enabled() or batched or _is_watched()
-
-
-def _is_dense(t: Tensor) -> bool:
-    return t.dtype == torch.float32 and t.device.type == "cpu" and t.layout == torch.strided and t.is_contiguous()
-
-
-def _is_parameter(t: Tensor, *shape: int) -> bool:
-    """Whether it is one that ``nn.Linear`` makes: oneDNN reads it by its size alone, whatever its shape and strides."""
-    return type(t) is nn.Parameter and t.shape == shape and _is_dense(t)
-
-
-class _Linear(torch.autograd.Function):
-    """x [B, I], weight [O, I], bias [O] or None -> [B, O]."""
-
-    @staticmethod
-    def forward(ctx, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        ctx.save_for_backward(x if ctx.needs_input_grad[1] else None, weight if ctx.needs_input_grad[0] else None)
-        return _product(x, weight, bias)
-
-    @staticmethod
-    def backward(ctx, gradient: Tensor):  # type: ignore[override]
-        x, weight = ctx.saved_tensors
-        product = nn.functional.linear if _is_left_to_pytorch(gradient) else _product
-        return (
-            None if weight is None else product(gradient, weight.t()),
-            None if x is None else product(gradient.t(), x.t()),
-            gradient.sum(0) if ctx.needs_input_grad[2] else None,
-        )
-
-
-def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
 
 
 def max_pool(pool: nn.MaxPool2d, x: Tensor) -> Tensor | None:
@@ -186,9 +75,9 @@ def _window(pool: nn.MaxPool2d, x: Tensor) -> int:
         and all(hasattr(hook, "looks_on") for hook in hooks)
         and not (pool._backward_hooks or pool._backward_pre_hooks or "forward" in vars(pool))
         and not torch.nn.modules.module._has_any_global_hook()
-        and not _is_watched()  # vmap's tensors know no channels-last
+        and not is_watched()  # vmap's tensors know no channels-last
         and x.is_contiguous(memory_format=torch.channels_last)
-        and pooling_kernels() is not None
+        and kernels() is not None
     )
     return (sides[0] or 0) if pays else 0
 
@@ -201,7 +90,7 @@ def _one(value: Any) -> int | None:
 
 
 @functools.cache
-def pooling_kernels() -> ctypes.CDLL | None:
+def kernels() -> ctypes.CDLL | None:
     """The library of ``max_pool.cpp``; None if nothing can be compiled."""
     if missing_compiler("cpu"):
         return None
@@ -227,7 +116,7 @@ class _MaxPool(torch.autograd.Function):
     @staticmethod
     def backward(ctx, gradient: Tensor):  # type: ignore[override]
         chosen = ctx.saved_tensors[0].to(torch.uint8).contiguous()  # hooks may store it in another form
-        if _is_left_to_pytorch(gradient):
+        if is_left_to_pytorch(gradient):
             return _unpooled(gradient, chosen, ctx.window, ctx.shape), None
         d_x = _channels_last(ctx.shape, gradient.dtype)
         gradient = gradient.resolve_neg().contiguous(memory_format=torch.channels_last)
@@ -259,5 +148,5 @@ def _pool(way: str, window: int, tensors: tuple[Tensor, ...], shape: torch.Size,
     streaming = written.nbytes >= _STREAMING
     sizes = (ctypes.c_int64 * 5)(batch, height, width, channels, streaming)
     threads = threads_for(written)
-    kernel = getattr(pooling_kernels(), f"{way}_{str(written.dtype).removeprefix('torch.')}_{window}")
+    kernel = getattr(kernels(), f"{way}_{str(written.dtype).removeprefix('torch.')}_{window}")
     kernel(pointers, sizes, ctypes.c_int(threads))

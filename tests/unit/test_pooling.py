@@ -1,4 +1,4 @@
-"""Linear layers and pooling: the values and gradients of PyTorch, and plain calls wherever those are expected."""
+"""Maximum pooling: the values and gradients of PyTorch, and plain calls wherever those are expected."""
 
 import pytest
 import torch
@@ -6,144 +6,19 @@ from torch import nn
 from torch.nn.modules.module import register_module_forward_hook
 from torch.utils.flop_counter import FlopCounterMode
 
-from snnkit import device, layers
+from snnkit import device, pooling
 from snnkit.device import MemoryTracker
-from snnkit.neuron import LIF, Recurrent
+from snnkit.neuron import LIF
 from snnkit.nn import Sequential, TimeBatched
-
-
-@pytest.fixture
-def onednn(monkeypatch):
-    """Products of oneDNN on any processor; the shapes of those that ran."""
-    if not hasattr(torch.ops.mkldnn, "_linear_pointwise") or not torch.backends.mkldnn.is_available():
-        pytest.skip("PyTorch was built without oneDNN")
-    ran, product = [], layers._product
-    monkeypatch.setattr(layers, "_onednn_is_faster", lambda: True)
-    monkeypatch.setattr(layers, "_product", lambda x, *rest: ran.append(tuple(x.shape)) or product(x, *rest))
-    return ran
-
-
-@pytest.mark.parametrize("bias", [True, False])
-def test_products_of_onednn_have_the_values_and_gradients_of_pytorch(onednn, bias):
-    torch.manual_seed(0)
-    layer, x = nn.Linear(256, 160, bias=bias), torch.randn(4, 40, 256)
-    exact = nn.Linear(256, 160, bias=bias).double()
-    exact.load_state_dict(layer.state_dict())
-    g = torch.randn(4, 40, 160)
-    results = []
-    for module, dtype in ((layer, torch.float32), (exact, torch.float64)):
-        inputs = x.to(dtype).requires_grad_()
-        out = TimeBatched(module)(inputs)
-        grads = torch.autograd.grad(out, (inputs, *module.parameters()), g.to(dtype))
-        results.append((out, *grads))
-    assert onednn == [(160, 256), (160, 160), (160, 160)]
-    for ours, reference in zip(*results, strict=True):
-        assert ours.dtype == torch.float32 and ours.is_contiguous()
-        torch.testing.assert_close(ours.double(), reference, rtol=1e-4, atol=1e-4)
-
-
-def test_second_derivatives_and_several_gradients_at_once_through_onednn(onednn):
-    torch.manual_seed(0)
-    layer = TimeBatched(nn.Linear(256, 160))
-    x = torch.randn(4, 40, 256, requires_grad=True)
-
-    def penalty():
-        (d_x,) = torch.autograd.grad(layer(x).pow(2).sum(), x, create_graph=True)
-        return torch.autograd.grad(d_x.pow(2).mean(), (x, layer.module.weight))
-
-    def rows():
-        return torch.autograd.grad(layer(x)[0, 0, :3], x, torch.eye(3), is_grads_batched=True)
-
-    def expanded():
-        return torch.autograd.grad(layer(x).sum(), (x, layer.module.weight))
-
-    ours = *penalty(), *rows(), *expanded()
-    # Forward, the last backward, forward; forward and backward.
-    assert onednn == [(160, 256), (160, 160), (160, 160), (160, 256), (160, 256), (160, 160), (160, 160)]
-    with torch.backends.mkldnn.flags(enabled=False):
-        expected = *penalty(), *rows(), *expanded()
-    assert len(onednn) == 7
-    for a, b in zip(ours, expected, strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-3)
-
-
-@pytest.mark.parametrize(
-    "name, value",
-    [
-        ("bias", torch.arange(320.0)[::2]),
-        ("bias", torch.ones(1).expand(160)),
-        ("bias", torch.tensor(3.0)),
-        ("bias", torch.ones(160, 1)),
-        ("bias", torch.zeros(160, dtype=torch.float64)),
-        ("weight", torch.ones(160, 100)),
-        ("weight", torch.eye(160, 256).to_sparse_csr()),
-    ],
-)
-def test_parameters_of_other_shapes_layouts_and_types_are_used_as_pytorch_uses_them(onednn, name, value):
-    layer, x = nn.Linear(256, 160), torch.randn(160, 256)
-    setattr(layer, name, nn.Parameter(value, requires_grad=False))
-
-    def outcome(run):
-        try:
-            return run(x).detach()
-        except RuntimeError as error:
-            return str(error)
-
-    ours, expected = outcome(lambda x: TimeBatched(layer)(x[None])[0]), outcome(layer)
-    assert type(ours) is type(expected)
-    assert ours == expected if isinstance(ours, str) else torch.equal(ours, expected)
-
-
-def test_the_way_back_through_onednn_is_plain_where_operations_are_watched(onednn):
-    layer, x = nn.Linear(256, 160), torch.randn(1, 160, 256, requires_grad=True)
-    out = TimeBatched(layer)(x)
-    with FlopCounterMode(display=False) as flops:
-        torch.autograd.grad(out.sum(), (x, layer.weight), retain_graph=True)
-    assert flops.get_total_flops() == 2 * 2 * x.numel() * 160
-    rows = torch.func.vmap(lambda v: torch.autograd.grad(out[0, 0, :3], x, v, retain_graph=True)[0])(torch.eye(3))
-    torch.testing.assert_close(rows[:, 0, 0], layer.weight[:3].detach())
-    assert onednn == [(160, 256)]
-
-
-def test_where_a_plain_call_is_expected_onednn_does_not_step_in(onednn):
-    layer, x = nn.Linear(256, 160), torch.randn(160, 256)
-    net, seen = TimeBatched(layer), []
-
-    def plain(run):
-        run()
-        return not onednn
-
-    assert plain(lambda: net(x[None, :4]))  # small
-    assert plain(lambda: TimeBatched(nn.Linear(256, 160).double())(x[None].double()))
-    assert plain(lambda: torch.func.vmap(net)(x[None, None]))
-    assert plain(lambda: torch.func.jvp(net, (x[None],), (x[None],)))
-    assert plain(lambda: torch.compile(net, backend="eager", fullgraph=True)(x[None]))
-    with torch.autocast("cpu", torch.bfloat16):
-        assert plain(lambda: net(x[None]))
-    with FlopCounterMode(display=False) as flops:
-        assert plain(lambda: net(x[None]))
-    assert flops.get_total_flops() == 2 * x.numel() * 160
-    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
-        net(torch.randn(1, 640, 64))
-    with register_module_forward_hook(lambda *_: seen.append(0)):
-        assert plain(lambda: net(x[None])) and seen[0] == 0
-    seen.clear()
-    handle = layer.register_forward_hook(lambda *_: seen.append(1))
-    assert plain(lambda: net(x[None])) and seen == [1]
-    handle.remove()
-    net(x[None])
-    recurrent = Recurrent(LIF(), 256)
-    recurrent(torch.randn(2, 80, 256))
-    assert onednn == [(160, 256), (80, 256), (80, 256)]
 
 
 @pytest.fixture
 def pooled(monkeypatch):
     """The kernels that ran."""
-    if layers.pooling_kernels() is None:
+    if pooling.kernels() is None:
         pytest.skip("no C++ compiler")
-    ran, pool = [], layers._pool
-    monkeypatch.setattr(layers, "_pool", lambda way, *rest: ran.append(way) or pool(way, *rest))
+    ran, pool = [], pooling._pool
+    monkeypatch.setattr(pooling, "_pool", lambda way, *rest: ran.append(way) or pool(way, *rest))
     return ran
 
 
@@ -253,7 +128,7 @@ def test_where_a_plain_call_is_expected_pooling_is_pytorchs(pooled, monkeypatch)
     assert is_plain(pool) and 1 in seen
     handle.remove()
     with monkeypatch.context() as patch:
-        patch.setattr(layers, "pooling_kernels", lambda: None)
+        patch.setattr(pooling, "kernels", lambda: None)
         assert is_plain(pool)
     TimeBatched(nn.MaxPool2d((2, 2), [2, 2]))(x)
     assert pooled == ["forward"]
@@ -261,8 +136,8 @@ def test_where_a_plain_call_is_expected_pooling_is_pytorchs(pooled, monkeypatch)
 
 def test_hooks_that_look_on_see_our_pooling(pooled):
     x, pool, seen = images(), nn.MaxPool2d(2), []
-    pool.register_forward_pre_hook(layers.looking_on(lambda module, args: seen.append((module, args))))
-    pool.register_forward_hook(layers.looking_on(lambda module, args, out: seen.append((module, args, out))))
+    pool.register_forward_pre_hook(pooling.looking_on(lambda module, args: seen.append((module, args))))
+    pool.register_forward_hook(pooling.looking_on(lambda module, args, out: seen.append((module, args, out))))
     out = TimeBatched(pool)(x)
     (first, (flat,)), (second, _, result) = seen
     assert pooled == ["forward"] and first is second is pool
@@ -297,14 +172,14 @@ def test_what_a_hook_has_kept_in_another_form_is_read_right(pooled):
 
 
 def test_pooling_is_plain_where_nothing_can_be_compiled(monkeypatch):
-    layers.pooling_kernels.cache_clear()
+    pooling.kernels.cache_clear()
     try:
         with monkeypatch.context() as patch:
-            patch.setattr(layers, "missing_compiler", lambda _: "there is none")
-            assert layers.pooling_kernels() is None
-        layers.pooling_kernels.cache_clear()
+            patch.setattr(pooling, "missing_compiler", lambda _: "there is none")
+            assert pooling.kernels() is None
+        pooling.kernels.cache_clear()
         with monkeypatch.context() as patch:
-            patch.setattr(layers, "load", lambda _: (_ for _ in ()).throw(layers.CompilationFailed("full disk")))
-            assert layers.pooling_kernels() is None
+            patch.setattr(pooling, "load", lambda _: (_ for _ in ()).throw(pooling.CompilationFailed("full disk")))
+            assert pooling.kernels() is None
     finally:
-        layers.pooling_kernels.cache_clear()
+        pooling.kernels.cache_clear()
