@@ -247,6 +247,7 @@ def test_a_progress_bar_is_shown_and_callbacks_are_finished(monkeypatch, capfd):
         (dist.DistBackendError("NCCL error"), True),
         (ConnectionResetError("by peer"), True),
         (RuntimeError("[third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer"), True),
+        (RuntimeError("Application timeout caused pair closure"), True),
         (RuntimeError("DataLoader timed out after 5 seconds"), False),
         (RuntimeError("could not open a socket: address already in use"), False),
         (ValueError("backend must be gloo"), False),

@@ -189,10 +189,15 @@ def explained(place: RankInfo, timeout: float) -> Iterator[None]:
 
 
 def _is_of_communication(error: Exception) -> bool:
-    """Whether torch.distributed could not reach another rank; gloo's errors are plain ones that name their source."""
+    """Whether torch.distributed could not reach another rank; gloo's errors are plain ones that name their source.
+
+    All but one: whoever waits on a connection that another wait has given up gets "Application timeout caused pair
+    closure".
+    """
     if isinstance(error, (dist.DistError, ConnectionError)):
         return True
-    return isinstance(error, RuntimeError) and re.search("gloo|nccl", str(error), re.IGNORECASE) is not None
+    sources = re.compile("gloo|nccl|pair closure", re.IGNORECASE)
+    return isinstance(error, RuntimeError) and sources.search(str(error)) is not None
 
 
 def _lost_rank(error: BaseException, place: RankInfo, timeout: float) -> str:
