@@ -18,20 +18,17 @@ import torch
 from torch import Tensor, nn
 
 from .engine import CompilationFailed, missing_compiler
-from .engine.cpp import load, threads_for
+from .engine.cpp import STREAMING, load, threads_for
 from .engine.cpp.cpp_source import PRELUDE
 from .engine.page_pool import fresh
 from .neuron.base import is_left_to_pytorch, is_watched
 
-__all__ = ["kernels", "looking_on", "max_pool"]
+__all__ = ["kernels", "max_pool", "observer"]
 
 # Windows for which there is a kernel, the fewest channels that fill its vectors, and the fewest inputs that pay for it.
 _WINDOWS = (2, 3, 4)
 _CHANNELS = 32
 _INPUTS = 2**18
-
-# Results of this size and more are written around the cache.
-_STREAMING = 4 * 1024 * 1024
 
 
 def max_pool(pool: nn.MaxPool2d, x: Tensor) -> Tensor | None:
@@ -47,9 +44,9 @@ def max_pool(pool: nn.MaxPool2d, x: Tensor) -> Tensor | None:
     return out  # type: ignore[return-value]
 
 
-def looking_on(hook: Callable) -> Callable:
-    """``hook``, marked as one that returns nothing and asks for no particular operation: it hinders no pooling here."""
-    hook.looks_on = True  # type: ignore[attr-defined]
+def observer(hook: Callable) -> Callable:
+    """Mark a forward hook that returns nothing and expects no particular operation, so that pooling may stay fast."""
+    hook.observes = True  # type: ignore[attr-defined]
     return hook
 
 
@@ -72,7 +69,7 @@ def _window(pool: nn.MaxPool2d, x: Tensor) -> int:
         and x.device.type == "cpu"
         and x.layout == torch.strided
         and not x.is_neg()
-        and all(hasattr(hook, "looks_on") for hook in hooks)
+        and all(hasattr(hook, "observes") for hook in hooks)
         and not (pool._backward_hooks or pool._backward_pre_hooks or "forward" in vars(pool))
         and not torch.nn.modules.module._has_any_global_hook()
         and not is_watched()  # vmap's tensors know no channels-last
@@ -145,7 +142,7 @@ def _channels_last(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
 def _pool(way: str, window: int, tensors: tuple[Tensor, ...], shape: torch.Size, written: Tensor) -> None:
     batch, channels, height, width = shape
     pointers = (ctypes.c_void_p * 3)(*(t.data_ptr() for t in tensors))
-    streaming = written.nbytes >= _STREAMING
+    streaming = written.nbytes >= STREAMING
     sizes = (ctypes.c_int64 * 5)(batch, height, width, channels, streaming)
     threads = threads_for(written)
     kernel = getattr(kernels(), f"{way}_{str(written.dtype).removeprefix('torch.')}_{window}")

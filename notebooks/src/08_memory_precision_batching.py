@@ -226,8 +226,8 @@ outcome("08.c", memory_curves["T = 16"].max() / memory_curves["T = 4"].max())
 # - **Recompute.** Between two convolutions there are neurons and pooling. Neurons need almost no arithmetic. Yet
 #   training saves their spikes at full resolution and, for each maximum of the pooling, its index in 8 bytes. Save the
 #   input of the neurons and one byte per index (a window of 2 × 2 has four positions). Compute the spikes again in
-#   backward, a few samples at a time [1]. (On a CPU in channels-last memory, as `fit` trains, this kit's pooling keeps
-#   one byte and no spikes from the start.)
+#   backward, a few samples at a time [1]. (On a CPU this kit's pooling keeps one byte and no spikes from the start, for
+#   32 channels and more in channels-last memory, which `fit` uses.)
 # - **Spikes are bits.** The next convolution stores its input, spikes, as float32. One bit per spike is enough.
 #
 # **Predict first.** Bits shrink the stored input of the second convolution 32 times. By what factor do both ideas

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from .. import checks
 from ..engine.page_pool import POOL
 from ..neuron import Neuron
-from ..pooling import looking_on
+from ..pooling import observer
 from ..tables import html_table, size_of, text_table
 from .optimize import restore_memory_usage, saving_parts
 from .placement import check_together
@@ -147,8 +147,8 @@ class _Watcher:
         for name, module in self.model.named_modules():
             if isinstance(module, Neuron) or next(module.children(), None) is None:
                 name = name or "(model)"
-                handles.append(module.register_forward_pre_hook(looking_on(self._enter(name))))
-                handles.append(module.register_forward_hook(looking_on(self._leave(name)), always_call=True))
+                handles.append(module.register_forward_pre_hook(observer(self._enter(name))))
+                handles.append(module.register_forward_hook(observer(self._leave(name)), always_call=True))
         try:
             with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(self._note, lambda t: t):
                 self._result = output_of(self.model(x))  # alive, so that no address is used twice

@@ -329,7 +329,7 @@ def is_watched() -> bool:
     """Whether operations are looked at one by one or transformed, by code that knows those of PyTorch."""
     modes = map(torch._C._get_dispatch_stack_at, range(torch._C._len_torch_dispatch_stack()))
     return (
-        any(not isinstance(mode, MemoryTracker) for mode in modes)  # who counts bytes should count ours
+        any(not isinstance(mode, MemoryTracker) for mode in modes)  # memory is to be counted with our kernels
         or torch._C._len_torch_function_stack() > 0
         or torch._C._get_tracing_state() is not None
         or inside_functional_transform()

@@ -59,7 +59,7 @@ def test_pooling_has_the_values_and_gradients_of_pytorch(pooled, window, dtype, 
     assert [(t.dtype, t.shape) for t in kept] == [(torch.uint8, ours.flatten(0, 1).permute(0, 2, 3, 1).shape)]
 
 
-def test_who_counts_bytes_counts_those_that_are_kept(pooled):
+def test_a_memory_tracker_counts_what_our_pooling_saves(pooled):
     x, pool, peaks = images(), TimeBatched(nn.MaxPool2d(2)), []
     for _ in range(2):
         with MemoryTracker() as tracker:
@@ -134,10 +134,10 @@ def test_where_a_plain_call_is_expected_pooling_is_pytorchs(pooled, monkeypatch)
     assert pooled == ["forward"]
 
 
-def test_hooks_that_look_on_see_our_pooling(pooled):
+def test_hooks_that_only_observe_see_our_pooling(pooled):
     x, pool, seen = images(), nn.MaxPool2d(2), []
-    pool.register_forward_pre_hook(pooling.looking_on(lambda module, args: seen.append((module, args))))
-    pool.register_forward_hook(pooling.looking_on(lambda module, args, out: seen.append((module, args, out))))
+    pool.register_forward_pre_hook(pooling.observer(lambda module, args: seen.append((module, args))))
+    pool.register_forward_hook(pooling.observer(lambda module, args, out: seen.append((module, args, out))))
     out = TimeBatched(pool)(x)
     (first, (flat,)), (second, _, result) = seen
     assert pooled == ["forward"] and first is second is pool

@@ -27,6 +27,7 @@ from .cpp_source import CPP, backward_source, forward_source
 from .toolchain import NO_COMPILER, cpp_compiler, load
 
 __all__ = [
+    "STREAMING",
     "backward",
     "backward_source",
     "expect_backward",
@@ -45,7 +46,7 @@ _RUN, _SHORTEST_RUN = 1024, 512
 _LINE, _STRIP = 16, 128  # float32 numbers of a cache line, and of a strip of the kernels
 
 # Outputs of this size and more are written around the cache: whoever reads them next would not find them there anyway.
-_STREAMING = 4 * 1024 * 1024
+STREAMING = 4 * 1024 * 1024
 
 # Neuron-steps a thread should have at the least; starting one costs some microseconds.
 _PER_THREAD = 2**14
@@ -82,7 +83,7 @@ def forward(run: Pass, out_dtype: torch.dtype, save: bool) -> tuple[Tensor, list
     last = [_empty(s.shape, s.dtype) for s in state]
     threads = threads_for(x)
     tile = _tile(neurons, threads, _FORWARD_TILE, _size(equation) * len(state))
-    streaming = out.numel() * out.element_size() >= _STREAMING
+    streaming = out.numel() * out.element_size() >= STREAMING
     sizes = (steps, neurons, x.stride(0), tile, streaming, _same(state))
     _call(source, (x, out, *state, *last, *parameters), constants, sizes, threads)
     return out, last, []
@@ -101,7 +102,7 @@ def backward(run: Pass, saved: Sequence[Tensor], d: Gradients) -> Results:
     threads = threads_for(x)
     # Where x is one step and its gradient a sum, no memory keeps the arithmetic waiting: the nearest cache pays.
     tile = _tile(neurons, threads, _BACKWARD_TILE // (1 + summed), _size(equation) * rows * steps)
-    streaming = x.numel() * x.element_size() >= _STREAMING
+    streaming = x.numel() * x.element_size() >= STREAMING
     sizes = (steps, neurons, x.stride(0), d_out.stride(0), tile, streaming, _same((*state, *d_last)))
     sequences, sums = ((), (d_x, *d_parameters)) if summed else ((d_x,), d_parameters)
     tensors = (x, d_out, *(t for t in sequences if t is not None), *state, *d_last, *d_first, *parameters)
