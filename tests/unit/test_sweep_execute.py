@@ -127,15 +127,17 @@ def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path, fake):
 
 
 def test_two_live_sweeps_on_one_folder_share_the_runs(tmp_path, fake):
-    both, one = threading.Barrier(2, timeout=20), fake.execute
+    both, one, workers = threading.Barrier(2, timeout=20), fake.execute, set()
 
     def slow(*arguments):
-        if len(fake.begun) < 2:
+        if threading.get_ident() not in workers:
+            workers.add(threading.get_ident())
             both.wait()  # each of the two sweeps has a run
         return one(*arguments)
 
     fake.execute = slow
-    threads = [threading.Thread(target=run, args=(tmp_path,), kwargs={"workers": 1}) for _ in range(2)]
+    manifest = asked(tmp_path, workers=1)
+    threads = [threading.Thread(target=sweep.run, args=(manifest,), kwargs={"quiet": True}) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
