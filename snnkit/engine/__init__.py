@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from .. import checks
 from ..tables import size_of
 from . import autograd, eager
-from .autograd import CompilationFailed, inside_functional_transform
+from .autograd import CompilationFailed, inside_functional_transform, one_for_all
 from .block import BLOCKS
 from .code_cache import secure_inductor
 from .cpp.toolchain import cpp_compiler, missing_compiler
@@ -68,6 +68,7 @@ __all__ = [
     "inside_functional_transform",
     "limit_kept_memory",
     "missing_compiler",
+    "one_for_all",
     "plan_for",
     "programs",
     "secure_inductor",
@@ -161,7 +162,10 @@ def _run(
             warn_of_fallback(step, plan)
             return result
     warn_of_fallback(step, plan)
-    return eager.run(eager.checked(step, dtype), x, state, dtype, out_dtype)
+    out, last = eager.run(eager.checked(step, dtype), x, state, dtype, out_dtype)
+    # A part that the step returns as it was may be one for all calls, and whoever receives it may write to it.
+    own = (part if any(part.stride()) else part.clone() for part in last)
+    return out, getattr(type(last), "_make", tuple)(own)
 
 
 def _initial_state(step: Callable | nn.Module, x: Tensor, dtype: torch.dtype) -> Any:

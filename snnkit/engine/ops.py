@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .autograd import Gradients, Layout, Pass, backend, presence_of, tensors_of
+from .autograd import Gradients, Layout, Pass, backend, one_for_all, presence_of, tensors_of
 from .plan import candidates, facts_of
 from .trace import Equation, NotElementwise
 from .trace_cache import equation_of
@@ -146,7 +146,7 @@ def _unroll_backward(
     engine, _, name = handle.partition(":")
     flat = _Flat(x, state, parameters)
     run = flat.run(name)
-    out = x.new_zeros(()).expand(x.shape) if d_out is None else d_out
+    out = one_for_all(0.0, x.shape, x.dtype, x.device) if d_out is None else d_out
     last = [
         flat.layout.flatten_step(torch.zeros_like(s) if d is None else d) for d, s in zip(d_last, state, strict=True)
     ]

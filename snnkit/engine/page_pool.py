@@ -53,12 +53,15 @@ class PagePool:
         self.limit = limit
         self._free: list[_Block] = []  # the longest unused first
         self._returned: deque[_Block] = deque()
+        self._lent: dict[int, tuple[weakref.ref, _Block]] = {}
         self._lock = threading.Lock()
 
     def empty(self, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
         """As ``torch.empty`` on a CPU: contiguous, with arbitrary values."""
         size = math.prod(shape) * dtype.itemsize
-        if size < SMALLEST or self.limit < size or not hasattr(mmap, "MAP_PRIVATE"):
+        refused = size < SMALLEST or self.limit < size or not hasattr(mmap, "MAP_PRIVATE")
+        # A dispatch mode, such as a counter of memory, should see an allocation.
+        if refused or torch._C._len_torch_dispatch_stack():
             return torch.empty(shape, dtype=dtype, device="cpu")
         with self._lock:
             block = self._take(_rounded(size))
@@ -66,10 +69,10 @@ class PagePool:
             return torch.empty(shape, dtype=dtype, device="cpu")
         memory = (ctypes.c_char * size).from_buffer(block.pages, block.offset)
         # The storage holds `memory`, whose end returns the block.
-        weakref.finalize(memory, self._give_back, block).atexit = False
-        storage = torch.frombuffer(memory, dtype=torch.uint8).untyped_storage()
+        lent = weakref.ref(memory, self._end)
+        self._lent[id(lent)] = lent, block
         # Not a view of a flat tensor: autograd treats in-place changes of views differently.
-        return torch.empty(0, dtype=dtype, device="cpu").set_(storage, 0, shape)  # type: ignore[arg-type]
+        return torch.frombuffer(memory, dtype=dtype).resize_(shape)
 
     def free_bytes(self) -> int:
         """Bytes of memory that are reserved for later tensors."""
@@ -84,8 +87,8 @@ class PagePool:
             self._free.clear()
         _limit_c_library.cache_clear()  # whoever trims the heap takes its room; the next block makes it again
 
-    def _give_back(self, block: _Block) -> None:
-        self._returned.append(block)
+    def _end(self, lent: weakref.ref) -> None:
+        self._returned.append(self._lent.pop(id(lent))[1])
         if self._lock.acquire(blocking=False):  # else this thread itself may hold it, as its storage died just now
             try:
                 self._collect()

@@ -4,13 +4,14 @@ import math
 import os
 import signal
 import warnings
+from typing import ClassVar
 
 import pytest
 import torch
 from torch import nn
 
 from snnkit.engine import block, cpp, unroll
-from snnkit.neuron import IF, LI, LIF, PLIF, CubaLIF, Leaky, MembraneState
+from snnkit.neuron import IF, LI, LIF, PLIF, CubaLIF, Leaky, MembraneState, Neuron
 from snnkit.neuron.cuba import SynapticState
 
 from .zoo import FEATURES, ZOO, drive, results
@@ -257,6 +258,51 @@ def test_the_rest_of_a_layer_takes_the_memory_of_one_neuron(neuron):
     for small, large in zip(rest, dense, strict=True):
         assert small.stride() == (0, 0) and large.is_contiguous()
         torch.testing.assert_close(small, large)
+
+
+class Unlearned(Neuron):
+    """One part of its state is handed on as it is."""
+
+    State = SynapticState
+    resting: ClassVar = {"i": "offset"}
+
+    def __init__(self, offset=0.5, engine="auto"):
+        super().__init__(engine=engine)
+        self.offset = offset
+
+    def step(self, x, state):
+        return state.v + state.i + x, SynapticState(i=state.i, v=state.v + x)
+
+
+@pytest.mark.parametrize("name", ["eager", "cpp"])
+def test_rest_is_shared_by_calls_but_nobody_can_change_it(name):
+    """A step of shape [N]: a single element of an expanded view could be written to."""
+    neuron, x = Unlearned(engine=name), torch.rand(4, 5)
+    expected, last = neuron(x)
+    last.i.data[0] = 7
+    torch.testing.assert_close(neuron(x)[0], expected)
+    last.i.requires_grad_()
+    torch.testing.assert_close(neuron(x)[0], expected)
+    rest = neuron.initial_state(torch.empty(()).expand(5))
+    rest.i[0] = 7
+    torch.testing.assert_close(neuron(x)[0], expected)
+    neuron.initial_state(torch.empty(()).expand(5)).i.requires_grad_()
+    assert not neuron(x)[0].requires_grad
+
+
+def test_rest_that_inference_has_made_serves_training():
+    x = torch.rand(4, 1237)
+    with torch.inference_mode():
+        LIF(engine="cpp")(x)
+    leaf = x.clone().requires_grad_()
+    LIF(engine="cpp")(leaf)[0].sum().backward()
+    assert leaf.grad is not None and not LIF(engine="cpp")(leaf)[1].v.is_inference()
+
+
+def test_the_sign_of_zero_is_part_of_rest():
+    for zero in (0.0, -0.0, 0.0):
+        rest = Unlearned(zero).initial_state(torch.empty(()).expand(5))
+        assert torch.equal(rest.i.signbit(), torch.tensor([zero]).signbit().expand(5))
 
 
 def test_a_state_of_one_value_and_the_gradient_of_a_sum(compiled):
