@@ -131,7 +131,7 @@ def unroll(
         finally:
             del clearer  # it refers to this frame: the cycle would hold the tensors of a call that ran out of memory
     unseen = thread.tracing or torch.compiler.is_compiling() or inside_functional_transform()  # values
-    if x.device.type == "cpu" and not unseen:
+    if x.device.type == "cpu" and not unseen and not thread.last_is_finite:
         _check_finite(x, last, step)
     return out, last
 
@@ -152,6 +152,7 @@ def _run(
         # Inlined, the loop fuses with its neighbours.
         return eager.run(eager.checked(step, dtype), x, state, dtype, out_dtype) if result is None else result
     plan = plan_for(engine, step, x, state)
+    thread.last_is_finite = False
     while plan.equation is not None:
         try:
             result = autograd.run(plan.engine, plan.equation, step, x, state, out_dtype, once)

@@ -38,9 +38,8 @@ _lock = threading.Lock()
 
 
 class _Thread(threading.local):
-    """``tracing``: whether this thread is tracing a step; a layer that the step calls has no trace of its own."""
-
-    tracing = False
+    tracing = False  # a step: then a layer that it calls has no trace of its own
+    last_is_finite = False  # the last state of the latest pass, as the C++ engine sees while that is in the cache
 
 
 thread = _Thread()

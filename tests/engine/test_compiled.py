@@ -1,5 +1,6 @@
 """The compiled engines equal the eager one: outputs exactly, gradients of input, state and parameters closely."""
 
+import itertools
 import math
 import os
 import signal
@@ -213,11 +214,33 @@ def test_a_forked_process_computes_on_one_thread():
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 8])
 def test_no_thread_gets_much_more_than_its_share(threads):
-    for neurons in range(1, 20000, 37):
-        for each in (0, 32, 400, 4000, 8000, 10**6):
-            tile = cpp._tile(neurons, threads, cpp._BACKWARD_TILE, each)
-            share, most = math.ceil(neurons / threads), math.ceil(math.ceil(neurons / tile) / threads)
-            assert tile % 16 == 0 and min(most * tile, neurons) <= max(1.05 * share, share + 16 * most)
+    for neurons, streaming in itertools.product(range(1, 20000, 37), (False, True)):
+        for most in (512, 655, 2048, 131072):
+            tile = cpp._tile(neurons, threads, most, streaming)
+            share, tiles = math.ceil(neurons / threads), math.ceil(math.ceil(neurons / tile) / threads)
+            assert tile % 16 == 0 and min(tiles * tile, neurons) <= max(1.05 * share, share + 16 * tiles)
+            assert threads == 1 or tiles > 1 or share <= (1024 if streaming else 128)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_number_that_is_not_finite_is_seen_in_any_tile_and_state(monkeypatch, threads, value):
+    """The kernel looks at the last state of a tile before it goes on to the next one."""
+    monkeypatch.setattr(cpp, "threads_for", lambda x: threads)
+    neuron, x = CubaLIF(engine="cpp"), torch.rand(5, 1, 5000)
+    with torch.no_grad():
+        neuron(x)
+        for at in (0, 127, 2047, 2048, 4991, 4999):
+            x[3, 0, at] = value
+            with pytest.raises(ValueError, match=rf"x of CubaLIF must be finite, but x\[3, 0, {at}\] is"):
+                neuron(x)
+            x[3, 0, at] = 0.5
+            for part in range(2):
+                state = neuron.initial_state(x[0])
+                state[part][0, at] = value
+                with pytest.raises(ValueError, match="of CubaLIF is not finite though x is"):
+                    neuron(x, state)
+        assert torch.isfinite(neuron(x * 1e9)[1].v).all()  # large, but none of them is infinite
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -225,7 +248,7 @@ def test_no_thread_gets_much_more_than_its_share(threads):
 @pytest.mark.parametrize("steps", [1, 2, 7])
 def test_any_number_of_tiles_gives_what_eager_gives(monkeypatch, steps, neurons, threads):
     """Tiles of at most 256 neurons, so that a thread has none, one, or several, the last of them not full."""
-    for name, value in {"_FORWARD_TILE": 1, "_BACKWARD_TILE": 1, "_RUN": 1, "_SHORTEST_RUN": 256}.items():
+    for name, value in {"_CACHED_RUN": 256, "_BACKWARD_TILE": 1, "_RUN": 1, "_SHORTEST_RUN": 256}.items():
         monkeypatch.setattr(cpp, name, value)
     monkeypatch.setattr(cpp, "threads_for", lambda x: threads)
     makers = (

@@ -21,7 +21,7 @@ from ...tables import size_of
 from ..autograd import Gradients, Pass, Results, is_one_for_all
 from ..page_pool import POOL, SMALLEST
 from ..program import Untranslatable, programs
-from ..trace import Equation
+from ..trace import Equation, thread
 from . import toolchain
 from .cpp_source import CPP, backward_source, forward_source
 from .toolchain import NO_COMPILER, cpp_compiler, load
@@ -39,10 +39,11 @@ __all__ = [
 ]
 
 # Bytes of a tile of neurons that stay in the cache while x streams past: forward its state, backward what is saved of
-# all steps. Long sequences may take more, as runs of under 1024 neurons cost more than a farther cache.
+# all steps. Long sequences may take more, as runs of under 1024 neurons cost more than a farther cache. Where x and the
+# output are in the cache, too, a forward tile is as long as the kernel fetches ahead: the next row is fetched whole.
 _FORWARD_TILE, _BACKWARD_TILE = 512 * 1024, 256 * 1024
 _MOST_OF_LONG = 4 * 1024 * 1024
-_RUN, _SHORTEST_RUN = 1024, 512
+_CACHED_RUN, _RUN, _SHORTEST_RUN = 2048, 1024, 512
 _LINE, _STRIP = 16, 128  # float32 numbers of a cache line, and of a strip of the kernels
 
 # Outputs of this size and more are written around the cache: whoever reads them next would not find them there anyway.
@@ -82,10 +83,11 @@ def forward(run: Pass, out_dtype: torch.dtype, save: bool) -> tuple[Tensor, list
     out = _empty(x.shape, out_dtype)
     last = [_empty(s.shape, s.dtype) for s in state]
     threads = threads_for(x)
-    tile = _tile(neurons, threads, _FORWARD_TILE, _size(equation) * len(state))
     streaming = out.numel() * out.element_size() >= STREAMING
+    most = _FORWARD_TILE // max(_size(equation) * len(state), 1) if streaming else _CACHED_RUN
+    tile = _tile(neurons, threads, most, streaming)
     sizes = (steps, neurons, x.stride(0), tile, streaming, _same(state))
-    _call(source, (x, out, *state, *last, *parameters), constants, sizes, threads)
+    thread.last_is_finite = bool(_call(source, (x, out, *state, *last, *parameters), constants, sizes, threads))
     return out, last, []
 
 
@@ -101,8 +103,10 @@ def backward(run: Pass, saved: Sequence[Tensor], d: Gradients) -> Results:
     d_parameters = [x.new_empty(neurons, dtype=equation.dtype) if need else None for need in needs[1:]]
     threads = threads_for(x)
     # Where x is one step and its gradient a sum, no memory keeps the arithmetic waiting: the nearest cache pays.
-    tile = _tile(neurons, threads, _BACKWARD_TILE // (1 + summed), _size(equation) * rows * steps)
+    each = max(_size(equation) * rows * steps, 1)
+    most = max(_BACKWARD_TILE // (1 + summed) // each, min(_RUN, _MOST_OF_LONG // each), _SHORTEST_RUN)
     streaming = x.numel() * x.element_size() >= STREAMING
+    tile = _tile(neurons, threads, most, streaming)
     sizes = (steps, neurons, x.stride(0), d_out.stride(0), tile, streaming, _same((*state, *d_last)))
     sequences, sums = ((), (d_x, *d_parameters)) if summed else ((d_x,), d_parameters)
     tensors = (x, d_out, *(t for t in sequences if t is not None), *state, *d_last, *d_first, *parameters)
@@ -165,12 +169,14 @@ def threads_for(x: Tensor) -> int:
     return max(1, min(torch.get_num_threads(), x.numel() // _PER_THREAD))
 
 
-def _tile(neurons: int, threads: int, cached: int, each: int) -> int:
-    """Neurons at a time, if each keeps ``each`` bytes in the cache. Threads get equally many tiles: of whole strips, if
-    that leaves no thread with much more than its share."""
-    each = max(each, 1)
-    most = max(cached // each, min(_RUN, _MOST_OF_LONG // each), _SHORTEST_RUN)
+def _tile(neurons: int, threads: int, most: int, streaming: bool) -> int:
+    """Neurons at a time, at most ``most``. Threads get equally many tiles: of whole strips, if that leaves no thread
+    with much more than its share."""
     share = -(-neurons // threads)
+    if threads > 1:
+        # A core fetches a little more than a row of its tile. If that belongs to what another core has now, both wait
+        # for each other at every step: where they share no cache, two threads took up to 2.7 times as long as one.
+        most = min(most, max(share // 16, _RUN if streaming else _STRIP))
     tiles = -(-share // most)
     whole = _rounded(-(-share // tiles), _STRIP)
     return (

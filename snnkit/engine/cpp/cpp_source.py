@@ -119,7 +119,7 @@ def forward_source(equation: Equation, x: torch.dtype, out: torch.dtype, dims: t
     """(text, constants) of the forward kernel; ``dims``: 0 or 1 for each parameter, shared or one per neuron.
 
     tensors: x, out, s0 …, last s0 …, p0 …; sizes: T, N, stride of x in time, tile, streaming, and a bit for each
-    state that is one value for all neurons.
+    state that is one value for all neurons. Returns whether the last state is finite.
     """
     program = programs(equation).forward.lifted()
     states = range(equation.states)
@@ -128,7 +128,8 @@ def forward_source(equation: Equation, x: torch.dtype, out: torch.dtype, dims: t
     body = [
         *place.arguments(program, pointers, "T N x_stride tile streaming same"),
         *_uniform(program, dims),
-        "#pragma omp parallel for num_threads(threads) schedule(static)",
+        "bool finite = true;",
+        "#pragma omp parallel for num_threads(threads) schedule(static) reduction(&& : finite)",
         "for (int64_t begin = 0; begin < N; begin += tile) {",
         "  const int64_t n = std::min(tile, N - begin);",
         *(f"  S* s{i} = last{i} + begin;" for i in states),
@@ -151,10 +152,12 @@ def forward_source(equation: Equation, x: torch.dtype, out: torch.dtype, dims: t
         "      flush(out_t + at, narrowed(narrow, spikes, m), m * sizeof(O), streaming);",
         "    }",
         "  }",
+        *(f"  finite = finite && all_finite(s{i}, n);" for i in states),
         "  settle();",
         "}",
+        "return finite;",
     ]
-    return _text(place, body, result="void"), tuple(program.constants.values())
+    return _text(place, body, result="int"), tuple(program.constants.values())
 
 
 @functools.lru_cache(maxsize=512)

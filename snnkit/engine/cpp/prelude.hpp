@@ -164,6 +164,15 @@ inline void start(S* to, const S* from, int64_t begin, int64_t n, bool same) {
     std::memcpy(to, from + begin, n * sizeof(S));
 }
 
+// x - x is 0 for every finite number, and NaN for all others.
+template <typename S>
+inline bool all_finite(const S* values, int64_t n) {
+  S zero = 0;
+#pragma omp simd reduction(+ : zero)
+  for (int64_t i = 0; i < n; ++i) zero += values[i] - values[i];
+  return zero == 0;
+}
+
 // Streaming stores are weakly ordered: other threads may look only after this.
 inline void settle() {
 #if defined(__AVX__)
