@@ -24,11 +24,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensor
 
 from .. import checks
 from ..tables import size_of
 from . import autograd, eager
-from .autograd import CompilationFailed, inside_functional_transform, one_for_all
+from .autograd import CompilationFailed, inside_functional_transform
 from .block import BLOCKS
 from .code_cache import secure_inductor
 from .cpp.toolchain import cpp_compiler, missing_compiler
@@ -68,7 +69,6 @@ __all__ = [
     "inside_functional_transform",
     "limit_kept_memory",
     "missing_compiler",
-    "one_for_all",
     "plan_for",
     "programs",
     "secure_inductor",
@@ -130,9 +130,6 @@ def unroll(
             raise clearer from error
         finally:
             del clearer  # it refers to this frame: the cycle would hold the tensors of a call that ran out of memory
-    unseen = thread.tracing or torch.compiler.is_compiling() or inside_functional_transform()  # values
-    if x.device.type == "cpu" and not unseen and not thread.last_is_finite:
-        _check_finite(x, last, step)
     return out, last
 
 
@@ -151,8 +148,29 @@ def _run(
         result = as_operation(check_engine(engine), step, x, state, dtype, out_dtype == torch.uint8)
         # Inlined, the loop fuses with its neighbours.
         return eager.run(eager.checked(step, dtype), x, state, dtype, out_dtype) if result is None else result
-    plan = plan_for(engine, step, x, state)
+    if isinstance(x, FakeTensor):  # a shape without values, which no kernel can read
+        return eager.run(eager.checked(step, dtype), x, state, dtype, out_dtype)
+    known = thread.last_is_finite  # of an outer pass, whose step or hook this is
     thread.last_is_finite = False
+    try:
+        out, last = _planned(engine, step, x, state, dtype, out_dtype, once)
+        if x.device.type == "cpu" and not thread.last_is_finite and not inside_functional_transform():
+            _check_finite(x, last, step)
+    finally:
+        thread.last_is_finite = known
+    return out, last
+
+
+def _planned(
+    engine: str,
+    step: Callable | nn.Module,
+    x: Tensor,
+    state: Any,
+    dtype: torch.dtype,
+    out_dtype: torch.dtype,
+    once: Tensor | None,
+) -> tuple[Tensor, Any]:
+    plan = plan_for(engine, step, x, state)
     while plan.equation is not None:
         try:
             result = autograd.run(plan.engine, plan.equation, step, x, state, out_dtype, once)
@@ -163,10 +181,7 @@ def _run(
             warn_of_fallback(step, plan)
             return result
     warn_of_fallback(step, plan)
-    out, last = eager.run(eager.checked(step, dtype), x, state, dtype, out_dtype)
-    # A part that the step returns as it was may be one for all calls, and whoever receives it may write to it.
-    own = (part if any(part.stride()) else part.clone() for part in last)
-    return out, getattr(type(last), "_make", tuple)(own)
+    return eager.run(eager.checked(step, dtype), x, state, dtype, out_dtype)
 
 
 def _initial_state(step: Callable | nn.Module, x: Tensor, dtype: torch.dtype) -> Any:

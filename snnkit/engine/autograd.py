@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -64,9 +63,8 @@ class Gradients(NamedTuple):
 
 def presence_of(equation: Equation, x: Tensor, gradients: Sequence[Tensor | None]) -> list[Tensor]:
     """The flags that backward starts from, each [N]: whether out and the parts of the last state have gradients."""
-    if not equation.flags:
-        return []
-    return [one_for_all(float(g is not None), x.shape[1:], equation.dtype, x.device) for g in gradients]
+    one_for_all = (x.new_full((), float(g is not None), dtype=equation.dtype) for g in gradients)
+    return [flag.expand(x.shape[1]) for flag in one_for_all] if equation.flags else []
 
 
 # Gradients of x, of the first state (and what became of the flags), and of the parameters.
@@ -191,28 +189,6 @@ def is_one_for_all(v: Tensor) -> bool:
     return v.shape[0] > 1 and v.stride(0) == 0
 
 
-def one_for_all(value: float, shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """A tensor of one value in memory, an expanded view, for reading only: on a CPU, equal ones are one tensor.
-
-    To make one takes three operations, and after a kernel has emptied the caches each takes 20 microseconds.
-    """
-    recorded = torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
-    if device.type != "cpu" or recorded or inside_functional_transform() or torch._C._len_torch_dispatch_stack():
-        return torch.full((), value, dtype=dtype, device=device).expand(shape)
-    key = (value, math.copysign(1, value), tuple(shape), dtype)
-    constant = _constants(*key)
-    if constant._version or constant.requires_grad:  # somebody has written to it
-        _constants.cache_clear()
-        constant = _constants(*key)
-    return constant
-
-
-@functools.lru_cache(maxsize=256)
-def _constants(value: float, sign: float, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-    with torch.inference_mode(False):
-        return torch.full((), value, dtype=dtype, device="cpu").expand(shape)
-
-
 def side_by_side(gradient: Tensor) -> Tensor:
     """A gradient [T, N] with neurons side by side in memory; any stride in time."""
     if gradient.shape[1] <= 1 or gradient.stride(1) == 1:
@@ -317,8 +293,9 @@ class _Unrolled(_Function):
             return (None, None, None, None, None, *again)
         needs = (ctx.needs_input_grad[5], *ctx.needs_input_grad[5 + first :])
         run = _pass(equation, tensors, ctx.repeat)
+        # Zeros that take the memory of one.
         pairs = zip(gradients, (run.x, *run.state), strict=False)
-        d = [one_for_all(0.0, t.shape, t.dtype, t.device) if g is None else _as_stored(g) for g, t in pairs]
+        d = [t.new_zeros(()).expand(t.shape) if g is None else _as_stored(g) for g, t in pairs]
         d += presence_of(equation, run.x, gradients[:first])
         try:
             # Only a transform differentiates the result.

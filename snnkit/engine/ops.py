@@ -18,9 +18,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .autograd import Gradients, Layout, Pass, backend, one_for_all, presence_of, tensors_of
+from .autograd import Gradients, Layout, Pass, backend, presence_of, tensors_of
 from .plan import candidates, facts_of
-from .trace import Equation, NotElementwise
+from .trace import Equation, NotElementwise, thread
 from .trace_cache import equation_of
 
 # Steps up to which a loop is inlined.
@@ -114,7 +114,9 @@ class _Flat:
 def _unroll(x: Tensor, state: list[Tensor], parameters: list[Tensor], handle: str, uint8: bool) -> list[Tensor]:
     engine, _, name = handle.partition(":")
     flat, out_dtype = _Flat(x, state, parameters), torch.uint8 if uint8 else x.dtype
+    known = thread.last_is_finite  # of a pass whose step or hook calls this
     out, last, _ = backend(engine).forward(flat.run(name), out_dtype, save=False)
+    thread.last_is_finite = known
     out, last = flat.restore(out, last)
     return [out, *last]
 
@@ -146,7 +148,7 @@ def _unroll_backward(
     engine, _, name = handle.partition(":")
     flat = _Flat(x, state, parameters)
     run = flat.run(name)
-    out = one_for_all(0.0, x.shape, x.dtype, x.device) if d_out is None else d_out
+    out = x.new_zeros(()).expand(x.shape) if d_out is None else d_out
     last = [
         flat.layout.flatten_step(torch.zeros_like(s) if d is None else d) for d, s in zip(d_last, state, strict=True)
     ]

@@ -17,15 +17,7 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 
 from .. import checks
-from ..engine import (
-    check_engine,
-    check_sequence,
-    handle_of,
-    inside_functional_transform,
-    one_for_all,
-    state_dtype,
-    unroll,
-)
+from ..engine import check_engine, check_sequence, handle_of, inside_functional_transform, state_dtype, unroll
 from ..measure.machine import processor
 from ..measure.tracker import MemoryTracker
 from ..surrogate import Surrogate
@@ -228,7 +220,7 @@ def everywhere(x: Tensor, value: Value) -> Tensor:
     if isinstance(value, Tensor):
         return torch.zeros_like(x) + value
     if x.numel() > 1 and not any(x.stride()):
-        return one_for_all(value, x.shape, x.dtype, x.device)
+        return x.new_full((), value).expand(x.shape)
     return torch.full_like(x, value)
 
 

@@ -5,11 +5,11 @@ import math
 import os
 import signal
 import warnings
-from typing import ClassVar
 
 import pytest
 import torch
 from torch import nn
+from torch._subclasses import FakeTensorMode
 
 from snnkit.engine import block, cpp, unroll
 from snnkit.neuron import IF, LI, LIF, PLIF, CubaLIF, Leaky, MembraneState, Neuron
@@ -243,6 +243,40 @@ def test_a_number_that_is_not_finite_is_seen_in_any_tile_and_state(monkeypatch, 
         assert torch.isfinite(neuron(x * 1e9)[1].v).all()  # large, but none of them is infinite
 
 
+@pytest.mark.parametrize("compiled_inside", [False, True])
+def test_a_pass_inside_a_step_does_not_vouch_for_the_outer_one(compiled_inside):
+    inner = LIF(engine="cpp")
+    called = torch.compile(inner, backend="eager") if compiled_inside else inner
+
+    class Outer(Neuron):
+        def step(self, x, state):
+            called(torch.ones_like(x).expand(40, -1))
+            return x, MembraneState(state.v + x)
+
+    x = torch.zeros(3, 4)
+    x[1, 2] = math.nan
+    with pytest.raises(ValueError, match=r"x\[1, 2\] is nan"):
+        Outer(engine="eager")(x)
+
+
+def test_a_pass_inside_a_hook_does_not_vouch_for_the_outer_one():
+    def pack(tensor):
+        LIF(engine="cpp")(torch.ones(2, 3))
+        return tensor
+
+    x = torch.full((3, 4), math.nan, requires_grad=True)
+    for engine in ("cpp", "block"):
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t), pytest.raises(ValueError, match="x of LIF"):
+            LIF(engine=engine)(x)
+
+
+@pytest.mark.parametrize("engine", ["auto", "block", "cpp"])
+def test_shapes_without_values(engine):
+    with FakeTensorMode():
+        out, last = LIF(engine=engine)(torch.rand(16, 1, 20000))
+    assert out.shape == (16, 1, 20000) and last.v.shape == (1, 20000)
+
+
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("neurons", [20, 100, 256, 257, 1000, 1500])
 @pytest.mark.parametrize("steps", [1, 2, 7])
@@ -281,51 +315,6 @@ def test_the_rest_of_a_layer_takes_the_memory_of_one_neuron(neuron):
     for small, large in zip(rest, dense, strict=True):
         assert small.stride() == (0, 0) and large.is_contiguous()
         torch.testing.assert_close(small, large)
-
-
-class Unlearned(Neuron):
-    """One part of its state is handed on as it is."""
-
-    State = SynapticState
-    resting: ClassVar = {"i": "offset"}
-
-    def __init__(self, offset=0.5, engine="auto"):
-        super().__init__(engine=engine)
-        self.offset = offset
-
-    def step(self, x, state):
-        return state.v + state.i + x, SynapticState(i=state.i, v=state.v + x)
-
-
-@pytest.mark.parametrize("name", ["eager", "cpp"])
-def test_rest_is_shared_by_calls_but_nobody_can_change_it(name):
-    """A step of shape [N]: a single element of an expanded view could be written to."""
-    neuron, x = Unlearned(engine=name), torch.rand(4, 5)
-    expected, last = neuron(x)
-    last.i.data[0] = 7
-    torch.testing.assert_close(neuron(x)[0], expected)
-    last.i.requires_grad_()
-    torch.testing.assert_close(neuron(x)[0], expected)
-    rest = neuron.initial_state(torch.empty(()).expand(5))
-    rest.i[0] = 7
-    torch.testing.assert_close(neuron(x)[0], expected)
-    neuron.initial_state(torch.empty(()).expand(5)).i.requires_grad_()
-    assert not neuron(x)[0].requires_grad
-
-
-def test_rest_that_inference_has_made_serves_training():
-    x = torch.rand(4, 1237)
-    with torch.inference_mode():
-        LIF(engine="cpp")(x)
-    leaf = x.clone().requires_grad_()
-    LIF(engine="cpp")(leaf)[0].sum().backward()
-    assert leaf.grad is not None and not LIF(engine="cpp")(leaf)[1].v.is_inference()
-
-
-def test_the_sign_of_zero_is_part_of_rest():
-    for zero in (0.0, -0.0, 0.0):
-        rest = Unlearned(zero).initial_state(torch.empty(()).expand(5))
-        assert torch.equal(rest.i.signbit(), torch.tensor([zero]).signbit().expand(5))
 
 
 def test_a_state_of_one_value_and_the_gradient_of_a_sum(compiled):

@@ -56,7 +56,7 @@ LEFT_OUT = {
     "tools.site.build workshop.bundle.build tools.doctor.report viz.inductor": "starts programs",
     "plasticity.Convolution.check plasticity.Convolution.columns plasticity.Convolution.outputs": "called by a rule",
     "plasticity.Convolution.rows plasticity.Dense.check plasticity.Dense.columns plasticity.Dense.rows": "the same",
-    "engine.handle_of engine.one_for_all engine.plan_for engine.state_dtype": "called by unroll, which checks",
+    "engine.handle_of engine.plan_for engine.state_dtype": "called by unroll, which checks",
     "data.events.load measure.DeviceClock": "needs tonic; needs a GPU",
     "hardware.roofline.HoldoutNet.loss sweep.Manifest": "the value of a field; made by sweep.load",
 }

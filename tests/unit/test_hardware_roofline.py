@@ -78,7 +78,7 @@ def test_counting_by_hand():
     network = Sequential(nn.Linear(3, 4, bias=False), Sum())
     found = count(network, torch.rand(T, B, 3), labels(), lambda out, y: out.sum(), optimizer="sgd")
     forward = [op for op in found.running if op.phase == "forward" and op.layer == 0]
-    state = {"full": 1}  # at rest
+    state = {"new_full": 1}  # at rest
     assert Counter(op.name for op in forward) == {"mul": T, "add": T, "stack": 1, **state}
     backward = Counter(op.name for op in found.running if op.phase == "backward" and op.layer == 0)
     assert backward == {"mul": T, "stack": 1}
