@@ -153,35 +153,20 @@ def _run(
     known = thread.last_is_finite  # of an outer pass, whose step or hook this is
     thread.last_is_finite = False
     try:
-        out, last = _planned(engine, step, x, state, dtype, out_dtype, once)
+        plan, result = plan_for(engine, step, x, state), None
+        while result is None and plan.equation is not None:
+            try:
+                result = autograd.run(plan.engine, plan.equation, step, x, state, out_dtype, once)
+            except CompilationFailed as error:
+                # Another compiler may be able to.
+                plan = after_failure(plan, error, x.device)
+        warn_of_fallback(step, plan)
+        out, last = eager.run(eager.checked(step, dtype), x, state, dtype, out_dtype) if result is None else result
         if x.device.type == "cpu" and not thread.last_is_finite and not inside_functional_transform():
             _check_finite(x, last, step)
+        return out, last
     finally:
         thread.last_is_finite = known
-    return out, last
-
-
-def _planned(
-    engine: str,
-    step: Callable | nn.Module,
-    x: Tensor,
-    state: Any,
-    dtype: torch.dtype,
-    out_dtype: torch.dtype,
-    once: Tensor | None,
-) -> tuple[Tensor, Any]:
-    plan = plan_for(engine, step, x, state)
-    while plan.equation is not None:
-        try:
-            result = autograd.run(plan.engine, plan.equation, step, x, state, out_dtype, once)
-        except CompilationFailed as error:
-            # Another compiler may be able to.
-            plan = after_failure(plan, error, x.device)
-        else:
-            warn_of_fallback(step, plan)
-            return result
-    warn_of_fallback(step, plan)
-    return eager.run(eager.checked(step, dtype), x, state, dtype, out_dtype)
 
 
 def _initial_state(step: Callable | nn.Module, x: Tensor, dtype: torch.dtype) -> Any:

@@ -40,7 +40,7 @@ __all__ = [
 
 # Bytes of a tile of neurons that stay in the cache while x streams past: forward its state, backward what is saved of
 # all steps. Long sequences may take more, as runs of under 1024 neurons cost more than a farther cache. Where x and the
-# output are in the cache, too, a forward tile is as long as the kernel fetches ahead: the next row is fetched whole.
+# output fit the cache, too, a forward tile is as long as the prefetch distance (AHEAD), so the next row is fetched.
 _FORWARD_TILE, _BACKWARD_TILE = 512 * 1024, 256 * 1024
 _MOST_OF_LONG = 4 * 1024 * 1024
 _CACHED_RUN, _RUN, _SHORTEST_RUN = 2048, 1024, 512
