@@ -176,8 +176,14 @@ def instance(name: str, value: Any, kinds: type | tuple[type, ...], what: str, *
     """An object of the given class or classes, no sparse tensor. ``what`` says so in words: "a torch.Tensor"."""
     if not (optional and value is None) and (_sparse(value) or not isinstance(value, kinds)):
         hint = f"{'the class ' if isinstance(value, type) else _sparse(value)}{shown(value)}"
-        raise TypeError(f"{name} must be {what}{' or None' if optional else ''}, but it is {hint}")
+        raise TypeError(f"{name} must be {what}{' or None' if optional else ''}, but it is {hint}{proxy_hint(value)}")
     return value
+
+
+def proxy_hint(value: Any) -> str:
+    """What to do if it stands for a tensor in a symbolic trace, which can't follow a loop over time; else nothing."""
+    proxy = any(kind.__module__ == "torch.fx.proxy" for kind in type(value).__mro__)
+    return "; torch.fx must take this module as a leaf: override is_leaf_module of torch.fx.Tracer" if proxy else ""
 
 
 def _sparse(value: Any) -> str:

@@ -20,7 +20,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from . import checks
-from .engine import inside_functional_transform, state_dtype
+from .engine import state_dtype
+from .engine.memory_gate import shows_values
 
 __all__ = [
     "accuracy",
@@ -176,7 +177,7 @@ def _check(output: Tensor, name: str, targets: Tensor) -> Tensor:
         )
     if targets.device != output.device:
         raise ValueError(f"targets must be on the device of {name} ({output.device}), but it is on {targets.device}")
-    if _has_values(targets):
+    if shows_values(targets):
         low, high = (int(bound) for bound in torch.aminmax(targets))
         if low < 0 or high >= classes:
             raise ValueError(
@@ -192,17 +193,11 @@ def _check_tensor(name: str, value: Any, shape: str) -> None:
         raise TypeError(f"{name} must be a floating-point tensor {shape}, but its dtype is {value.dtype}")
 
 
-def _has_values(tensor: Tensor) -> bool:
-    """Whether its values can be looked at, and cheaply."""
-    hidden = torch.compiler.is_compiling() or inside_functional_transform()
-    return tensor.device.type == "cpu" and not hidden
-
-
 def _check_spikes(spikes: Tensor, name: str) -> None:
     _check_tensor(name, spikes, "[T, B, ...]")
     if spikes.ndim < 2 or spikes.numel() == 0:
         raise ValueError(f"{name} must be [T, B, ...] and not empty, but its shape is {list(spikes.shape)}")
-    if _has_values(spikes):
+    if shows_values(spikes):
         low, high = (bound.item() for bound in torch.aminmax(spikes.detach()))
         if not (low >= 0.0 and high <= 1.0):
             raise ValueError(

@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from .engine import CompilationFailed, missing_compiler
 from .engine.cpp import STREAMING, load, threads_for
 from .engine.cpp.cpp_source import PRELUDE
+from .engine.memory_gate import is_left_to_pytorch, is_plain, is_watched
 from .engine.page_pool import fresh
-from .neuron.base import is_left_to_pytorch, is_watched
 
 __all__ = ["kernels", "max_pool", "observer"]
 
@@ -56,7 +56,7 @@ def _window(pool: nn.MaxPool2d, x: Tensor) -> int:
     hooks = (*pool._forward_pre_hooks.values(), *pool._forward_hooks.values())
     pays = (
         not torch.compiler.is_compiling()
-        and type(x) is Tensor
+        and is_plain(x)
         and x.numel() >= _INPUTS
         and x.dim() == 4
         and x.shape[1] >= _CHANNELS
@@ -67,8 +67,6 @@ def _window(pool: nn.MaxPool2d, x: Tensor) -> int:
         and pool.return_indices is False
         and x.dtype in (torch.float32, torch.bfloat16)
         and x.device.type == "cpu"
-        and x.layout == torch.strided
-        and not x.is_neg()
         and all(hasattr(hook, "observes") for hook in hooks)
         and not (pool._backward_hooks or pool._backward_pre_hooks or "forward" in vars(pool))
         and not torch.nn.modules.module._has_any_global_hook()

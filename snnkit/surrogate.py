@@ -74,6 +74,16 @@ def _allow_in_graph() -> bool:
 _allow_in_graph._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
+def _takes_operations_only() -> bool:
+    """Whether an autograd.Function could not be saved (``torch.jit.trace``) or transformed (``functionalize``)."""
+    functorch = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue]
+    if torch._C._get_tracing_state() is not None:
+        return True
+    if functorch.peek_interpreter_stack() is None:
+        return False
+    return any(level.key() == functorch.TransformType.Functionalize for level in functorch.get_interpreter_stack())
+
+
 def _real(u: Tensor) -> Tensor:
     # By hand: it runs in every step, and is read by whatever compiles the step.
     if not isinstance(u, Tensor) or not u.is_floating_point():
@@ -115,6 +125,12 @@ class Surrogate:
         _real(u)
         if torch.compiler.is_compiling():
             _allow_in_graph()
+        elif _takes_operations_only():
+            spike = (u > 0 if strict else u >= 0).to(u.dtype)
+            if torch.onnx.is_in_onnx_export():
+                return spike
+            ramp = u * self.derivative(u.detach())
+            return spike + (ramp - ramp.detach())  # 0, with the surrogate's gradient
         return self._spike.apply(u, strict)  # type: ignore[return-value]
 
     def derivative(self, u: Tensor) -> Tensor:

@@ -12,6 +12,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from ..engine.memory_gate import is_plain, is_watched
+
 # b_0 + 2^8 b_1 + … + 2^56 b_7 times this has b_i at bit 56 + i; no other product of two bits reaches bit 56, and no two
 # products meet.
 _GATHER = 0x0102040810204080
@@ -42,7 +44,7 @@ def pack(x: Tensor, *, verify: bool = True) -> Bits | None:
     they are.
     """
     x = x.detach()
-    if not x.is_floating_point() or not _is_dense(x):
+    if is_watched() or not is_plain(x) or not x.is_floating_point() or not _is_dense(x):
         return None
     flat = x.as_strided((x.numel(),), (1,))
     if verify and not bool(((flat == 0) | (flat == 1)).all()):
@@ -97,7 +99,7 @@ class packed_spikes(torch.autograd.graph.saved_tensors_hooks):
         return self
 
     def _pack(self, tensor: Tensor) -> Tensor | Bits:
-        if tensor.numel() < _SMALLEST or isinstance(tensor, torch.nn.Parameter) or tensor.layout != torch.strided:
+        if tensor.numel() < _SMALLEST or isinstance(tensor, torch.nn.Parameter):
             return tensor
         bits = pack(tensor)
         if bits is None:
@@ -109,11 +111,14 @@ class packed_spikes(torch.autograd.graph.saved_tensors_hooks):
 @contextlib.contextmanager
 def packed_input(x: Tensor):
     """Within it, autograd saves the spikes ``x``, or a view of them, as bits. Other tensors are not packed."""
+    if not is_plain(x):  # it may have no address
+        yield
+        return
     place, spikes, bits = x.data_ptr(), [x], []
 
     def hook(tensor: Tensor) -> Tensor | Bits:
         x = spikes[0]
-        if tensor.data_ptr() != place or tensor.numel() != x.numel() or tensor.dtype != x.dtype:
+        if not is_plain(tensor) or tensor.data_ptr() != place or tensor.numel() != x.numel() or tensor.dtype != x.dtype:
             return tensor
         if not (_is_dense(tensor) and _is_dense(x)):
             return tensor

@@ -24,16 +24,16 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch._subclasses.fake_tensor import FakeTensor
 
 from .. import checks
 from ..tables import size_of
 from . import autograd, eager
-from .autograd import CompilationFailed, inside_functional_transform
+from .autograd import CompilationFailed
 from .block import BLOCKS
 from .code_cache import secure_inductor
 from .cpp.toolchain import cpp_compiler, missing_compiler
 from .eager import in_dtype
+from .memory_gate import inside_functional_transform, shows_values
 from .ops import as_operation, handle_of
 from .page_pool import limit_kept_memory
 from .plan import (
@@ -148,8 +148,6 @@ def _run(
         result = as_operation(check_engine(engine), step, x, state, dtype, out_dtype == torch.uint8)
         # Inlined, the loop fuses with its neighbours.
         return eager.run(eager.checked(step, dtype), x, state, dtype, out_dtype) if result is None else result
-    if isinstance(x, FakeTensor):  # a shape without values, which no kernel can read
-        return eager.run(eager.checked(step, dtype), x, state, dtype, out_dtype)
     known = thread.last_is_finite  # of an outer pass, whose step or hook this is
     thread.last_is_finite = False
     try:
@@ -162,7 +160,7 @@ def _run(
                 plan = after_failure(plan, error, x.device)
         warn_of_fallback(step, plan)
         out, last = eager.run(eager.checked(step, dtype), x, state, dtype, out_dtype) if result is None else result
-        if x.device.type == "cpu" and not thread.last_is_finite and not inside_functional_transform():
+        if x.device.type == "cpu" and not thread.last_is_finite and shows_values(x, *last):
             _check_finite(x, last, step)
         return out, last
     finally:
@@ -173,7 +171,12 @@ def _initial_state(step: Callable | nn.Module, x: Tensor, dtype: torch.dtype) ->
     if not hasattr(step, "initial_state"):
         raise TypeError(f"state must be given, as {name_of(step)} has no initial_state(x) to make one")
     # One value in memory for all neurons: a state of zeros is one zero, and engines do not read it N times.
-    like = torch.empty_strided(x.shape[1:], (0,) * (x.dim() - 1), dtype=dtype, device=x.device)
+    if (
+        not torch.compiler.is_compiling() and torch._C._get_tracing_state() is not None
+    ):  # ONNX has no strides  # ONNX has no strides
+        like = torch.empty((), dtype=dtype, device=x.device).expand(x.shape[1:])
+    else:
+        like = torch.empty_strided(x.shape[1:], (0,) * (x.dim() - 1), dtype=dtype, device=x.device)
     return step.initial_state(like)  # type: ignore[union-attr, operator]
 
 
@@ -181,7 +184,8 @@ def check_sequence(x: Any, owner: Any) -> None:
     """``x`` of ``owner`` (a step, or a name) must be a floating-point sequence [T, B, ...] with T >= 1."""
     if not isinstance(x, Tensor) or x.is_sparse:
         kind = "sparse" if isinstance(x, Tensor) else f"a {type(x).__name__}"
-        raise TypeError(f"x of {name_of(owner)} must be a torch.Tensor [T, B, ...], but it is {kind}")
+        hint = checks.proxy_hint(x)
+        raise TypeError(f"x of {name_of(owner)} must be a torch.Tensor [T, B, ...], but it is {kind}{hint}")
     if x.dtype not in (torch.float32, torch.float64, torch.bfloat16, torch.float16):
         raise TypeError(
             f"x of {name_of(owner)} must be floating point (float32, bfloat16, float16 or float64), but its dtype is "

@@ -16,7 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch._functorch.utils import unwrap_dead_wrappers
 
-from .eager import Origin, differentiable_backward
+from .eager import Origin, recorded_backward
+from .memory_gate import as_stored, foreign, inside_functional_transform, recorder
 from .trace import Equation
 
 
@@ -107,11 +108,6 @@ def parameters_and_buffers(module: nn.Module) -> tuple[tuple[str, Tensor | None]
     return *module._parameters.items(), *module._buffers.items()
 
 
-def inside_functional_transform() -> bool:
-    """Whether a ``torch.func`` transform (vmap, grad, …) is active."""
-    return torch._C._functorch.peek_interpreter_stack() is not None  # pyright: ignore[reportAttributeAccessIssue]
-
-
 class Layout(NamedTuple):
     """How the steps [B, ...] of a sequence are stored: shape, and order of dimensions from outer to inner.
 
@@ -179,11 +175,6 @@ class Layout(NamedTuple):
         return inverse
 
 
-def _as_stored(t: Tensor) -> Tensor:
-    """The imaginary part of a conjugate is stored with the other sign, which kernels would not know."""
-    return t.resolve_neg() if t.is_neg() else t
-
-
 def is_one_for_all(v: Tensor) -> bool:
     """Whether [N] is one value in memory, an expanded view."""
     return v.shape[0] > 1 and v.stride(0) == 0
@@ -214,7 +205,7 @@ def run(
     if equation.parameters:
         own = (p.to(x.device, equation.dtype) for p in tensors_of(step).values())
         tensors += [layout.flatten_parameter(p) for p in own]
-    tensors = [_as_stored(t) for t in tensors]
+    tensors = [as_stored(t) for t in tensors]
     differentiable = torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
     transformed = inside_functional_transform()
     if differentiable or transformed:
@@ -268,6 +259,7 @@ class _Unrolled(_Function):
         saved = output[1 + equation.states :]
         ctx.mark_non_differentiable(*saved)
         ctx.save_for_backward(*tensors, *saved)
+        ctx.dtypes = [t.dtype for t in (*tensors, *saved)]
         ctx.engine, ctx.equation, ctx.repeat, ctx.arguments = engine, equation, repeat, len(tensors)
         ctx.origin, ctx.out_dtype = origin, out_dtype
         ctx.set_materialize_grads(False)  # most losses do not look at the last state
@@ -275,18 +267,16 @@ class _Unrolled(_Function):
     @staticmethod
     def backward(ctx, *gradients: Tensor | None):
         every = ctx.saved_tensors  # once: under activation checkpointing, looking again is an error
+        if [t.dtype for t in every] != ctx.dtypes:  # a hook of autograd's gave them back in another form
+            every = tuple(t.to(dtype) for t, dtype in zip(every, ctx.dtypes, strict=True))
         tensors, saved = every[: ctx.arguments], every[ctx.arguments :]
-        if any(torch._C._functorch.is_legacy_batchedtensor(g) for g in gradients if g is not None):  # pyright: ignore
-            raise RuntimeError(
-                "compiled engines don't take several gradients at once (is_grads_batched=True, vectorize=True); "
-                "use torch.func.vmap or jacrev, or engine='eager'"
-            )
         equation: Equation = ctx.equation
         first = 1 + equation.states
         # Under torch.func's transforms gradients are always recorded; second derivatives were refused before.
-        if torch.is_grad_enabled() and not inside_functional_transform():
+        higher = torch.is_grad_enabled() and not inside_functional_transform()
+        if higher or recorder() or foreign(*every, *(g for g in gradients if g is not None)):
             names = list(tensors_of(ctx.origin.step))
-            again = differentiable_backward(
+            again = recorded_backward(
                 *(ctx.origin, names, equation.dtype, ctx.out_dtype, ctx.repeat),
                 *(tensors, gradients, ctx.needs_input_grad[5:]),
             )
@@ -295,7 +285,7 @@ class _Unrolled(_Function):
         run = _pass(equation, tensors, ctx.repeat)
         # Zeros that take the memory of one.
         pairs = zip(gradients, (run.x, *run.state), strict=False)
-        d = [t.new_zeros(()).expand(t.shape) if g is None else _as_stored(g) for g, t in pairs]
+        d = [t.new_zeros(()).expand(t.shape) if g is None else as_stored(g) for g, t in pairs]
         d += presence_of(equation, run.x, gradients[:first])
         try:
             # Only a transform differentiates the result.

@@ -2,7 +2,7 @@
 
 It also gives compiled engines their second derivatives. A compiled backward pass is one operation without a derivative.
 So for ``create_graph=True`` (gradient penalties, Hessians) the sequence runs again step by step in PyTorch, which
-records everything (``differentiable_backward``).
+records everything (``recorded_backward``).
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Origin(NamedTuple):
     rebuild: Callable[[Iterable[Tensor]], Any]
 
 
-def differentiable_backward(
+def recorded_backward(
     origin: Origin,
     names: Sequence[str],
     dtype: torch.dtype,
@@ -95,6 +95,7 @@ def differentiable_backward(
     x is one step [N], repeated ``repeat`` times, or [T, N] if that is 0. ``names`` are the parameters' names.
     ``gradients`` are those of out and of the last state, None if a loss does not depend on one.
     """
+    higher = torch.is_grad_enabled()
     with torch.enable_grad():
         # Views: if a state was computed from x, only its use in this layer is differentiated here.
         x, *rest = inputs = [t.view_as(t) if need else t for t, need in zip(tensors, needs, strict=True)]
@@ -109,7 +110,7 @@ def differentiable_backward(
             [o for o, _ in pairs],
             [t for t, need in zip(inputs, needs, strict=True) if need],
             [g for _, g in pairs],
-            create_graph=True,
+            create_graph=higher,
             allow_unused=True,
         )
     every = iter(results)

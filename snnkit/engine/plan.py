@@ -25,6 +25,7 @@ from snnkit import checks
 
 from ..tables import text_table
 from .autograd import backend
+from .memory_gate import foreign, inside_functional_transform, recorder
 from .program import is_exact
 from .trace import Equation, NotElementwise, name_of, trace
 from .trace_cache import Opaque, Reading, equation_by_key, reading_of, tensors_of
@@ -66,22 +67,22 @@ class Facts(NamedTuple):
     size: int  # neuron-steps, rounded down to the next limit in AUTO
     enough_steps: bool = True  # whether there are FEWEST_STEPS
     static: bool = False  # whether the input is the same at each step (stride 0)
-    higher: str = ""  # why derivatives are requested that compiled engines don't have
+    stepwise: str = ""  # why PyTorch's own operations must run, step by step
 
 
 # Sizes of passes that are planned alike: none, and from each limit on.
 _SIZES = (0, 1, 2**16, 2**20)
 
 
-def facts_of(engine: str, device: str, steps: int, neuron_steps: int, static: bool, higher: str = "") -> Facts:
+def facts_of(engine: str, device: str, steps: int, neuron_steps: int, static: bool, stepwise: str = "") -> Facts:
     """The facts of a call that matter, and no others, so that equal calls have equal facts."""
     size = _SIZES[bisect(_SIZES, neuron_steps) - 1]
-    return Facts(engine, device, size, steps >= FEWEST_STEPS, static, higher)
+    return Facts(engine, device, size, steps >= FEWEST_STEPS, static, stepwise)
 
 
 def candidates(facts: Facts) -> tuple[str, ...]:
     """Engines that are worth compiling for such a call, best first; none: the eager engine runs it."""
-    if facts.engine == "eager" or facts.higher or not facts.size or facts.device not in AUTO:
+    if facts.engine == "eager" or facts.stepwise or not facts.size or facts.device not in AUTO:
         return ()
     if facts.engine != "auto":  # if it can't run the equation, block can: it knows every operation
         return tuple(dict.fromkeys((facts.engine, "block")))
@@ -97,8 +98,8 @@ def make_plan(facts: Facts, equation: Callable[[], Equation | str], device: torc
     requested = facts.engine not in ("auto", "eager")
     if facts.engine == "eager":
         return Plan("eager", "requested")
-    if facts.higher:
-        return Plan("eager", facts.higher, fallback=requested)
+    if facts.stepwise:
+        return Plan("eager", facts.stepwise, fallback=requested)
     if not facts.size:
         return Plan("eager", "there are no neurons to compute")
     if facts.device not in AUTO:
@@ -145,15 +146,19 @@ def check_engine(engine: Any) -> str:
     return engine
 
 
-def _higher_derivatives() -> str:
-    """Why derivatives are requested that compiled engines don't have, or an empty string."""
-    functorch = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue]
-    if functorch.peek_interpreter_stack() is None and forward_ad._current_level < 0:
-        return ""
-    kinds = [interpreter.key() for interpreter in functorch.get_interpreter_stack() or ()]
-    if functorch.TransformType.Jvp in kinds or forward_ad._current_level >= 0:
-        return "forward-mode derivatives run step by step"
-    return "second derivatives run step by step" if kinds.count(functorch.TransformType.Grad) > 1 else ""
+def _stepwise(step: Callable | nn.Module, x: Tensor, state: Any) -> str:
+    """Why only PyTorch's own operations give the right result here, or an empty string."""
+    if who := recorder():
+        return f"{who}, so they run step by step"
+    if inside_functional_transform() or forward_ad._current_level >= 0:
+        functorch = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue]
+        kinds = [interpreter.key() for interpreter in functorch.get_interpreter_stack() or ()]
+        if functorch.TransformType.Jvp in kinds or forward_ad._current_level >= 0:
+            return "forward-mode derivatives run step by step"
+        if kinds.count(functorch.TransformType.Grad) > 1:
+            return "second derivatives run step by step"
+    what = foreign(x, *state, *tensors_of(step).values())
+    return f"no kernel can read {what}" if what else ""
 
 
 class _Plans(NamedTuple):
@@ -171,8 +176,8 @@ _known: weakref.WeakKeyDictionary[Any, _Plans] = weakref.WeakKeyDictionary()
 def plan_for(engine: str, step: Callable | nn.Module, x: Tensor, state: Any) -> Plan:
     """The plan for ``step`` over x [T, B, ...] from ``state``; nothing runs, and nothing changes."""
     check_engine(engine)
-    higher, size = _higher_derivatives(), x.numel()
-    facts = facts_of(engine, x.device.type, len(x), size, size > 0 and x.stride(0) == 0, higher)
+    stepwise, size = _stepwise(step, x, state), x.numel()
+    facts = facts_of(engine, x.device.type, x.shape[0], size, not stepwise and size > 0 and x.stride(0) == 0, stepwise)
     key = (facts, x.dtype == torch.float64, type(state), len(state))
     known = _current(step)
     plan = None if known is None else known.plans.get(key)

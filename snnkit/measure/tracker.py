@@ -35,6 +35,8 @@ class MemoryTracker(TorchDispatchMode):
         peak: most bytes at a time.
     """
 
+    observes = True  # kernels run in it: their memory is to be counted
+
     def __init__(self, limit: int | None = None) -> None:
         super().__init__()
         self.limit = limit

@@ -42,6 +42,8 @@ class Traffic(TorchDispatchMode):
         kernels: in order.
     """
 
+    observes = True  # compiled kernels run in it as they would without it
+
     def __init__(self) -> None:
         super().__init__()
         self.kernels: list[Kernel] = []
@@ -86,6 +88,8 @@ class Transfers(TorchDispatchMode):
     Attributes:
         sizes: bytes of each copy that cross, in order.
     """
+
+    observes = True
 
     def __init__(self) -> None:
         super().__init__()

@@ -14,12 +14,11 @@ from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.autograd import forward_ad
 
 from .. import checks
-from ..engine import check_engine, check_sequence, handle_of, inside_functional_transform, state_dtype, unroll
+from ..engine import check_engine, check_sequence, handle_of, state_dtype, unroll
+from ..engine.memory_gate import is_left_to_pytorch, is_plain, is_watched
 from ..measure.machine import processor
-from ..measure.tracker import MemoryTracker
 from ..surrogate import Surrogate
 
 Value = float | Tensor
@@ -311,7 +310,6 @@ def _onednn_pays(layer: nn.Linear, x: Tensor) -> bool:
         not torch.compiler.is_compiling()
         and _onednn_is_faster()
         and type(layer) is nn.Linear
-        and type(x) is Tensor
         and x.numel() * layer.out_features >= _PAYING
         and x.shape[1:] == (layer.in_features,)
         and _is_dense(x)
@@ -325,31 +323,13 @@ def _onednn_pays(layer: nn.Linear, x: Tensor) -> bool:
     )
 
 
-def is_watched() -> bool:
-    """Whether operations are looked at one by one or transformed, by code that knows those of PyTorch."""
-    modes = map(torch._C._get_dispatch_stack_at, range(torch._C._len_torch_dispatch_stack()))
-    return (
-        any(not isinstance(mode, MemoryTracker) for mode in modes)  # memory is to be counted with our kernels
-        or torch._C._len_torch_function_stack() > 0
-        or torch._C._get_tracing_state() is not None
-        or inside_functional_transform()
-        or forward_ad._current_level >= 0
-    )
-
-
-def is_left_to_pytorch(gradient: Tensor) -> bool:
-    """Second derivatives and several gradients at once."""
-    batched = torch._C._functorch.is_legacy_batchedtensor(gradient)  # pyright: ignore[reportAttributeAccessIssue]
-    return torch.is_grad_enabled() or batched or is_watched()
-
-
 def _is_dense(t: Tensor) -> bool:
-    return t.dtype == torch.float32 and t.device.type == "cpu" and t.layout == torch.strided and t.is_contiguous()
+    return is_plain(t) and t.dtype == torch.float32 and t.device.type == "cpu" and t.is_contiguous()
 
 
 def _is_parameter(t: Tensor, *shape: int) -> bool:
     """Whether it is one that ``nn.Linear`` makes: oneDNN reads it by its size alone, whatever its shape and strides."""
-    return type(t) is nn.Parameter and t.shape == shape and _is_dense(t)
+    return isinstance(t, nn.Parameter) and t.shape == shape and _is_dense(t)
 
 
 class _Linear(torch.autograd.Function):

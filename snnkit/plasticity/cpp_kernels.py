@@ -17,10 +17,11 @@ from importlib.resources import files
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from ..engine import CompilationFailed, inside_functional_transform
+from ..engine import CompilationFailed
 from ..engine.cpp import load, threads_for
+from ..engine.memory_gate import is_plain, is_watched
 from .connection import Connection, Convolution, Dense, Limits, Pairings
 
 # "auto" takes it from so many dense weights on. Below, a step takes some 30 microseconds in PyTorch, and half of that
@@ -31,18 +32,17 @@ FEWEST = 2**12
 _CACHED = 2**18
 
 _BOUND = {None: 0, "hard": 1, "soft": 2}
-_PLAIN = (Tensor, nn.Parameter)
 
 
-def takes(engine: str, connection: Connection, weight: Tensor, out: Tensor) -> bool:
-    """Whether ``engine`` means this kernel for these weights, and it can be compiled."""
+def takes(engine: str, connection: Connection, weight: Tensor, out: Tensor, *read: Any) -> bool:
+    """Whether ``engine`` means this kernel for these weights, and it can be compiled and read all of ``read``."""
     if engine != "cpp" and (engine != "auto" or (weight.numel() < FEWEST and isinstance(connection, Dense))):
         return False
-    if torch.compiler.is_compiling() or inside_functional_transform():
+    if torch.compiler.is_compiling() or is_watched() or not all(map(is_plain, read)):
         return False
     for tensor in (weight,) if out is weight else (weight, out):
         # Anything else is left to PyTorch, which knows its subclasses and what may be written where.
-        plain = type(tensor) in _PLAIN and tensor.is_cpu and tensor.is_contiguous()
+        plain = is_plain(tensor) and tensor.is_cpu and tensor.is_contiguous()
         if not plain or (tensor.is_inference() and not torch.is_inference_mode_enabled()):
             return False
     shared = out is not weight and weight.untyped_storage().data_ptr() == out.untyped_storage().data_ptr()

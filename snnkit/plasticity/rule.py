@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from snnkit import checks
+from snnkit.engine.memory_gate import shows_values
 from snnkit.engine.page_pool import POOL
 
 from . import cpp_kernels
@@ -110,7 +111,7 @@ class Rule(ABC):
         """
         state = self.checked_state(state, pre, post, weight, "T, B")
         check_spikes(pre=pre, post=post)
-        if not cpp_kernels.takes(self.engine, self.connection, weight, weight):
+        if not cpp_kernels.takes(self.engine, self.connection, weight, weight, pre, post, *state):
             # Without bounds all changes add up in one product; with them, each depends on the one before.
             most = 1 if self.bound else max(1, _AT_ONCE // max(pre[0].numel() + post[0].numel(), 1))
             new, waiting = weight.detach().clone(), []
@@ -169,7 +170,7 @@ class Rule(ABC):
 
     def _after_step(self, weight: Tensor, by: Pairings, out: Tensor | None = None) -> Tensor:
         """The weight after one step, in ``out`` or in a new tensor."""
-        if cpp_kernels.takes(self.engine, self.connection, weight, weight if out is None else out):
+        if cpp_kernels.takes(self.engine, self.connection, weight, weight if out is None else out, *by[:4]):
             new = POOL.empty(weight.shape, weight.dtype) if out is None else out
             cpp_kernels.change(weight, by, self.limits, self.connection, new)
             return new
@@ -182,7 +183,7 @@ class Rule(ABC):
 
 def check_values(what: str, good: Tensor, name: str, value: Tensor) -> None:
     """ValueError for the first value that is not ``good``, on a CPU only: elsewhere this would wait for the device."""
-    if value.device.type == "cpu" and not good.all():
+    if shows_values(value) and not good.all():
         where = torch.nonzero(~good)[0].tolist()
         raise ValueError(f"{name} must be {what}, but {name}{where} is {value[tuple(where)].item()}")
 

@@ -87,7 +87,8 @@ class PairSTDP(Rule):
         new = weight if out is None else out
         if self.connection.dims > 1 or not isinstance(weight, Tensor) or not isinstance(new, Tensor):
             return super().step(pre, post, weight, state, out=out)
-        if not cpp_kernels.takes(self.engine, self.connection, weight, new):
+        read = (pre, post, *(state if isinstance(state, tuple) else ()))
+        if not cpp_kernels.takes(self.engine, self.connection, weight, new, *read):
             return super().step(pre, post, weight, state, out=out)
         before = self.checked_state(state, pre, post, weight, "B", out)
         dtype = weight.dtype

@@ -11,6 +11,7 @@ import warnings
 import pytest
 import torch
 from torch import nn
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from snnkit.engine import unroll
 from snnkit.surrogate import ATan, FastSigmoid, Sigmoid, Triangle
@@ -146,6 +147,29 @@ class Random:
             self.same(a, b, 1e-3 if self.exact else 1e-6)
         return bool(d_expected)
 
+    def compare_captured(self):
+        """As ``compare``, for what ``make_fx`` and ``torch.jit.trace`` record of the C++ engine's forward pass."""
+        module, x, rubbish = self.module().requires_grad_(False), self.x.detach(), []
+
+        def run(x, *state):
+            out, last = unroll(module, x, state, engine="cpp")
+            return (out, *last)
+
+        try:
+            others = [(x / 2, *self.state), (x, *self.state)]
+            with torch.no_grad():
+                expected = [run(*other) for other in others]
+        except ValueError:
+            return False
+        with torch.no_grad():
+            for captured in (make_fx(run)(x, *self.state), torch.jit.trace(run, (x, *self.state), check_trace=False)):
+                for other, wanted in zip(others, expected, strict=True):
+                    rubbish = [torch.full_like(part, 7.0) for part in wanted]
+                    rubbish.clear()
+                    for a, b in zip(captured(*other), wanted, strict=True):
+                        self.same(a, b, 0 if self.exact else 1e-9)
+        return True
+
     @staticmethod
     def same(a, b, tolerance):
         # Each neuron in its own proportion: one that explodes must not excuse the others.
@@ -177,6 +201,21 @@ def test_random_neurons(engine, count, monkeypatch, first=SEED, times=1):
         pytest.importorskip("triton", reason="Triton is not installed: it is made for Linux")
         monkeypatch.setenv("TRITON_INTERPRET", "1")
     check(engine, count * times, first)
+
+
+@pytest.mark.parametrize("count", [4, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.filterwarnings(
+    "ignore::torch.jit.TracerWarning", "ignore::DeprecationWarning", "ignore:.*runs in the eager"
+)
+def test_random_neurons_in_captures(count):
+    compared = 0
+    for seed in range(SEED + 2000, SEED + 2000 + count * (TIMES if count > 4 else 1)):
+        one = Random(seed)
+        try:
+            compared += one.compare_captured()
+        except Exception as error:
+            raise AssertionError(f"seed {seed}, {one.dtype}:\n{one.text}\n{error}") from error
+    assert compared > count / 3
 
 
 @pytest.mark.slow

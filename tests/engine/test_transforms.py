@@ -134,10 +134,3 @@ def test_only_wanted_gradients_are_made(compiled):
     both(compiled, PLIF, lambda n: torch.autograd.grad(n(x)[0].sum(), n.w))
     moving = x.clone().requires_grad_()
     both(compiled, PLIF, lambda n: torch.autograd.grad(n.requires_grad_(False)(moving)[0].sum(), moving))
-
-
-def test_several_gradients_at_once_are_refused_clearly(compiled):
-    x = torch.rand(5, 3, 4, dtype=torch.float64, requires_grad=True)
-    out, _ = LIF(engine=compiled).double()(x)
-    with pytest.raises(RuntimeError, match=r"is_grads_batched.*engine='eager'"):
-        torch.autograd.grad(out, x, torch.rand(2, *out.shape, dtype=out.dtype), is_grads_batched=True)

@@ -1,0 +1,109 @@
+"""Whether a kernel may take tensors by their addresses.
+
+PyTorch does not see what our kernels read and write. So they run only where nobody records or rewrites its operations:
+what ``torch.jit.trace`` or ``make_fx`` recorded would be the allocation of a result without the call that fills it. And
+they take only tensors that have memory of their own, in the usual form. Every kernel of this package asks here. Where
+the answer is no, PyTorch's own operations run.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import or_
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import forward_ad
+from torch.utils._device import DeviceContext
+
+_functorch: Any = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue]
+
+# A tensor with other keys is a wrapper, or is stored in another form: sparse, nested, quantised, conjugate, meta, …
+_PLAIN_KEYS = ("CPU", "CUDA", "ADInplaceOrView", "AutogradCPU", "AutogradCUDA", "AutocastCPU", "AutocastCUDA")
+_PLAIN = reduce(or_, (torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key)).raw_repr() for key in _PLAIN_KEYS))
+_NEGATIVE = torch._C.DispatchKeySet(torch._C.DispatchKey.Negative).raw_repr()
+
+
+def recorder() -> str:
+    """Who records or rewrites PyTorch's operations in this thread, with a verb, or an empty string.
+
+    ``vmap`` and the gradients of ``torch.func`` are not meant: an ``autograd.Function`` tells them what to do.
+    ``torch.compile`` is not, either; ask ``torch.compiler.is_compiling()`` before.
+    """
+    if torch._C._get_tracing_state() is not None:
+        return "torch.jit.trace records PyTorch's operations"
+    for i in range(torch._C._len_torch_dispatch_stack()):
+        mode = torch._C._get_dispatch_stack_at(i)
+        if not hasattr(mode, "observes"):  # one of ours, which expects kernels
+            return f"{type(mode).__name__} is told of PyTorch's operations"
+    if torch._C._len_torch_function_stack():
+        for mode in torch.overrides._get_current_function_mode_stack():
+            if type(mode) is not DeviceContext:  # of torch.set_default_device
+                return f"{type(mode).__name__} is told of PyTorch's functions"
+    if torch._ops._len_torch_dispatch_stack_pre_dispatch():
+        return "a mode is told of PyTorch's operations before they are dispatched"
+    if inside_functional_transform():
+        kinds = [interpreter.key() for interpreter in _functorch.get_interpreter_stack()]
+        if _functorch.TransformType.Functionalize in kinds:
+            return "torch.func.functionalize rewrites PyTorch's operations"
+    return ""
+
+
+def inside_functional_transform() -> bool:
+    """Whether a ``torch.func`` transform (vmap, grad, …) is active."""
+    return _functorch.peek_interpreter_stack() is not None
+
+
+def is_watched() -> bool:
+    """Whether operations are recorded, rewritten or transformed by code that knows those of PyTorch."""
+    return bool(recorder()) or inside_functional_transform() or forward_ad._current_level >= 0
+
+
+def is_left_to_pytorch(gradient: Tensor) -> bool:
+    """Whether a backward pass is PyTorch's: for second derivatives, several gradients at once, and foreign ones."""
+    return torch.is_grad_enabled() or is_watched() or bool(foreign(gradient))
+
+
+def foreign(*tensors: Tensor) -> str:
+    """What the first tensor is that a kernel can't read, or an empty string.
+
+    A kernel reads plain tensors of a CPU or a CUDA device, with any strides. It can't read subclasses, which may have
+    no memory (wrappers of other tensors, fake ones, distributed ones) or mean something else by it, and none that is
+    sparse, nested, quantised, conjugate or without values (meta). A negative bit is ``as_stored``'s to resolve. Inside
+    a transform, the tensor that it wraps is meant.
+    """
+    for tensor in tensors:
+        inner = tensor
+        while (keys := torch._C._dispatch_keys(inner).raw_repr()) & ~_PLAIN and _is_wrapped(inner):
+            inner = _functorch.get_unwrapped(inner)
+        if type(inner) not in (Tensor, nn.Parameter):
+            return f"a {type(inner).__name__}"
+        if keys & ~(_PLAIN | _NEGATIVE):
+            return f"a tensor of another form ({torch._C._dispatch_keys(inner)})"
+    return ""
+
+
+def _is_wrapped(tensor: Tensor) -> bool:
+    # Functionalize's wrappers are not unwrapped: their memory is not yet up to date.
+    return _functorch.is_batchedtensor(tensor) or _functorch.is_gradtrackingtensor(tensor)
+
+
+def as_stored(tensor: Tensor) -> Tensor:
+    """The imaginary part of a conjugate is stored with the other sign, which kernels would not know."""
+    return tensor.resolve_neg() if tensor.is_neg() else tensor
+
+
+def is_plain(tensor: Any) -> bool:
+    """Whether a kernel may read it just as it is stored: no ``foreign`` one, none with a negative bit."""
+    return type(tensor) in (Tensor, nn.Parameter) and not torch._C._dispatch_keys(tensor).raw_repr() & ~_PLAIN
+
+
+def shows_values(*tensors: Tensor) -> bool:
+    """Whether a check may look at the values now: they exist, cheaply, and nobody records that they are looked at."""
+    return (
+        not torch.compiler.is_compiling()
+        and not is_watched()
+        and all(tensor.device.type == "cpu" for tensor in tensors)
+        and not foreign(*tensors)
+    )
