@@ -4,12 +4,89 @@ Each room is loaded when it is first named, so ``import snnkit`` costs nothing b
 plotting and notebooks what they need.
 """
 
-import importlib as _importlib
 from typing import TYPE_CHECKING as _TYPE_CHECKING
+
+from . import lazy as _lazy
 
 __version__ = "0.1.0"
 
-__all__ = [
+if _TYPE_CHECKING:
+    from . import (
+        bench as bench,
+    )
+    from . import (
+        challenge as challenge,
+    )
+    from . import (
+        course as course,
+    )
+    from . import (
+        data as data,
+    )
+    from . import (
+        device as device,
+    )
+    from . import (
+        encode as encode,
+    )
+    from . import (
+        engine as engine,
+    )
+    from . import (
+        export as export,
+    )
+    from . import (
+        hardware as hardware,
+    )
+    from . import (
+        interop as interop,
+    )
+    from . import (
+        loss as loss,
+    )
+    from . import (
+        measure as measure,
+    )
+    from . import (
+        models as models,
+    )
+    from . import (
+        neuron as neuron,
+    )
+    from . import (
+        nn as nn,
+    )
+    from . import (
+        plasticity as plasticity,
+    )
+    from . import (
+        quantize as quantize,
+    )
+    from . import (
+        records as records,
+    )
+    from . import (
+        surrogate as surrogate,
+    )
+    from . import (
+        sweep as sweep,
+    )
+    from . import (
+        text as text,
+    )
+    from . import (
+        tools as tools,
+    )
+    from . import (
+        train as train,
+    )
+    from . import (
+        viz as viz,
+    )
+
+__getattr__, __dir__, __all__ = _lazy.attach(
+    __name__,
+    "bench",
     "challenge",
     "course",
     "data",
@@ -20,50 +97,17 @@ __all__ = [
     "hardware",
     "interop",
     "loss",
+    "measure",
     "models",
     "neuron",
     "nn",
     "plasticity",
     "quantize",
+    "records",
     "surrogate",
     "sweep",
     "text",
     "tools",
     "train",
     "viz",
-]
-
-if _TYPE_CHECKING:
-    from . import (
-        challenge,
-        course,
-        data,
-        device,
-        encode,
-        engine,
-        export,
-        hardware,
-        interop,
-        loss,
-        models,
-        neuron,
-        nn,
-        plasticity,
-        quantize,
-        surrogate,
-        sweep,
-        text,
-        tools,
-        train,
-        viz,
-    )
-
-
-def __getattr__(name: str):
-    if name in __all__:
-        return _importlib.import_module(f".{name}", __name__)
-    raise AttributeError(f"module 'snnkit' has no attribute {name!r}")
-
-
-def __dir__():
-    return sorted({*globals(), *__all__})
+)

@@ -12,6 +12,8 @@ at least 0.75: at the first spike for the cues 0, 1 the membrane is K₁ a(0) + 
 a(0) and (K₁ + K₂) a(1), so there has been a spike for 0, 0 or for 1, 1, too: three for four samples.
 """
 
+from snnkit import lazy
+
 from .leaderboard import Board as Board
 from .leaderboard import Entry as Entry
 from .leaderboard import board as board
@@ -29,3 +31,5 @@ from .scoring import Score as Score
 from .scoring import evaluate as evaluate
 from .scoring import samples as samples
 from .scoring import score as score
+
+__getattr__, __dir__, __all__ = lazy.attach(__name__)

@@ -11,6 +11,8 @@ The exercises of notebook "01" are in ``snnkit/course/nb01.py``, its predictions
 Tests of the checks call ``grade("01.1", candidate)``.
 """
 
+from snnkit import lazy
+
 from . import expect as expect
 from .attempts import Outcome as Outcome
 from .attempts import attempt as attempt
@@ -33,10 +35,4 @@ from .progress import export as export
 from .progress import scorecard as scorecard
 from .progress import start as start
 
-
-def __getattr__(name: str) -> object:
-    if name == "TinyRun":  # of notebook 09, which brings the SLURM tools along
-        from .nb09 import TinyRun
-
-        return TinyRun
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__, __all__ = lazy.attach(__name__, "expect", "nb09:TinyRun")  # which brings the SLURM tools along

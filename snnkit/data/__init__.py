@@ -10,6 +10,7 @@ recordings, labels = data.events.record_digits()    # from an event camera; see 
 ```
 """
 
+from snnkit import lazy
 from snnkit.data import augment as augment
 from snnkit.data import events as events
 from snnkit.data._batches import batches as batches
@@ -21,3 +22,5 @@ from snnkit.data.datasets import available as available
 from snnkit.data.datasets import load as load
 from snnkit.data.datasets import xor_in_time as xor_in_time
 from snnkit.data.idx import DamagedFileError as DamagedFileError
+
+__getattr__, __dir__, __all__ = lazy.attach(__name__, "augment", "events")

@@ -16,6 +16,8 @@
 ===========================  ==========================================================================
 """
 
+from snnkit import lazy
+
 from ..measure.tracker import MemoryTracker as MemoryTracker
 from ..measure.tracker import memory_limit as memory_limit
 from .accelerate import Accelerated as Accelerated
@@ -38,3 +40,5 @@ from .usage import get_gpu_memory_usage as get_gpu_memory_usage
 from .usage import timeline as timeline
 from .usage import training_step as training_step
 from .usage import untouched as untouched
+
+__getattr__, __dir__, __all__ = lazy.attach(__name__)

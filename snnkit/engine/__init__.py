@@ -171,9 +171,7 @@ def _initial_state(step: Callable | nn.Module, x: Tensor, dtype: torch.dtype) ->
     if not hasattr(step, "initial_state"):
         raise TypeError(f"state must be given, as {name_of(step)} has no initial_state(x) to make one")
     # One value in memory for all neurons: a state of zeros is one zero, and engines do not read it N times.
-    if (
-        not torch.compiler.is_compiling() and torch._C._get_tracing_state() is not None
-    ):  # ONNX has no strides  # ONNX has no strides
+    if not torch.compiler.is_compiling() and torch._C._get_tracing_state() is not None:  # ONNX has no strides
         like = torch.empty((), dtype=dtype, device=x.device).expand(x.shape[1:])
     else:
         like = torch.empty_strided(x.shape[1:], (0,) * (x.dim() - 1), dtype=dtype, device=x.device)

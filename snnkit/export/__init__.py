@@ -11,6 +11,8 @@
 ``web`` makes pages and scripts of the modules in ``snnkit/web/``.
 """
 
+from snnkit import lazy
+
 from . import web as web
 from .page import page as page
 from .page import reader as reader
@@ -19,3 +21,5 @@ from .playground import playground as playground
 from .program import export as export
 from .program import plain as plain
 from .program import resting_state as resting_state
+
+__getattr__, __dir__, __all__ = lazy.attach(__name__, "web")

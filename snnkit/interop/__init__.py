@@ -23,6 +23,8 @@ constants that it writes by dt: read a network that ran at 1e-3 with ``dt=1e-6``
 and refuses others; it fires at the threshold, but its files do not say so.
 """
 
+from snnkit import lazy
+
 from .exchange import Graph as Graph
 from .exchange import InexactWarning as InexactWarning
 from .exchange import from_nir as from_nir
@@ -34,3 +36,5 @@ from .neuron_nodes import EulerCubaLIF as EulerCubaLIF
 from .neuron_nodes import EulerIF as EulerIF
 from .neuron_nodes import EulerLI as EulerLI
 from .neuron_nodes import EulerLIF as EulerLIF
+
+__getattr__, __dir__, __all__ = lazy.attach(__name__)

@@ -1,5 +1,7 @@
 """Time, memory, traffic, and the machine that a number comes from: what benchmarks and cost models share."""
 
+from snnkit import lazy
+
 from .machine import commit as commit
 from .machine import cores as cores
 from .machine import processor as processor
@@ -18,3 +20,5 @@ from .tracker import peak_of as peak_of
 from .traffic import Kernel as Kernel
 from .traffic import Traffic as Traffic
 from .traffic import Transfers as Transfers
+
+__getattr__, __dir__, __all__ = lazy.attach(__name__)

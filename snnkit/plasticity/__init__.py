@@ -7,6 +7,8 @@ of spikes. The ``connection`` of a rule is ``Dense()`` or ``Convolution(...)``.
 ``assign_labels`` and ``vote`` give the neurons classes. ``learn_locally`` does all this with a data set.
 """
 
+from snnkit import lazy
+
 from .competition import Competition as Competition
 from .competition import CompetitionState as CompetitionState
 from .competition import CompetitiveLayer as CompetitiveLayer
@@ -28,3 +30,5 @@ from .unsupervised import STEPS as STEPS
 from .unsupervised import LocalRun as LocalRun
 from .unsupervised import Snapshot as Snapshot
 from .unsupervised import learn_locally as learn_locally
+
+__getattr__, __dir__, __all__ = lazy.attach(__name__)

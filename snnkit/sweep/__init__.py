@@ -30,6 +30,8 @@ runs stay. Another notebook, changed code, and other ``fixed`` values or names o
 processes, tasks of a SLURM job array or machines with a shared folder may do one sweep at the same time.
 """
 
+from snnkit import lazy
+
 from .execute import run as run
 from .manifest import Manifest as Manifest
 from .manifest import ManifestError as ManifestError
@@ -39,3 +41,5 @@ from .results import RunResult as RunResult
 from .results import SweepError as SweepError
 from .results import failures as failures
 from .results import results as results
+
+__getattr__, __dir__, __all__ = lazy.attach(__name__)

@@ -11,6 +11,8 @@ embedding.sparse("the dog eats bread")      # the spikes themselves, as a list o
 ```
 """
 
+from snnkit import lazy
+
 from .embedding import SparseSpikes as SparseSpikes
 from .embedding import SpikingEmbedding as SpikingEmbedding
 from .embedding import agreement as agreement
@@ -19,3 +21,5 @@ from .vocabulary import Vocabulary as Vocabulary
 from .vocabulary import corpus as corpus
 from .vocabulary import split_sentences as split_sentences
 from .vocabulary import tokenize as tokenize
+
+__getattr__, __dir__, __all__ = lazy.attach(__name__)

@@ -3,6 +3,9 @@
 ``lit`` trains through Lightning, ``slurm`` writes, explains and checks batch scripts.
 """
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
+from snnkit import lazy
 from snnkit.train import recipes as recipes
 from snnkit.train.checkpoint import load_checkpoint as load_checkpoint
 from snnkit.train.checkpoint import save_checkpoint as save_checkpoint
@@ -18,3 +21,9 @@ from snnkit.train.loop import fit as fit
 from snnkit.train.recipe import OneCycle as OneCycle
 from snnkit.train.recipe import Recipe as Recipe
 from snnkit.train.seeding import seed_everything as seed_everything
+
+if _TYPE_CHECKING:
+    from . import lit as lit
+    from . import slurm as slurm
+
+__getattr__, __dir__, __all__ = lazy.attach(__name__, "lit", "recipes", "slurm")

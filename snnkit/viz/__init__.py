@@ -14,9 +14,9 @@
 Importing this package makes the kit's theme plotly's default template for the running kernel.
 """
 
-from typing import Any
-
 import plotly.io as pio
+
+from snnkit import lazy
 
 from . import figures as figures
 from . import frontend as frontend
@@ -40,10 +40,6 @@ from .png import png_bytes as png_bytes
 
 pio.templates.default = theme.NAME
 
-
-def __getattr__(name: str) -> Any:
-    if name == "NotebookPanel":  # imported on first use, as it needs Lightning
-        from .live.lightning import NotebookPanel
-
-        return NotebookPanel
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__, __all__ = lazy.attach(
+    __name__, "figures", "frontend", "labs", "theme", "live.lightning:NotebookPanel"
+)

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from ..needed import needs
+
 ROOT = Path(__file__).parents[2]
 SHOTS = ROOT / "build" / "browser"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
@@ -81,8 +83,7 @@ def server(tmp_path_factory) -> Iterator[Any]:
 # Not for the session: as long as playwright lives, no other test can start an asyncio loop in this thread.
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Any]:
-    if chromium() is None:
-        pytest.skip(f"no browser: none of {', '.join(BROWSERS)} is on the PATH")
+    needs(*BROWSERS)
     from playwright.sync_api import expect, sync_playwright
 
     expect.set_options(timeout=30_000)

@@ -2,13 +2,13 @@
 
 import base64
 import json
-import shutil
 import subprocess
 
-import pytest
 import torch
 
 from snnkit.engine import js
+
+from ..needed import needs
 
 RUN = """
 const array = (text) => {
@@ -42,8 +42,7 @@ def read(results):
 
 
 def node(sources, cases):
-    if shutil.which("node") is None:
-        pytest.skip("node is not installed")
+    needs("node")
     script = module(sources, cases) + "console.log(JSON.stringify(results));"
     done = subprocess.run(["node", "-"], input=script, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr

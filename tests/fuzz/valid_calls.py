@@ -59,6 +59,7 @@ LEFT_OUT = {
     "engine.handle_of engine.plan_for engine.state_dtype": "called by unroll, which checks",
     "data.events.load measure.DeviceClock": "needs tonic; needs a GPU",
     "hardware.roofline.HoldoutNet.loss sweep.Manifest": "the value of a field; made by sweep.load",
+    "course.TinyRun": "a part of an exercise",
 }
 NOT_CALLED = set(" ".join(LEFT_OUT).split())
 # Numbers of which a huge one is a request for huge work, and no mistake.
@@ -392,18 +393,18 @@ def module(room: str) -> Any:
 
 
 def public(room: str) -> list[str]:
-    """The public names of a room: those it lists, those that its package imports from its own modules, or defines."""
+    """The public names of a room that it defines itself, in ``__all__`` if it has one."""
     home = module(room)
     inside = home.__name__ + ("." if hasattr(home, "__path__") else "")
 
     def own(thing: Any) -> bool:
         place = getattr(thing, "__module__", None) or ""
-        return place.startswith(inside) if inside.endswith(".") else place == inside
+        return place == home.__name__ or (inside.endswith(".") and place.startswith(inside))
 
     if room.startswith("bench."):  # the other names are parts of a suite
         return [name for name in ("Arguments", "benchmark", "tables") if own(getattr(home, name, None))]
-    listed = getattr(home, "__all__", None)
-    return sorted(listed or (name for name, thing in vars(home).items() if not name.startswith("_") and own(thing)))
+    names = getattr(home, "__all__", [name for name in vars(home) if not name.startswith("_")])
+    return sorted(name for name in names if own(getattr(home, name)))
 
 
 def checks_nothing(kind: type) -> bool:

@@ -2,7 +2,6 @@
 
 import base64
 import json
-import shutil
 import subprocess
 from functools import partial
 from pathlib import Path
@@ -19,6 +18,7 @@ from snnkit.export.page import describe
 from snnkit.models import ConvNet, EventRecurrentNet, StatisticalSNN, mlp
 from snnkit.nn import Once, Sequential
 
+from ..needed import needs
 from .test_export import fashion
 
 WEB = Path(export.__file__).parents[1] / "web"
@@ -45,8 +45,7 @@ console.log(JSON.stringify({votes, steps, path: net.path(-1, 20, 2)}));
 
 def run(net, images, folder, looked=False, **settings):
     """Votes [N, classes] as network.js counts them; and, where looked into, [T][layer][current, out, state ...]."""
-    if shutil.which("node") is None:
-        pytest.skip("node is not installed")
+    needs("node")
     description, neurons = describe(net, **settings)
     pixels = base64.b64encode(images.float().contiguous().numpy().tobytes()).decode()
     (folder / "input.json").write_text(json.dumps({"description": description, "images": pixels, "looked": looked}))

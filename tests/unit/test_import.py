@@ -1,9 +1,16 @@
 """What importing costs: torch, NumPy and nothing heavy besides; checked in a fresh process."""
 
+import ast
+import functools
+import importlib
+import pkgutil
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+import torch
 
 import snnkit
 
@@ -39,3 +46,93 @@ def test_unknown_room():
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         snnkit.nothing  # noqa: B018
     assert "viz" in dir(snnkit)
+
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/*.md"), *ROOT.glob("workshop/**/*.md")]
+ROOMS = {"snnkit", *(m.name for m in pkgutil.walk_packages(snnkit.__path__, "snnkit.") if m.ispkg)}
+
+
+def names_in_code(text: str) -> set[str]:
+    """What a piece of code imports from the package, and the attributes that it reads of that."""
+    tree = ast.parse(re.sub(r"^[%!].*$", "pass", text, flags=re.M))
+    known, found = {}, set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "snnkit":
+            known |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Import):
+            known |= {a.asname or "snnkit": a.name if a.asname else "snnkit" for a in node.names if "snnkit" in a.name}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            known.pop(node.id, None)  # a variable of the same name
+    for node in ast.walk(tree):
+        parts = []
+        while isinstance(node, ast.Attribute):
+            parts, node = [node.attr, *parts], node.value
+        if isinstance(node, ast.Name) and node.id in known:
+            found.add(".".join([known[node.id], *parts]))
+    return found
+
+
+def names_in_prose(text: str) -> set[str]:
+    """Dotted names in backticks that begin with a room, but for methods of variables that are named as a room is."""
+    found = set()
+    for name in re.findall(r"`(?:snnkit\.)?([a-z_]+(?:\.[A-Za-z_]\w*)+)(?=[`(\s,=\[])", text):
+        room, _, last = name.replace("snnkit.", "").partition(".")
+        of_variable = hasattr(torch.Tensor, last) or hasattr(torch.nn, last) or hasattr(snnkit.surrogate.ATan, last)
+        if room in snnkit.__all__ and not of_variable and last not in ("py", "md", "json", "js", "yaml", "pt"):
+            found.add("snnkit." + name.removeprefix("snnkit."))
+    return found
+
+
+@functools.cache
+def names_written() -> dict[str, str]:
+    """Every name of the package that pages and notebooks write, and where."""
+    found: dict[str, str] = {}
+    for path in PAGES:
+        text = path.read_text(encoding="utf-8")
+        blocks = [block for block in re.findall(r"```python\n(.*?)```", text, flags=re.S) if ">>>" not in block]
+        names = names_in_prose(text).union(*map(names_in_code, blocks))
+        found |= dict.fromkeys(names, path.name)
+    for path in ROOT.glob("notebooks/src/*.py"):
+        text = path.read_text(encoding="utf-8")
+        cells = [cell.partition("\n")[2] for cell in text.split("\n# %%")[1:] if not cell.startswith(" [markdown]")]
+        found |= dict.fromkeys(names_in_prose(text) | names_in_code("\n".join(cells)), path.name)
+    return found
+
+
+RESOLVE = """
+import importlib, os, sys
+import numpy, torch  # what every process would import first; each name then finds the package as new
+for name in sys.stdin.read().split():
+    sys.stdout.flush()
+    if (child := os.fork()) == 0:
+        try:
+            value = importlib.import_module("snnkit")
+            for part in name.split(".")[1:]:
+                value = getattr(value, part)
+            os._exit(0)
+        except BaseException as error:
+            print(name, repr(error), flush=True)
+            os._exit(1)
+    os.waitpid(child, 0)
+"""
+
+
+def test_every_name_that_a_page_writes_can_be_read_in_a_fresh_process():
+    names = names_written()
+    assert {"snnkit.hardware.energy", "snnkit.train.lit.SpikingModule", "snnkit.engine.explain"} <= names.keys()
+    command = [sys.executable, "-c", RESOLVE]
+    failed = subprocess.run(command, input=" ".join(names), capture_output=True, text=True, check=True).stdout
+    assert not failed, "\n".join(f"{line} ({names[line.split()[0]]})" for line in failed.splitlines())
+
+
+@pytest.mark.parametrize("room", sorted(ROOMS - {"snnkit.cli", "snnkit.sweep.workers"}))
+def test_every_room_says_what_is_public(room):
+    module = importlib.import_module(room)
+    assert set(module.__all__) <= set(dir(module))
+    for name in module.__all__:
+        home = getattr(getattr(module, name), "__module__", "snnkit")
+        assert home.partition(".")[0] in ("snnkit", "torch", "types", "typing"), name
+    with pytest.raises(AttributeError, match="nothing"):
+        module.nothing  # noqa: B018

@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import shutil
 import subprocess
 
 import pytest
@@ -11,6 +10,8 @@ import torch
 from snnkit.export import web
 from snnkit.export.playground import _digits, _neurons, _with
 from snnkit.surrogate import ATan, FastSigmoid, Sigmoid, StraightThrough, SuperSpike, Triangle
+
+from ..needed import needs
 
 SURROGATES = (ATan, FastSigmoid, Sigmoid, SuperSpike, Triangle, StraightThrough)
 DATA = itertools.cycle(("circles", "spirals", "yinyang", "digits", "xor"))
@@ -39,8 +40,7 @@ console.log(JSON.stringify(runs.map((given) => {
 
 
 def node(script):
-    if shutil.which("node") is None:
-        pytest.skip("node is not installed")
+    needs("node")
     done = subprocess.run(["node", "-"], input=script, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

@@ -9,7 +9,7 @@ PACKAGE = Path(__file__).parents[2] / "snnkit"
 
 # From the ground up. A room may use those of lower layers; two rooms of one layer do not use each other.
 LAYERS = [
-    {"checks"},
+    {"checks", "lazy"},
     {"files", "tables"},
     {"measure", "records", "surrogate"},
     {"engine"},

@@ -21,6 +21,8 @@ from snnkit.plasticity import PairSTDP
 from snnkit.viz import labs
 from snnkit.viz.labs import equations
 
+from ..needed import needs
+
 
 def node(name, script, **given):
     """What ``script`` prints as JSON, with all names of an explorer's module and ``given`` in scope."""
@@ -28,8 +30,7 @@ def node(name, script, **given):
 
 
 def run_node(code, script, **given):
-    if shutil.which("node") is None:
-        pytest.skip("node is not installed")
+    needs("node")
     values = "".join(f"const {key} = {json.dumps(value)};\n" for key, value in given.items())
     code = f"{code}\n{values}console.log(JSON.stringify((() => {{ {script} }})()));"
     run = subprocess.run(["node", "--input-type=module", "-"], input=code, capture_output=True, text=True, timeout=120)

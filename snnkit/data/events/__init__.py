@@ -14,6 +14,7 @@ shd = events.load("shd", "train")                       # published recordings; 
 A recording's time is in microseconds. ``events_of`` makes the spikes of a camera step by step, without recordings.
 """
 
+from snnkit import lazy
 from snnkit.data.events import transforms as transforms
 from snnkit.data.events.camera import events_of as events_of
 from snnkit.data.events.camera import record as record
@@ -30,3 +31,5 @@ from snnkit.data.events.published_sets import read_nmnist as read_nmnist
 from snnkit.data.events.recordings import Events as Events
 from snnkit.data.events.recordings import from_numpy as from_numpy
 from snnkit.data.events.recordings import in_order as in_order
+
+__getattr__, __dir__, __all__ = lazy.attach(__name__, "transforms")

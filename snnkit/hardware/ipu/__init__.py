@@ -7,6 +7,8 @@ last release (October 2023; github.com/graphcore/poptorch, © Graphcore Ltd., MI
 PyTorch 2.0.1, but snnkit needs a newer one. So only a model of plain PyTorch can run on such a machine.
 """
 
+from snnkit import lazy
+
 from .nets import Detached as Detached
 from .nets import NotOneLoss as NotOneLoss
 from .nets import WithLoss as WithLoss
@@ -16,3 +18,5 @@ from .poptorch_rules import Finding as Finding
 from .poptorch_rules import MemoryEstimate as MemoryEstimate
 from .readiness import Report as Report
 from .readiness import check as check
+
+__getattr__, __dir__, __all__ = lazy.attach(__name__)

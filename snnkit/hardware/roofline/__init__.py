@@ -6,6 +6,8 @@ machine = fit("cpu")                   # this machine, by micro-benchmarks; noth
 print(machine.predict(work, "cpp"), validate(machine))       # held-out networks: predicted first, then measured
 """
 
+from snnkit import lazy
+
 from .fitting import Machine as Machine
 from .fitting import clock_of as clock_of
 from .fitting import fit as fit
@@ -27,3 +29,5 @@ from .work import Operation as Operation
 from .work import Work as Work
 from .work import count as count
 from .work import tutorial as tutorial
+
+__getattr__, __dir__, __all__ = lazy.attach(__name__)

@@ -13,7 +13,7 @@ trainer.fit(module, lit.DigitsDataModule(global_batch_size=64))
 A recipe by its name, on all ranks that a launcher has started: ``lit.run_recipe``.
 """
 
-from snnkit import checks
+from snnkit import checks, lazy
 
 try:
     import lightning.pytorch  # noqa: F401
@@ -39,3 +39,5 @@ from snnkit.train.lit.run import ResumableDDP as ResumableDDP
 from snnkit.train.lit.run import ScaledRun as ScaledRun
 from snnkit.train.lit.run import quiet as quiet
 from snnkit.train.lit.run import run_recipe as run_recipe
+
+__getattr__, __dir__, __all__ = lazy.attach(__name__)

@@ -11,6 +11,8 @@
 ``snnkit slurm`` does the same from a shell.
 """
 
+from snnkit import lazy
+
 from .explain import explain as explain
 from .request import Request as Request
 from .request import script as script
@@ -18,3 +20,5 @@ from .script_rules import Problem as Problem
 from .script_rules import check as check
 from .syntax import parse as parse
 from .syntax import seconds as seconds
+
+__getattr__, __dir__, __all__ = lazy.attach(__name__)

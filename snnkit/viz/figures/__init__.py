@@ -4,6 +4,8 @@ Arrays are tensors, NumPy arrays or nested lists. An argument of another kind, s
 a TypeError or a ValueError.
 """
 
+from snnkit import lazy
+
 from ..drawing import panels as panels
 from .activity import gallery as gallery
 from .activity import raster as raster
@@ -31,3 +33,5 @@ from .pictures import compared_spikes as compared_spikes
 from .pictures import confusion as confusion
 from .pictures import event_cloud as event_cloud
 from .pictures import image_grid as image_grid
+
+__getattr__, __dir__, __all__ = lazy.attach(__name__)

@@ -3,6 +3,8 @@
 Those of ``explorers`` compute in the page; those of ``measured`` need the kernel, because they measure its machine.
 """
 
+from snnkit import lazy
+
 from .explorers import conv_costs as conv_costs
 from .explorers import crossing as crossing
 from .explorers import decision_lab as decision_lab
@@ -19,3 +21,5 @@ from .explorers import surrogate_lab as surrogate_lab
 from .explorers import under_the_roof as under_the_roof
 from .measured import beside_measured as beside_measured
 from .measured import engine_race as engine_race
+
+__getattr__, __dir__, __all__ = lazy.attach(__name__)
