@@ -6,15 +6,19 @@ import contextlib
 import errno
 import json
 import os
+import re
 import secrets
 import stat
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from snnkit.checks import free_memory
+
+_PART = re.compile(r"\..+\.\d+-[0-9a-f]{8}\.part")  # of a file that is being written
 
 
 @contextlib.contextmanager
@@ -23,13 +27,14 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
     Readers see the old file or the new one, never a part; several processes may write the same path at once. The new
     file has the mode of the old one; where `path` is a symbolic link, it stays one, and what it points at is replaced.
-    Folders are made as needed.
+    Folders are made as needed. Partial files of killed writers, an hour old or more, are removed from the folder.
 
     Raises FileExistsError for what exists and is no regular file, such as a device or a pipe, and OSError naming `path`
     where the disk is full.
     """
     target = destination(path)
     target.parent.mkdir(parents=True, exist_ok=True)
+    _remove_leftovers(target.parent)
     part = target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
     try:
         with open(part, "x+b") as file:
@@ -45,6 +50,19 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         raise
     finally:
         part.unlink(missing_ok=True)
+
+
+def _remove_leftovers(folder: Path) -> None:
+    """Remove what killed writers left in it: partial files to which nothing was written for an hour.
+
+    The number of a process would not tell whether it still writes: it may run on another machine.
+    """
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if _PART.fullmatch(entry.name):
+                with contextlib.suppress(OSError):  # another writer was faster, or it is another user's
+                    if time.time() - entry.stat(follow_symlinks=False).st_mtime > 3600:
+                        os.unlink(entry.path)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -108,6 +126,7 @@ def read_yaml(text: str) -> Any:
         raise ValueError(" ".join(str(error).split())) from None
 
 
+MOST_NESTED = 100  # groups of HDF5; readers call themselves for each
 DEFLATE = 1032  # bytes that zip, gzip and HDF5 can unpack from one
 
 
@@ -132,19 +151,29 @@ def check_size(what: object, announced: int, stored: int | None = None, *, times
 
 
 def check_hdf5(path: str | os.PathLike[str]) -> None:
-    """Raise ValueError unless an HDF5 file can hold the arrays that it announces. OSError if it is none."""
+    """Raise ValueError unless an HDF5 file can hold the arrays that it announces, in groups that can be walked through.
+
+    OSError if it is none.
+    """
     import h5py
 
-    stored, seen, announced = os.stat(path).st_size, 0, 0
+    if not stat.S_ISREG((status := os.stat(path)).st_mode):  # a pipe would be waited for
+        raise ValueError(f"{path} is no regular file")
+    stored, seen, announced = status.st_size, 0, 0
     with h5py.File(path, "r") as file:
-        todo: list[Any] = [file]
+        todo: list[tuple[Any, int]] = [(file, 0)]
         while todo:
-            part = todo.pop()
+            part, depth = todo.pop()
             seen += 1
             if (seen + len(todo)) * 8 > stored:  # each takes more bytes than that
                 raise ValueError(f"groups in {path} must not hold each other")
+            if depth > MOST_NESTED:
+                raise ValueError(f"groups in {path} must be nested at most {MOST_NESTED} deep")
             if isinstance(part, h5py.Group):
-                todo += [part.get(name) for name in part]  # None for a link that leads nowhere
+                for name in part:
+                    if isinstance(part.get(name, getlink=True), h5py.ExternalLink):
+                        raise ValueError(f"{path} must hold its own contents, but its {name} is in another file")
+                    todo.append((part.get(name), depth + 1))  # None for a link that leads nowhere
             else:
                 announced += getattr(part, "nbytes", 0)
     check_size(path, announced, stored, times=DEFLATE)

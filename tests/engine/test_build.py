@@ -97,6 +97,21 @@ def test_a_damaged_library_is_built_anew(fresh, monkeypatch, damage):
     assert build._whole(library)
 
 
+def test_a_pipe_in_place_of_a_library_is_not_waited_for_and_folders_of_killed_compilers_go(fresh, monkeypatch):
+    build.load(SOURCE)
+    (library,) = fresh.iterdir()
+    library.unlink()
+    os.mkfifo(library)
+    left, busy = (fresh / f"{library.stem}{end}" for end in ("abc_1234", "abc_5678"))
+    for folder in (left, busy):
+        folder.mkdir()
+        (folder / "half.so").write_text("half")
+    os.utime(left, (0, 0))
+    monkeypatch.setattr(build, "loaded", {})
+    assert build.load(SOURCE).answer() == 42
+    assert sorted(fresh.iterdir()) == sorted([library, busy]) and library.is_file()
+
+
 @pytest.fixture
 def said():
     """Every warning as text, said at any moment of the test."""

@@ -4,6 +4,7 @@ import errno
 import grp
 import os
 import pwd
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -71,6 +72,21 @@ def test_a_full_disk_leaves_the_old_file_and_is_told_with_a_name(tmp_path, named
         raise OSError(errno.ENOSPC, "No space left on device", named)
     assert caught.value.filename == (named or str(path))
     assert path.read_bytes() == b"old" and names(tmp_path) == ["file"]
+
+
+def test_what_killed_writers_left_is_removed_and_what_others_write_now_stays(tmp_path):
+    hour_ago = time.time() - 3700
+    old = [".file.123-0a1b2c3d.part", ".epoch 3.pt.9-ffffffff.part"]  # of this file and of another one
+    ours = [".file.124-0a1b2c3d.part"]
+    foreign = [".file.part", "file.123-0a1b2c3d.part", ".file.x-0a1b2c3d.part"]
+    for name in (*old, *ours, *foreign):
+        (tmp_path / name).write_text("half")
+        if name not in ours:
+            os.utime(tmp_path / name, (hour_ago, hour_ago))
+    (tmp_path / ".folder.1-0a1b2c3d.part").mkdir()
+    os.utime(tmp_path / ".folder.1-0a1b2c3d.part", (hour_ago, hour_ago))
+    write(tmp_path / "file")
+    assert names(tmp_path) == sorted(["file", *ours, *foreign, ".folder.1-0a1b2c3d.part"])
 
 
 @pytest.mark.parametrize("given", ["~no-one-at-all/x", ""])

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import hashlib
 import os
 import platform
+import re
 import shutil
 import subprocess
 import tempfile
 import threading
+import time
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -31,6 +34,9 @@ _OPENMP = ("-fopenmp", "-fopenmp-simd")
 
 # Bytes of the checksum at the end of a library.
 _CHECKSUM = hashlib.sha256().digest_size
+
+# A folder in which one is being made.
+_UNFINISHED = re.compile(r"[0-9a-f]{24}\w{8}")
 
 _lock = threading.Lock()
 loaded: dict[str, Future[ctypes.CDLL | str]] = {}
@@ -130,7 +136,7 @@ def _whole(library: Path) -> bool:
     """Whether it is this user's, and as it was written: loading one that a full disk or a power cut has shortened would
     end the process, not raise an error."""
     try:
-        if exposed(library):
+        if exposed(library) or not library.is_file():  # a pipe would be waited for
             return False
         content = library.read_bytes()
     except FileNotFoundError:
@@ -140,6 +146,11 @@ def _whole(library: Path) -> bool:
 
 def _compile(program: str, source: str, target: Path) -> None:
     error = ""
+    for left in target.parent.iterdir():
+        if _UNFINISHED.fullmatch(left.name):
+            with contextlib.suppress(OSError):  # its compiler was just done
+                if time.time() - left.lstat().st_mtime > 3600:  # its compiler was killed
+                    shutil.rmtree(left)
     for openmp in _OPENMP:
         # Under another name until it is whole, as several processes may be compiling it.
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=target.stem) as folder:
