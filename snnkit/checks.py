@@ -30,6 +30,7 @@ REPOSITORY = "https://github.com/snnkit/snnkit"  # that of pyproject.toml, as a 
 _LONGEST = 200
 _LEAST, _MOST = 1.2e-38, 3.4e38  # normal numbers of float32, in size
 _INT64 = 2**63 - 1
+_DEEPEST = 50  # a copy of modules takes several calls for each level, and Python allows 1000
 _BRACKETS = {list: "[]", tuple: "()", dict: "{}", set: "{}"}
 
 
@@ -197,6 +198,41 @@ def values(name: str, value: Any) -> None:
     for part, tensor in (*value.named_parameters(), *value.named_buffers()) if is_module else [("it", value)]:
         if tensor.is_meta or type(tensor).__name__.startswith("Uninitialized"):
             raise ValueError(f"{name} must have values, but {part} has none yet (a lazy layer, or the meta device)")
+
+
+def copyable(name: str, value: Any) -> None:
+    """A module that can be copied, and whose weights are those that it stores: none is computed before each call."""
+    from torch import Tensor
+    from torch.nn.utils.prune import BasePruningMethod
+    from torch.nn.utils.spectral_norm import SpectralNorm
+    from torch.nn.utils.weight_norm import WeightNorm
+
+    todo: list[tuple[Any, tuple[int, ...]]] = [(value, ())]
+    while todo:  # no recursion: PyTorch's own has no end where a module is inside itself
+        module, around = todo.pop()
+        if id(module) in around:
+            raise ValueError(f"no module of {name} must hold itself, but a {cut(type(module).__name__)} does")
+        if len(around) > _DEEPEST:
+            raise ValueError(f"modules of {name} must be nested at most {_DEEPEST} deep")
+        todo += [(part, (*around, id(module))) for part in module._modules.values() if part is not None]
+    hooks: dict[type, tuple[str, str]] = {
+        BasePruningMethod: ("pruned", "prune.remove"),
+        WeightNorm: ("under weight_norm", "remove_weight_norm"),
+        SpectralNorm: ("under spectral_norm", "remove_spectral_norm"),
+    }
+    for place, module in value.named_modules():
+        where = f"{name} at {place}" if place else name
+        for hook in module._forward_pre_hooks.values():
+            for kind, (state, cure) in hooks.items():
+                if isinstance(hook, kind):
+                    weight = vars(hook).get("_tensor_name") or vars(hook)["name"]
+                    raise ValueError(
+                        f"{where} must have plain weights, but its {weight} is {state}: call "
+                        f"torch.nn.utils.{cure}(layer, {weight!r}) first"
+                    )
+        for key, part in (*vars(module).items(), *module._buffers.items()):
+            if isinstance(part, Tensor) and not part.is_leaf:
+                raise ValueError(f"{where} can't be copied, as its {key} is part of a graph of gradients: detach it")
 
 
 def function(name: str, value: Any) -> Any:

@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import parametrize
 
 from snnkit import checks
 from snnkit.tables import text_table
@@ -80,6 +81,7 @@ class Quantized(NamedTuple):
 def quantize(model: nn.Module) -> Quantized:
     """A copy of a trained ``model``, on any device, whose Linear layers have int8 weights; ``model`` does not
     change."""
+    checks.copyable("model", model)
     owners = Counter(id(layer.weight) for layer in model.modules() if isinstance(layer, nn.Linear))
     sizes = _bytes_by_layer(model)
     notes = {name: _reason_against(model.get_submodule(name), owners) or "int8 weight" for name in sizes}
@@ -104,6 +106,8 @@ def quantize(model: nn.Module) -> Quantized:
 def _reason_against(layer: nn.Module, owners: Counter[int]) -> str:
     if type(getattr(layer, "weight", None)).__module__.startswith("torchao."):
         return "is int8 already"
+    if parametrize.is_parametrized(layer):
+        return "its weight is parametrized: call torch.nn.utils.parametrize.remove_parametrizations(layer, name) first"
     if type(layer) is not nn.Linear:
         return f"torchao has int8 weights for Linear only, not for {type(layer).__name__}"
     if layer.weight.dtype not in (torch.float32, torch.bfloat16, torch.float16):

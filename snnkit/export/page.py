@@ -266,7 +266,8 @@ def _pictures(images: Tensor | None, answers: Tensor | None, description: dict[s
 
 def _layers(net: nn.Module, size: tuple[int, ...]) -> tuple[list[dict[str, Any]], list[str]]:
     """A description of each layer that does something, and the neurons' JavaScript, equal ones once."""
-    checks.values("net", checks.instance("net", net, nn.Module, "a torch.nn.Module"))
+    checks.copyable("net", checks.instance("net", net, nn.Module, "a torch.nn.Module"))
+    checks.values("net", net)
     weights = sum(parameter.numel() for parameter in net.parameters())
     if weights > MOST_WEIGHTS:
         raise ValueError(f"net must have at most {MOST_WEIGHTS:,} weights to be a page, but it has {weights:,}")
@@ -429,6 +430,7 @@ def _neurons(neuron: Any, name: str, shape: tuple[int, ...], sources: list[str])
     if text not in sources:
         sources.append(text)
     fields = list(neuron.State._fields)
+    dt = getattr(neuron, "dt", None)
     tensors = dict((*neuron.named_parameters(), *neuron.named_buffers()))
     return {
         "kind": "neuron",
@@ -437,7 +439,7 @@ def _neurons(neuron: Any, name: str, shape: tuple[int, ...], sources: list[str])
         "membrane": next((i for i, field in enumerate(fields) if field in ("v", "mem")), 0),
         "threshold": next((one for one in _THRESHOLDS if hasattr(neuron, one)), None),
         "leak": next((one for one in _LEAKS if hasattr(neuron, one)), "beta" if isinstance(neuron, Leaky) else None),
-        "step": getattr(neuron, "dt", None),
+        "step": float(torch.as_tensor(dt).max()) if isinstance(dt, (int, float, Tensor)) else None,
         "values": {
             key: _text(value.expand(shape) if value.dim() else value.expand(1))
             for key, value in tensors.items()

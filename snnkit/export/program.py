@@ -49,6 +49,7 @@ def export(model: nn.Module, example: Tensor) -> torch.export.ExportedProgram:
         TypeError, ValueError: the model returns no state, or a state of an unknown neuron, whose value at rest is not
             known.
     """
+    checks.copyable("model", model)
     check_sequence(example, "export")
     if example.shape[1] == 0:
         raise ValueError(f"example must have at least one sample, but its shape is {list(example.shape)}")

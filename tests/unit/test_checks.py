@@ -17,6 +17,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 import torch
+from torch.nn.utils import prune, spectral_norm, weight_norm
 
 import snnkit
 from snnkit import checks
@@ -232,3 +233,68 @@ def test_columns_are_as_wide_as_their_widest_cell_and_empty_ones_are_left_out():
     table = partial(text_table, ("n", "no", "x", "y"), [("a", "", "1", ""), ("bcd", "", "23", "")])
     assert table() == ["n     x", "a     1", "bcd  23"] and table(always=1) == table()
     assert table(always=2) == ["n    no   x", "a         1", "bcd      23"]
+
+
+def pruned(layer):
+    prune.random_unstructured(layer, "weight", 0.5)
+
+
+def around_itself(layer):
+    layer.add_module("inside", torch.nn.Sequential(layer))
+
+
+def deep(layer):
+    for _ in range(1500):
+        layer.inside = torch.nn.Identity()
+        layer = layer.inside
+
+
+# What is done to the first layer of a network, and what is said about it.
+NOT_COPIED = {
+    "pruned": (
+        pruned,
+        r"model at 0 must have plain weights, but its weight is pruned: call torch.nn.utils.prune.rem",
+    ),
+    "weight_norm": (weight_norm, r"its weight is under weight_norm: call torch.nn.utils.remove_weight_norm\(layer"),
+    "spectral_norm": (spectral_norm, r"its weight is under spectral_norm: call torch.nn.utils.remove_spectral_norm\("),
+    "product": (
+        lambda layer: setattr(layer, "last", layer.weight * 2),
+        "as its last is part of a graph",
+    ),
+    "itself": (around_itself, "no module of model must hold itself, but a Linear does"),
+    "deep": (deep, "modules of model must be nested at most 50 deep"),
+}
+USES = {
+    "copyable": lambda net, folder: checks.copyable("model", net),
+    "to_nir": lambda net, folder: snnkit.interop.to_nir(net, torch.zeros(1, 1, 4), 1e-3),
+    "quantize": lambda net, folder: snnkit.quantize.quantize(net),
+    "export": lambda net, folder: snnkit.export.export(net, torch.zeros(1, 1, 4)),
+    "page": lambda net, folder: snnkit.export.page(net, folder / "net.html", steps=3, size=(1, 1, 4)),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*(weight_norm|spectral_norm).*:FutureWarning")
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("kind", NOT_COPIED)
+def test_networks_that_can_not_be_copied_or_compute_their_weights(kind, use, tmp_path):
+    net = snnkit.nn.Sequential(torch.nn.Linear(4, 3), snnkit.neuron.Leaky(0.9, reset_mechanism="zero", engine="eager"))
+    change, message = NOT_COPIED[kind]
+    change(net[0])
+    if use == "page":
+        message = message.replace("model", "net")
+    if use == "to_nir":
+        pytest.importorskip("nir")
+    with pytest.raises(ValueError, match=message):
+        USES[use](net, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.filterwarnings("ignore:.*(weight_norm|spectral_norm).*:FutureWarning")
+def test_the_cures_work():
+    layers = [torch.nn.Linear(4, 3) for _ in range(3)]
+    pruned(layers[0])
+    prune.remove(layers[0], "weight")
+    torch.nn.utils.remove_weight_norm(weight_norm(layers[1]), "weight")
+    torch.nn.utils.remove_spectral_norm(spectral_norm(layers[2]), "weight")
+    shared = torch.nn.Sequential(*layers)
+    checks.copyable("model", torch.nn.Sequential(shared, shared))

@@ -66,7 +66,7 @@ def mixed():
         *(nn.Conv2d(1, 6, 3, padding=1), nn.GroupNorm(2, 6), first, nn.AvgPool2d(3, 2, padding=1), nn.Dropout(0.5)),
         *(nn.Conv2d(6, 6, 3, stride=2, groups=3, dilation=2, padding=2), nn.ReLU(), Once(nn.BatchNorm2d(6)), second),
         *(nn.AdaptiveAvgPool2d(1), nn.Sequential(nn.Flatten(), nn.LayerNorm(6), nn.Linear(6, 10))),
-        neuron.Recurrent(neuron.CubaLIF(v_th=0.1), 10, bias=True),
+        neuron.Recurrent(neuron.CubaLIF(v_th=0.1, dt=torch.tensor(1e-3)), 10, bias=True),
     )
 
 

@@ -10,6 +10,7 @@ from functools import partial
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils.parametrizations import weight_norm
 
 pytest.importorskip("torchao")
 
@@ -133,6 +134,10 @@ def with_nan():
         (nn.ReLU, "no layer whose weights could be int8: it holds no weights"),
         (lambda: quantize.quantize(dense()).model, "no layer whose weights could be int8: 1: is int8 already"),
         (lambda: nn.Linear(8, 8, device="meta"), "meta device"),
+        (
+            lambda: weight_norm(nn.Linear(8, 8)),
+            "its weight is parametrized: call torch.nn.utils.parametrize.rem",
+        ),
         (with_nan, "the weight of layer '3' must be finite"),
     ],
 )
