@@ -9,13 +9,17 @@ so both functions need ``dt``, in seconds like all time constants. Differential 
 Euler's rule, which is the step of every neuron here. ``python -m pip install nir`` installs the package it needs.
 
 - *Written exactly*: ``IF``, ``LIF``, ``PLIF`` with a hard reset, ``Leaky`` with reset "zero", ``CubaLIF``, ``LI``,
-  ``Recurrent`` around them, linear and convolutional layers, average and sum pooling, ``Scale``, ``Flatten``. There is
+  ``Recurrent`` around them, linear and convolutional layers, average and sum pooling, ``Scale``, ``Flatten``; one after
+  the other, or as branches that join in a ``Graph``. From that, ``from_nir`` makes the same modules again, as notes in
+  the metadata say what NIR does not: their names, which numbers are learned, the surrogates of this package. There is
   one difference, when a membrane is exactly at its threshold: ``IF``, ``LIF`` and ``PLIF`` fire, NIR fires only above.
   An ``InexactWarning`` says so. ``from_nir`` reads a note in the node's metadata and fires like the original.
 - *Refused*, as NIR can't express it: a soft reset, no reset, max pooling, batch norm (fold it into the layer
   before), adaptive thresholds, Izhikevich.
 - *Read*: r, v_leak, v_reset and w_in of each neuron, unchanged. Thresholds are never rescaled. Subgraphs, and branches
   that join (inputs add up), run unchanged in a ``Graph``. The only possible loop is a matrix from a neuron to itself.
+- *Not said*: files of nir before 1.0.6 have no v_reset: ``reset=`` decides, and a warning asks for it. Some libraries
+  write steps for seconds: graphs of Sinabs need ``dt=1``. Elsewhere they are silent, and a warning says so.
 
 Other libraries read the same files differently. snnTorch 1.0 assumes dt = 1e-4, divides thresholds by the gain of the
 input, and runs an ``IF`` as a ``Leaky`` that decays by 0.9. Norse 1.1 ignores r and v_reset, and multiplies the time
@@ -25,10 +29,10 @@ and refuses others; it fires at the threshold, but its files do not say so.
 
 from snnkit import lazy
 
-from .exchange import Graph as Graph
 from .exchange import InexactWarning as InexactWarning
 from .exchange import from_nir as from_nir
 from .exchange import to_nir as to_nir
+from .graph import Graph as Graph
 from .layer_nodes import Scale as Scale
 from .layer_nodes import SumPool2d as SumPool2d
 from .neuron_nodes import EulerCubaLI as EulerCubaLI

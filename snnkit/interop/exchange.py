@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import copy
+import json
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from graphlib import CycleError, TopologicalSorter
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -16,82 +16,30 @@ from torch import Tensor, nn
 from snnkit import checks
 
 from ..engine import check_sequence
-from ..files import check_hdf5
+from ..files import check_hdf5, expanded
 from ..neuron import IF, LIF, PLIF, Neuron, Recurrent
 from ..nn import Once, Sequential, TimeBatched, is_stateful, time_batched
 from ..surrogate import ATan
-from .layer_nodes import LAYERS, TRANSPARENT, Shape, check_numbers, nir_package, node_of
-from .neuron_nodes import EULER, KEY, described, euler_neuron, neuron_of, note_on
-
-INPUT, OUTPUT = "input", "output"
-
-
-class Graph(nn.Module):
-    """``out, state = graph(x, state=None)``: the input of a node is the sum over its incoming edges.
-
-    Each node runs over the whole sequence, as in ``nn.Sequential``. ``from_nir`` makes it and checks its parts.
-
-    Args:
-        layers: by name: neurons, ``Recurrent``s and stateless modules.
-        edges: (from, to); "input" and "output" are the graph's own.
-    """
-
-    @checks.arguments
-    def __init__(self, layers: Mapping[str, nn.Module], edges: Sequence[tuple[str, str]]) -> None:
-        super().__init__()
-        self.edges = list(edges)
-        self.order = in_order(self.edges)
-        for name, layer in layers.items():
-            self.add_module(name, layer)
-
-    def forward(self, x: Tensor, state: tuple | None = None) -> tuple[Tensor, tuple]:
-        """x [T, B, ...] to out [T, B, ...] and the state: a tuple with one entry per node, in their order."""
-        check_sequence(x, "Graph")
-        if state is None:
-            state = (None,) * len(self.order)
-        elif not isinstance(state, tuple) or len(state) != len(self.order):
-            actual = f"{len(state)} entries" if isinstance(state, tuple) else f"a {type(state).__name__}"
-            raise ValueError(f"state of Graph must be a tuple of {len(self.order)} entries or None, but it is {actual}")
-        values = {INPUT: x}
-        new = []
-        for name, part in zip(self.order, state, strict=True):
-            if name != INPUT:
-                first, *others = (values[a] for a, b in self.edges if b == name)
-                values[name] = sum(others, first)
-                if name != OUTPUT:
-                    layer = self.get_submodule(name)
-                    if is_stateful(layer):
-                        values[name], part = layer(values[name], part)
-                    else:
-                        values[name] = time_batched(layer, values[name])
-            new.append(part)
-        return values[OUTPUT], tuple(new)
-
-
-def in_order(edges: Sequence[tuple[str, str]]) -> list[str]:
-    """All nodes of ``edges``, each after those before it; ValueError for a loop."""
-    sorter: TopologicalSorter[str] = TopologicalSorter()
-    for a, b in edges:
-        sorter.add(b, a)
-    try:
-        return list(sorter.static_order())
-    except CycleError as error:
-        loop = " → ".join(reversed(error.args[1]))
-        raise ValueError(
-            f"loops of graph must be a matrix from a neuron to itself, as Recurrent has it, but there is {loop}"
-        ) from None
+from .graph import INPUT, OUTPUT, Graph, in_order, sources_of
+from .layer_nodes import KEY, LAYERS, Shape, check_numbers, nir_package, node_of, note_of
+from .neuron_nodes import EULER, described, euler_neuron, neuron_of, note_on, reach, surrogate_of
+from .structure import TRANSPARENT, Structure, built, connected, transparent
 
 
 class InexactWarning(UserWarning):
-    """Other readers of a graph may compute spikes at other times than the original network."""
+    """Spikes may come at other times than in the network that a graph was written from, or not at all."""
 
 
 @checks.arguments
 def to_nir(model: nn.Module, example: Tensor, dt: float) -> Any:
     """Write a network as a graph of NIR, as in evaluation mode.
 
+    From it ``from_nir`` makes the same modules again, with the same names, so that their ``state_dict``s fit. A graph
+    does not hold which modules share a weight (a module that is in two places stays one), the ``engine`` of neurons and
+    surrogates of your own classes.
+
     Args:
-        model: a ``Sequential`` of neurons and of layers that NIR has (may be nested), or one of these.
+        model: a ``Sequential`` or ``Graph`` of neurons and of layers that NIR has (may be nested), or one of these.
         example: x [T, B, ...]; only the shape of a sample matters, as NIR has every number once per neuron.
         dt: the time step in s, which turns time constants in steps into seconds. ``CubaLIF`` and ``LI`` must have the
             same.
@@ -109,13 +57,16 @@ def to_nir(model: nn.Module, example: Tensor, dt: float) -> Any:
     nir = nir_package()
     dt = checks.number("dt", dt, above=0)
     check_sequence(example, "to_nir")
+    checks.copyable("model", model)
+    checks.values("model", model)
     net = copy.deepcopy(model).eval()
     start = torch.zeros((1, 1, *example.shape[2:]), dtype=example.dtype, device=example.device)
     writer = _Writer(nir, dt, tuple(start.shape[2:]))
     with torch.no_grad():
-        sources, end = writer.write(net, "", start, [INPUT])
+        structure, end = writer.write(net, "", start)
     writer.nodes[OUTPUT] = nir.Output(output_type={"output": np.array(end.shape[2:])})
-    writer.edges += [(source, OUTPUT) for source in sources]
+    edges: list[tuple[str, str]] = []
+    edges += [(source, OUTPUT) for source in connected(structure, [INPUT], edges)]
     check_numbers(writer.nodes)
     if writer.at_threshold:
         warnings.warn(
@@ -123,98 +74,148 @@ def to_nir(model: nn.Module, example: Tensor, dt: float) -> Any:
             "only above it: spikes may differ elsewhere where a membrane meets it exactly. from_nir reads a note about "
             "it in the graph, and fires at it.",
             InexactWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
-    metadata = {KEY: "dt is a hint", "dt": dt}
+    frozen = [name for name, p in net.named_parameters(remove_duplicate=False) if not p.requires_grad]
+    metadata = {KEY: "dt is a hint", "dt": dt, "modules": json.dumps([structure, frozen])}
     # Up to nir 1.0.8, the package's own check assumes square kernels and no groups.
-    return nir.NIRGraph(writer.nodes, writer.edges, metadata=metadata, type_check=False)
+    return nir.NIRGraph(writer.nodes, edges + writer.loops, metadata=metadata, type_check=False)
 
 
+@checks.arguments
 def from_nir(
     graph: Any,
     dt: float,
     *,
     dtype: torch.dtype = torch.float32,
-    surrogate: Callable[..., Tensor] = ATan(),
-) -> Sequential | Graph:
+    surrogate: Callable[..., Tensor] | None = None,
+    reset: Literal["zero", "subtract"] | None = None,
+) -> nn.Module:
     """Make a network from a NIR graph, written by this or another program.
 
     Args:
         graph: a ``nir.NIRGraph``, or the path of its file.
         dt: time step of the network in s. Euler's rule is accurate if it is far below all time constants.
         dtype: of weights and of numbers that differ between neurons: ``torch.float32`` or ``torch.float64``.
-        surrogate: the spike function of all neurons, as NIR has none.
+        surrogate: the spike function of all neurons, as NIR has none; None: the one that ``to_nir`` noted, or ``ATan``.
+        reset: what a spike does to neurons that don't say it (their ``v_reset`` is None or not in the file, as nir
+            writes it since 1.0.6): "zero" sets the membrane to 0, "subtract" lowers it by the threshold. None: as
+            "zero", with a warning.
 
     Returns:
-        ``out, state = net(x, state=None)``: a ``Sequential`` if the layers form a chain, else a ``Graph``. Neurons that
-        ``to_nir`` wrote are the same again; others are ``EulerLIF`` and the like.
+        ``out, state = net(x, state=None)``, in evaluation mode. What ``to_nir`` wrote is the same again; a layer
+        without state, written alone, is in a ``Sequential``. Other graphs are a ``Sequential`` if the layers form a
+        chain, else a ``Graph``, and their neurons are ``EulerLIF`` and the like.
 
     Raises:
         ValueError: a node or edge can't be used, and the message names it: an unknown kind, a loop other than a matrix
             from a neuron to itself, numbers that don't fit, or a time constant below ``dt``.
+
+    Warns:
+        InexactWarning: neurons don't say how they are reset, or need hundreds of steps to fire at this ``dt``.
+        UserWarning: the file is older than nir 1.0, or the shape of its output is not that of the network.
     """
     nir = nir_package()
     dt = checks.number("dt", dt, above=0)
     checks.choice("dtype", dtype, (torch.float32, torch.float64))
+    reader = _Reader(dt, dtype, surrogate, reset)
     if isinstance(graph, (str, os.PathLike)):
-        graph = _opened(nir, graph)
+        graph, remark = _opened(nir, graph)
+        if remark:  # before anything else fails
+            warnings.warn(remark, stacklevel=3)
     checks.instance("graph", graph, nir.NIRGraph, "a nir.NIRGraph or a path")
     flat = _flattened(graph)
-    check_numbers(flat.nodes)
-    recurrent = _recurrent(flat)
-    edges = [edge for edge in flat.edges if not recurrent.keys() & set(edge)]
-    layers = _built(flat, recurrent, edges, dt, dtype, surrogate)
-    sources = [a for a, _ in edges]
-    if len(set(sources)) < len(sources):  # in a chain, one edge starts at each node
-        return Graph(layers, edges)
-    net = Sequential()
-    for name, layer in layers.items():
-        net.add_module(name, layer)
+    check_numbers(flat.nodes, dtype)
+    net = reader.network(flat, note_of(graph)).eval()
+    for category, remark in reader.all_remarks():
+        warnings.warn(remark, category, stacklevel=3)
     return net
 
 
-def _opened(nir: Any, path: str | os.PathLike) -> Any:
-    if not os.path.exists(path):
+def _opened(nir: Any, path: str | os.PathLike) -> tuple[Any, str]:
+    """The graph in a file, and what is to be said about that; ``v_reset`` is None where the file has none, for which
+    the package takes 0."""
+    import h5py
+
+    file = expanded(path)
+    if not file.exists():
         raise FileNotFoundError(f"graph: there is no file {os.fspath(path)!r}")
+    old = ""
     try:
-        check_hdf5(path)
-        return nir.read(path, type_check=False)
-    except (AssertionError, KeyError, OSError, TypeError, ValueError) as error:
+        check_hdf5(file)
+        with h5py.File(file, "r") as content:
+            version = nir.serialization.read_version(file) if "version" in content else "0"
+            if version.split(".")[0] == "0":
+                old = f"from before nir 1.0: its version is {version}"
+            _check_contents(content["node"], "graph")
+            graph = nir.read(file, type_check=False)
+            if isinstance(graph, nir.NIRGraph):
+                _open_resets(graph, content["node"])
+    # Foreign code on foreign data: whatever it raises, the file is to blame.
+    except Exception as error:
         # Without a message for a node of an unknown kind.
         reason = str(error) or "a node of a kind that the package nir does not know"
-        raise ValueError(f"graph: {os.fspath(path)!r} can't be read as a NIR graph: {reason}") from error
+        why = f"{reason} (it is {old})" if old else reason
+        raise ValueError(f"graph: {os.fspath(path)!r} can't be read as a NIR graph: {why}") from error
+    return graph, f"graph: {os.fspath(path)!r} is {old}. Compare its spikes with those of its author" if old else ""
+
+
+def _check_contents(content: Any, name: str) -> None:
+    """Raise ValueError for text in place of numbers, which the package would build nodes from."""
+    for key, part in content.items():
+        if key == "nodes":
+            for inside in part:
+                _check_contents(part[inside], inside)
+        elif key not in ("type", "edges", "padding", "metadata") and part.dtype.kind not in "biuf":
+            raise ValueError(f"{key} of node {name!r} must be numbers, but its dtype is {part.dtype}")
+
+
+def _open_resets(graph: Any, content: Any) -> None:
+    """Set ``v_reset`` to None in nodes that have none in the file."""
+    for name, node in graph.nodes.items():
+        part = content["nodes"][name]
+        if "nodes" in part:
+            _open_resets(node, part)
+        elif hasattr(node, "v_reset") and "v_reset" not in part:
+            node.v_reset = None
 
 
 class _Writer:
-    """Nodes and edges so far. The outputs of the nodes ``sources``, added up, are the current signal."""
+    """Nodes so far, without those of the output, and the edges of recurrent weights."""
 
     def __init__(self, nir: Any, dt: float, shape: tuple[int, ...]) -> None:
         self.nir = nir
         self.dt = dt
         self.nodes: dict[str, Any] = {INPUT: nir.Input(input_type={"input": np.array(shape)})}
-        self.edges: list[tuple[str, str]] = []
+        self.loops: list[tuple[str, str]] = []
         self.at_threshold: list[str] = []
+        self.written: dict[nn.Module, str] = {}
 
-    def write(self, module: nn.Module, name: str, x: Tensor, sources: list[str]) -> tuple[list[str], Tensor]:
-        """Append a module with the input x [1, 1, ...]; returns sources and x after it."""
-        if type(module) in (Sequential, nn.Sequential):
+    def write(self, module: nn.Module, name: str, x: Tensor) -> tuple[Structure, Tensor]:
+        """Add the nodes of a module with the input x [1, 1, ...]; returns the module's structure and x after it."""
+        kind = type(module)
+        if kind in (Sequential, nn.Sequential):
+            parts: dict[str, Structure] = {}
             for part, layer in module._modules.items():
                 if layer is not None:
-                    sources, x = self.write(layer, f"{name}_{part}" if name else part, x, sources)
-            return sources, x
-        if type(module) in (TimeBatched, Once):
-            return self.write(module.module, name, x, sources)  # type: ignore[arg-type]
-        if type(module) in TRANSPARENT:
-            return sources, x
-        name = self._free(name or type(module).__name__.lower())
+                    parts[part], x = self.write(layer, f"{name}_{part}" if name else part, x)
+            # At the top, to be called with a state.
+            return ["Sequential" if kind is Sequential or not name else "torch.Sequential", parts], x
+        if kind in (TimeBatched, Once):
+            inside, x = self.write(module.module, name, x)  # type: ignore[arg-type]
+            return [kind.__name__, inside], x
+        if kind in TRANSPARENT.values():
+            return transparent(module), x
+        if kind is Graph:
+            return self._graph(module, name, x)  # type: ignore[arg-type]
+        name = self._free(name or kind.__name__.lower())
         try:
-            if isinstance(module, Recurrent):
-                self.nodes[name] = self._neuron(module.neuron, name, x)
+            if kind is Recurrent:
+                self.nodes[name] = self._neuron(module.neuron, name, x)  # type: ignore[arg-type]
                 weight = self._free(f"{name}_rec")
-                self.nodes[weight] = node_of(module.weight, tuple(x.shape[2:]))
-                self.edges += [(source, name) for source in sources] + [(name, weight), (weight, name)]
-                return [name], x
-            if isinstance(module, Neuron):
+                self.nodes[weight] = node_of(module.weight, tuple(x.shape[2:]))  # type: ignore[arg-type]
+                self.loops += [(name, weight), (weight, name)]
+            elif isinstance(module, Neuron):
                 self.nodes[name] = self._neuron(module, name, x)
             else:
                 self.nodes[name] = node_of(module, tuple(x.shape[2:]))
@@ -223,8 +224,27 @@ class _Writer:
             raise type(error)(f"{name} of model: {error}") from None
         except RuntimeError as error:
             raise ValueError(f"{name} of model does not take samples of {list(x.shape[2:])}: {error}") from error
-        self.edges += [(source, name) for source in sources]
-        return [name], x
+        first = self.written.setdefault(module, name)
+        return name if first == name else ["same", first, name], x
+
+    def _graph(self, graph: Graph, name: str, x: Tensor) -> tuple[Structure, Tensor]:
+        parts: dict[str, Structure] = {}
+        values, before = {INPUT: x}, sources_of(graph.edges)
+        for part in graph.order:
+            if part == INPUT:
+                continue
+            first, *others = (values[source] for source in before[part])
+            for other in others:
+                if other.shape != first.shape:
+                    shapes = f"{list(first.shape[2:])} and {list(other.shape[2:])}"
+                    raise ValueError(
+                        f"{name or 'model'}: signals added at {part} must have one shape, but have {shapes}"
+                    )
+            values[part] = first
+            if part != OUTPUT:
+                layer = graph.get_submodule(part)
+                parts[part], values[part] = self.write(layer, f"{name}_{part}" if name else part, first)
+        return ["Graph", {part: parts[part] for part in graph._modules}, graph.edges], values[OUTPUT]
 
     def _neuron(self, neuron: Neuron, name: str, x: Tensor) -> Any:
         kind, numbers = described(neuron, self.dt)
@@ -252,73 +272,115 @@ class _Writer:
 class _Flat(NamedTuple):
     """A graph without subgraphs; shapes are those of a sample."""
 
-    nodes: dict[str, Any]  # by name, without inputs and outputs
+    nodes: dict[str, Any]  # by name, without inputs and outputs; None where signals are only added
     edges: list[tuple[str, str]]  # (from, to), with "input" and "output" for those of the graph
     input_shape: Shape
-    output_shape: Shape
+    output_shape: Shape | None  # not every file knows it
+    names: dict[str, str]  # new ones, by those of the graph
 
 
 def _flattened(graph: Any) -> _Flat:
     """The graph without subgraphs, with names that modules can have; ValueError for an unusable node or edge."""
-    nodes, edges, ins, outs = _inlined(graph, "")
-    for what, ends in (("input", ins), ("output", outs)):
+    nodes, edges, passing = _unfolded(graph)
+    own = {kind: [key for key, node in graph.nodes.items() if type(node).__name__ == kind] for kind in _ENDS}
+    for what, ends in (("input", own["Input"]), ("output", own["Output"])):
         if len(ends) != 1:
             raise ValueError(f"graph must have one {what}, but it has {len(ends)}: {', '.join(ends) or 'none'}")
-    renamed = {ins[0]: INPUT, outs[0]: OUTPUT}
+    (first,), (last,) = own["Input"], own["Output"]
+    before: dict[str, dict[str, None]] = {name: {} for name in nodes}  # sets that keep the order
+    after: dict[str, dict[str, None]] = {name: {} for name in nodes}
+    for a, b in edges:
+        if b in after[a]:
+            raise ValueError("edges of graph must differ, but one is there twice")
+        after[a][b] = before[b][a] = None
     for name in nodes:
-        fitting = name.replace(".", "_").replace("/", "_") or "node"
-        while name not in renamed and (fitting in renamed.values() or fitting in _TAKEN):
-            fitting += "_"
-        renamed.setdefault(name, fitting)
-    starts, targets = {a for a, _ in edges}, {b for _, b in edges}
-    if not starts | targets <= nodes.keys():
-        raise ValueError("a subgraph of graph must have a node on every path from its input to its output")
+        if (not before[name] and name != first) or (not after[name] and name != last):
+            raise ValueError(f"node {name.rstrip('/')!r} of graph must be on a path from its input to its output")
+    for name in passing:
+        _join(name, nodes, before, after)
+    # A name is free once; what modules and networks have already is never.
+    renamed, taken = {first: INPUT, last: OUTPUT}, {INPUT, OUTPUT, *_TAKEN}
     for name in nodes:
-        if name not in starts | set(outs) or name not in targets | set(ins):
-            raise ValueError(f"node {name!r} of graph must be on a path from its input to its output")
+        if name not in renamed:
+            fitting = name.replace(".", "_").replace("/", "_") or "node"
+            while fitting in taken:
+                fitting += "_"
+            taken.add(fitting)
+            renamed[name] = fitting
+    declared = nodes[last].output_type
     return _Flat(
-        {renamed[name]: node for name, node in nodes.items() if name not in (ins[0], outs[0])},
-        [(renamed[a], renamed[b]) for a, b in edges],
-        _shape(nodes[ins[0]].input_type, "input", ins[0]),
-        _shape(nodes[outs[0]].output_type, "output", outs[0]),
+        {renamed[name]: node for name, node in nodes.items() if name not in (first, last)},
+        [(renamed[a], renamed[b]) for b in nodes for a in before[b]],
+        _shape(nodes[first].input_type, "input", first),
+        None if (declared or {}).get("output") is None else _shape(declared, "output", last),
+        renamed,
     )
 
 
 # Names that modules can't have: a network has attributes of these names.
 _TAKEN = {*dir(Sequential()), *dir(Graph({}, [(INPUT, OUTPUT)]))}
+_ENDS = ("Input", "Output")
 
 
-def _inlined(graph: Any, prefix: str) -> tuple[dict[str, Any], list[tuple[str, str]], list[str], list[str]]:
-    """Nodes, edges, and the names of inputs and outputs; joined edges replace those of subgraphs."""
+def _unfolded(graph: Any) -> tuple[dict[str, Any], list[tuple[str, str]], list[str]]:
+    """Nodes and edges of a graph and of its subgraphs, and the names of nodes that only pass their input on.
+
+    These are the ends of subgraphs, which are None instead of a node.
+    """
     nodes: dict[str, Any] = {}
-    ins: dict[str, list[str]] = {}  # where an edge to this name arrives
-    outs: dict[str, list[str]] = {}  # where one from it begins
     edges: list[tuple[str, str]] = []
-    own: dict[str, list[str]] = {"Input": [], "Output": []}
-    for key, node in graph.nodes.items():
-        name = f"{prefix}{key}"
-        kind = type(node).__name__
-        if kind == "NIRGraph":
-            inner, inner_edges, entrances, exits = _inlined(node, f"{name}/")  # no name in a file has that sign
-            ends = {*entrances, *exits}
-            nodes.update({n: part for n, part in inner.items() if n not in ends})
-            ins[key] = [b for a, b in inner_edges if a in entrances]
-            outs[key] = [a for a, b in inner_edges if b in exits]
-            edges += [edge for edge in inner_edges if not ends & set(edge)]
-            continue
-        checks.choice(f"the kind of node {name!r} of graph", kind, ("Input", "Output", *LAYERS, *EULER, "NIRGraph"))
-        nodes[name] = node
-        ins[key] = outs[key] = [name]
-        if kind in own:
-            own[kind].append(name)
-    for a, b in graph.edges:
-        for key in (a, b):
-            if key not in graph.nodes:
-                raise ValueError(f"edge {a!r} → {b!r} of graph: there is no node {key!r}")
-        edges += [(start, end) for start in outs[a] for end in ins[b]]
-    if len(set(edges)) < len(edges):
-        raise ValueError("edges of graph must differ, but one is there twice")
-    return nodes, edges, own["Input"], own["Output"]
+    passing: list[str] = []
+    todo: list[tuple[str, Any, tuple[int, ...]]] = [("", graph, ())]
+    while todo:
+        prefix, part, around = todo.pop()
+        if id(part) in around:
+            raise ValueError(f"subgraph {prefix.rstrip('/')!r} of graph must not hold itself")
+        enters: dict[str, str] = {}  # where an edge to this name arrives
+        leaves: dict[str, str] = {}  # where one from it begins
+        for key, node in part.nodes.items():
+            name = enters[key] = leaves[key] = f"{prefix}{key}"
+            kind = type(node).__name__
+            if kind == "NIRGraph":
+                todo.append((f"{name}/", node, (*around, id(part))))
+                # Names that no node of a file has.
+                enters[key], leaves[key] = f"{name}/", f"{name}//"
+                passing += [enters[key], leaves[key]]
+                nodes |= dict.fromkeys((enters[key], leaves[key]))
+                continue
+            checks.choice(f"the kind of node {name!r} of graph", kind, (*_ENDS, *LAYERS, *EULER, "NIRGraph"))
+            if name in nodes:
+                raise ValueError(f"names of nodes of graph must differ, but two are {name!r}")
+            nodes[name] = node
+            if prefix and kind in _ENDS:
+                nodes[name] = None
+                passing.append(name)
+                edges.append((prefix, name) if kind == "Input" else (name, f"{prefix}/"))
+        for a, b in part.edges:
+            for key in (a, b):
+                if key not in part.nodes:
+                    raise ValueError(f"edge {a!r} → {b!r} of graph: there is no node {key!r}")
+            edges.append((leaves[a], enters[b]))
+    return nodes, edges, passing
+
+
+def _join(
+    name: str, nodes: dict[str, Any], before: dict[str, dict[str, None]], after: dict[str, dict[str, None]]
+) -> None:
+    """Replace a node that only passes its input on by edges, unless there would be more of them, or one twice."""
+    sources, targets = before[name], after[name]
+    if name in sources:
+        raise ValueError(f"node {name.rstrip('/')!r} of graph must not be its own input")
+    if len(sources) > 1 and len(targets) > 1:
+        return
+    if any(target in after[source] for source in sources for target in targets):
+        return
+    for source in sources:
+        # At the place of the old edge, as sums of floats depend on the order.
+        after[source] = {k: None for old in after[source] for k in (targets if old == name else (old,))}
+    for target in targets:
+        before[target] = {k: None for old in before[target] for k in (sources if old == name else (old,))}
+    for of in (nodes, before, after):
+        del of[name]
 
 
 def _shape(types: Any, key: str, name: str) -> Shape:
@@ -330,56 +392,182 @@ def _shape(types: Any, key: str, name: str) -> Shape:
 
 def _recurrent(flat: _Flat) -> dict[str, str]:
     """Matrices from the outputs of a neuron to its own inputs only, each with its neuron."""
+    before = sources_of(flat.edges)
+    after = sources_of([(b, a) for a, b in flat.edges])
     loops: dict[str, str] = {}
+    around: set[str] = set()
     for name, node in flat.nodes.items():
-        before, after = [a for a, b in flat.edges if b == name], [b for a, b in flat.edges if a == name]
-        if type(node).__name__ in ("Linear", "Affine") and before == after and len(before) == 1:
-            neuron = flat.nodes.get(before[0])
-            if type(neuron).__name__ in EULER and before[0] not in loops.values():
-                loops[name] = before[0]
+        neuron, *others = before[name]
+        is_loop = type(node).__name__ in ("Linear", "Affine") and not others and after[name] == [neuron]
+        if is_loop and type(flat.nodes.get(neuron)).__name__ in EULER and neuron not in around:
+            loops[name] = neuron
+            around.add(neuron)
     return loops
 
 
-def _built(
-    flat: _Flat,
-    recurrent: dict[str, str],
-    edges: list[tuple[str, str]],
-    dt: float,
-    dtype: torch.dtype,
-    surrogate: Callable[..., Tensor],
-) -> dict[str, nn.Module]:
-    """Every node's layer, from the input on; a neuron with a matrix to itself becomes a ``Recurrent``."""
-    shapes: dict[str, Shape] = {INPUT: flat.input_shape}
-    layers: dict[str, nn.Module] = {}
-    for name in in_order(edges):
-        before = [a for a, b in edges if b == name]
-        if not before:
-            continue
-        shape = shapes[before[0]] if name != OUTPUT else flat.output_shape
-        for source in before:
-            if shapes[source] != shape:
-                raise ValueError(
-                    f"edge {source!r} → {name!r} of graph: {list(shapes[source])} does not fit {list(shape)}"
-                )
-        if name == OUTPUT:
-            continue
-        node = flat.nodes[name]
+class _Reader:
+    """Makes layers of nodes, with what ``from_nir`` was told, and collects what is to be said about them."""
+
+    def __init__(
+        self,
+        dt: float,
+        dtype: torch.dtype,
+        surrogate: Callable[..., Tensor] | None,
+        reset: str | None,
+    ) -> None:
+        self.dt, self.dtype, self.surrogate, self.reset = dt, dtype, surrogate, reset
+        self.ignored = ""  # that the output is of another shape than its node says
+        self.open: list[str] = []  # neurons that don't say how they are reset
+        self.far: dict[str, float] = {}  # that one spike takes such a part of the way to the threshold, below 0.01
+        self.foreign: list[str] = []  # whose surrogate was of a class that is not in this package
+
+    def network(self, flat: _Flat, note: dict[str, Any]) -> nn.Module:
+        recurrent = _recurrent(flat)
+        edges = [edge for edge in flat.edges if not recurrent.keys() & set(edge)]
+        layers = self._layers(flat, recurrent, edges)
+        net = self._as_noted(note, {old: layers[new] for old, new in flat.names.items() if new in layers}, flat, edges)
+        if net is not None:
+            return net
+        if len({a for a, _ in edges}) < len(edges):  # in a chain, one edge starts at each node
+            return Graph(layers, edges)
+        chain = Sequential()
+        for name, layer in layers.items():
+            chain.add_module(name, layer)
+        return chain
+
+    def all_remarks(self) -> list[tuple[type[Warning], str]]:
+        """What is to be said as warnings."""
+        said: list[tuple[type[Warning], str]] = [(UserWarning, self.ignored)] if self.ignored else []
+        if self.open and self.reset is None:
+            names = checks.cut(", ".join(self.open))
+            remark = (
+                f"graph does not say how neurons are reset ({names}): a spike sets them to 0 here, but they may have "
+                'been trained to subtract the threshold. Give from_nir reset="zero" or reset="subtract".'
+            )
+            said.append((InexactWarning, remark))
+        if self.reset is not None and not self.open:
+            remark = (
+                f'reset="{self.reset}" changes nothing, as all neurons of graph say how they are reset. Where their '
+                "author meant something else, set v_reset of their nodes to None."
+            )
+            said.append((UserWarning, remark))
+        if self.far:
+            names = checks.cut(", ".join(self.far))
+            remark = (
+                f"in a step of dt = {self.dt:.3g} s, one spike through the largest weight takes neurons ({names}) at "
+                f"most {max(self.far.values()):.2g} of the way to their threshold, so they may be silent. Is that the "
+                "dt of their author? Libraries that count time in steps, such as Sinabs, write graphs for dt=1."
+            )
+            said.append((InexactWarning, remark))
+        if self.foreign:
+            names = checks.cut(", ".join(self.foreign))
+            remark = (
+                f"neurons ({names}) had surrogates of classes that a graph can't hold, so gradients are those of ATan: "
+                "give from_nir surrogate=."
+            )
+            said.append((UserWarning, remark))
+        return said
+
+    def _as_noted(
+        self, note: dict[str, Any], layers: dict[str, nn.Module], flat: _Flat, edges: list[tuple[str, str]]
+    ) -> nn.Module | None:
+        """The modules that ``to_nir`` noted; None if there is no such note, or if it does not fit the graph."""
+        old = {new: name for name, new in flat.names.items()} | {INPUT: INPUT, OUTPUT: OUTPUT}
+        wanted = {(old[a], old[b]) for a, b in edges}
         try:
-            if type(node).__name__ not in EULER:
-                layers[name] = LAYERS[type(node).__name__](node, dtype)
-                shapes[name] = _shape_after(layers[name], shape, dtype)
+            structure, frozen = json.loads(note["modules"])
+            found: list[tuple[str, str]] = []
+            found += [(end, OUTPUT) for end in connected(structure, [INPUT], found, len(edges))]
+            if len(found) != len(wanted) or set(found) != wanted:
+                return None
+            net = built(structure, layers)
+            for name in frozen:
+                net.get_parameter(name).requires_grad_(False)
+        # It may be anything: only what can be built from it is believed.
+        except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
+            return None
+        return net if is_stateful(net) else None
+
+    def _layers(self, flat: _Flat, recurrent: dict[str, str], edges: list[tuple[str, str]]) -> dict[str, nn.Module]:
+        """Every node's layer, from the input on; a neuron with a matrix to itself becomes a ``Recurrent``."""
+        shapes: dict[str, Shape] = {INPUT: flat.input_shape}
+        layers: dict[str, nn.Module] = {}
+        before = sources_of(edges)
+        matrices = {neuron: flat.nodes[name] for name, neuron in recurrent.items()}
+        for name in in_order(edges):
+            if name == INPUT:
                 continue
-            layers[name], shapes[name] = _neuron(node, shape, dt, dtype, surrogate), shape
-            for matrix in (flat.nodes[key] for key, around in recurrent.items() if around == name):
-                weight: Any = LAYERS[type(matrix).__name__](matrix, dtype)
-                around = Recurrent(layers[name], weight.out_features, bias=weight.bias is not None)  # type: ignore[arg-type]
-                around.weight = weight
-                layers[name] = around
-        except (TypeError, ValueError, RuntimeError, IndexError) as error:
-            raise ValueError(
-                f"node {name!r} of graph ({type(node).__name__}) with input {list(shape)}: {error}"
-            ) from error
-    return layers
+            shape = shapes[before[name][0]]
+            for source in before[name]:
+                if shapes[source] != shape:
+                    raise ValueError(
+                        f"edge {source!r} → {name!r} of graph: {list(shapes[source])} does not fit {list(shape)}"
+                    )
+            if name == OUTPUT:
+                if flat.output_shape not in (None, shape):
+                    says = list(flat.output_shape or ())
+                    self.ignored = f"the output of graph is of shape {list(shape)}; {says} of its node is ignored"
+                continue
+            node = flat.nodes[name]
+            try:
+                if type(node).__name__ not in EULER:
+                    layers[name] = LAYERS[type(node).__name__](node, self.dtype) if node is not None else nn.Identity()
+                    shapes[name] = _shape_after(layers[name], shape, self.dtype)
+                    continue
+                inputs = [flat.nodes.get(source) for source in before[name]]
+                layers[name], shapes[name] = self._neuron(name, node, shape, inputs), shape
+                if name in matrices:
+                    matrix = matrices[name]
+                    weight: Any = LAYERS[type(matrix).__name__](matrix, self.dtype)
+                    around = Recurrent(layers[name], weight.out_features, bias=weight.bias is not None)  # type: ignore[arg-type]
+                    around.weight = weight
+                    layers[name] = around
+            except (TypeError, ValueError, RuntimeError, IndexError, OverflowError) as error:
+                raise ValueError(
+                    f"node {name!r} of graph ({type(node).__name__}) with input {list(shape)}: {error}"
+                ) from error
+        return layers
+
+    def _neuron(self, name: str, node: Any, shape: Shape, inputs: list[Any]) -> Neuron:
+        kind = type(node).__name__
+        numbers: dict[str, np.ndarray | None] = {}
+        for key in EULER[kind].names:
+            if key == "v_reset" and node.v_reset is None:
+                self.open.append(name)
+                numbers[key] = None if self.reset == "subtract" else np.zeros(shape)
+                continue
+            array = np.asarray(getattr(node, key), dtype=np.float64)
+            if array.ndim == 0:
+                raise ValueError(
+                    f"{key} must have one value per neuron, but it is a scalar: use np.full({shape}, {array})"
+                )
+            if array.shape != shape:
+                raise ValueError(f"{key} must have the shape of its input, but its shape is {list(array.shape)}")
+            numbers[key] = array
+        same = neuron_of(node, kind, numbers, self.dt, self.surrogate)
+        if same is not None:
+            noted = note_of(node)
+            if self.surrogate is None and "surrogate" in noted and surrogate_of(noted) is None:
+                self.foreign.append(name)
+            return same.to(self.dtype)
+        for key, array in numbers.items():
+            if array is not None and key.startswith("tau") and not array.min() >= self.dt * (1 - 1e-6):
+                raise ValueError(
+                    f"{key} must be at least dt, {self.dt:.3g} s, but it is {array.min():.3g} s: take a smaller dt, or "
+                    "check the units"
+                )
+        # Of one spike through the largest weight.
+        part = reach(kind, numbers, self.dt) * max(map(_largest, inputs))
+        if part < 0.01:
+            self.far[name] = part
+        spike = self.surrogate or surrogate_of(note_of(node)) or ATan()
+        return euler_neuron(kind, numbers, self.dt, self.dtype, spike).to(self.dtype)
+
+
+def _largest(node: Any) -> float:
+    """The largest number, in size, by which a node multiplies or which it adds; 1 where it does neither."""
+    arrays = [getattr(node, name, None) for name in ("weight", "bias", "scale")]
+    return max((float(np.abs(array).max()) for array in arrays if array is not None and np.size(array)), default=1.0)
 
 
 def _shape_after(layer: nn.Module, shape: Shape, dtype: torch.dtype) -> Shape:
@@ -388,26 +576,3 @@ def _shape_after(layer: nn.Module, shape: Shape, dtype: torch.dtype) -> Shape:
     with torch.no_grad():
         out = torch.func.functional_call(layer, parts, torch.zeros(1, *shape, dtype=dtype, device="meta"))
     return tuple(out.shape[1:])
-
-
-def _neuron(node: Any, shape: Shape, dt: float, dtype: torch.dtype, surrogate: Callable[..., Tensor]) -> Neuron:
-    kind = type(node).__name__
-    numbers = {}
-    for name in EULER[kind].names:
-        array = np.asarray(getattr(node, name), dtype=np.float64)
-        if array.ndim == 0:
-            raise ValueError(
-                f"{name} must have one value per neuron, but it is a scalar: use np.full({shape}, {array})"
-            )
-        if array.shape != shape:
-            raise ValueError(f"{name} must have the shape of its input, but its shape is {list(array.shape)}")
-        if name.startswith("tau") and not array.min() >= dt * (1 - 1e-6):
-            raise ValueError(
-                f"{name} must be at least dt, {dt:.3g} s, but it is {array.min():.3g} s: take a smaller dt, or "
-                "check the units"
-            )
-        numbers[name] = array
-    same = neuron_of(node.metadata, kind, numbers, dt, surrogate)
-    if same is None:
-        same = euler_neuron(kind, numbers, dt, dtype, surrogate)
-    return same.to(dtype)

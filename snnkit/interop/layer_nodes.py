@@ -10,14 +10,17 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.utils import parametrize
 
 from snnkit import checks
 from snnkit.files import check_size
 
 Shape = tuple[int, ...]
 
-# Layers that do not change the values of a trained network.
-TRANSPARENT = (nn.Identity, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout)
+KEY = "snnkit"  # of notes in metadata
+_NO_BIAS = "has no bias"  # of a convolution: NIR's always have one
+# Fields of nodes that hold no numbers.
+_OTHER_FIELDS = {"metadata", "input_type", "output_type"}
 
 
 def nir_package() -> Any:
@@ -94,6 +97,9 @@ def node_of(layer: nn.Module, shape: Shape) -> Any:
     writer = _WRITERS.get(type(layer))
     if writer is None:
         hint = ""
+        if parametrize.is_parametrized(layer):
+            (name, *_) = layer.parametrizations  # type: ignore[misc]
+            hint = f": call torch.nn.utils.parametrize.remove_parametrizations(layer, {name!r}) first"
         if isinstance(layer, nn.modules.batchnorm._BatchNorm):
             hint = "; fold it into the layer before it: torch.nn.utils.fusion.fuse_conv_bn_eval"
         if isinstance(layer, (nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d)):
@@ -102,19 +108,37 @@ def node_of(layer: nn.Module, shape: Shape) -> Any:
     return writer(layer, shape)
 
 
-def check_numbers(nodes: Mapping[str, Any]) -> None:
-    """Raise ValueError with the node's name if numbers are not finite, or do not fit into the free memory."""
-    arrays = [
-        (f"{key} of node {name!r} of graph", value) for name, node in nodes.items() for key, value in vars(node).items()
-    ]
-    arrays = [(what, value) for what, value in arrays if isinstance(value, np.ndarray)]
+def check_numbers(nodes: Mapping[str, Any], dtype: torch.dtype = torch.float64) -> None:
+    """Raise ValueError with the node's name unless its fields are finite numbers that fit into ``dtype`` and memory."""
+    arrays = []
+    for name, node in nodes.items():
+        for key, value in vars(node).items() if node is not None else ():
+            padding = key == "padding" and isinstance(value, (str, bytes))  # "same" or "valid"
+            if key in _OTHER_FIELDS or value is None or padding:
+                continue
+            what = f"{key} of node {name!r} of graph"
+            try:
+                array = np.asarray(value)
+            except (TypeError, ValueError, RuntimeError):  # rows of unequal length; a tensor with gradients
+                array = np.empty(0, object)
+            if array.dtype.kind not in "biuf":
+                actual = f"of {array.dtype}" if isinstance(value, np.ndarray) else checks.shown(value)
+                raise ValueError(f"{what} must be an array of numbers, but it is {actual}")
+            arrays.append((what, array))
     check_size("all numbers of graph", sum(array.nbytes for _, array in arrays))
+    most = torch.finfo(dtype).max
     for what, array in arrays:
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise ValueError(f"{what} must be finite, but it holds NaN or infinity")
+        if array.dtype.kind == "f" and array.size and (largest := float(np.abs(array).max())) > most:
+            raise ValueError(
+                f"{what} must fit into {dtype}, but it holds {largest:.3g}: give another dtype to from_nir"
+            )
 
 
 def _array(tensor: Tensor) -> np.ndarray:
+    if type(tensor) not in (Tensor, nn.Parameter):
+        raise TypeError(f"its numbers must be plain tensors, but some are a {type(tensor).__name__}")
     tensor = tensor.detach().cpu()
     # NumPy has no bfloat16; float64 stays.
     return (tensor if tensor.dtype == torch.float64 else tensor.float()).numpy()
@@ -146,6 +170,7 @@ def _write_conv(layer: nn.Conv1d | nn.Conv2d, shape: Shape) -> Any:
         weight=weight,
         groups=layer.groups,
         bias=np.zeros(len(weight), weight.dtype) if layer.bias is None else _array(layer.bias),
+        metadata={KEY: _NO_BIAS} if layer.bias is None else {},
         **sizes,
     )
 
@@ -203,10 +228,10 @@ def _read_linear(node: Any, dtype: torch.dtype) -> nn.Linear:
 def _read_conv(node: Any, dtype: torch.dtype) -> nn.Conv1d | nn.Conv2d:
     kind = nn.Conv1d if type(node).__name__ == "Conv1d" else nn.Conv2d
     dims = 1 if kind is nn.Conv1d else 2
-    weight, bias, groups = np.array(node.weight), np.array(node.bias), int(node.groups)
+    weight, groups = np.array(node.weight), int(node.groups)
+    bias = None if node.bias is None else np.array(node.bias)
     if weight.ndim != dims + 2:
         raise ValueError(f"weight must have {dims + 2} dimensions, but its shape is {list(weight.shape)}")
-    # NIR's convolutions always have a bias; zeros mean none.
     layer = kind(
         weight.shape[1] * groups,
         weight.shape[0],
@@ -215,10 +240,15 @@ def _read_conv(node: Any, dtype: torch.dtype) -> nn.Conv1d | nn.Conv2d:
         padding=node.padding if isinstance(node.padding, str) else _sizes(node.padding, dims),
         dilation=_sizes(node.dilation, dims),
         groups=groups,
-        bias=bool(bias.any()),
+        bias=bias is not None and (bool(bias.any()) or note_of(node).get(KEY) != _NO_BIAS),
         dtype=dtype,
     )
     return _with_weights(layer, weight, bias)
+
+
+def note_of(node: Any) -> dict[str, Any]:
+    """The metadata of a node or graph; files may hold anything there."""
+    return node.metadata if isinstance(node.metadata, dict) else {}
 
 
 def _sizes(value: Any, dims: int) -> Any:

@@ -13,19 +13,22 @@ the numbers count.
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from .. import surrogate as surrogates
 from ..neuron import IF, LI, LIF, PLIF, CubaLIF, Leaky, Neuron
 from ..neuron.base import MembraneState, Value, reset_membrane
 from ..neuron.cuba import SynapticState
-from ..surrogate import ATan
+from ..surrogate import ATan, Surrogate
+from .layer_nodes import KEY, note_of
 
-KEY = "snnkit"  # of the note in the metadata
 _DEFAULTS = {"v_leak": 0.0, "v_reset": 0.0, "w_in": 1.0}
 
 
@@ -33,7 +36,8 @@ class EulerNeuron(Neuron):
     """Base class of the five neurons: a step charges the membrane, which then fires if it has a threshold.
 
     Args:
-        numbers: of the equation, by NIR's names; ``v_leak`` and ``v_reset`` are 0 by default, ``w_in`` is 1.
+        numbers: of the equation, by NIR's names; ``v_leak`` and ``v_reset`` are 0 by default, ``w_in`` is 1. With
+            ``v_reset=None``, which NIR does not have, a spike subtracts the threshold.
         dt: time step in s.
         surrogate, engine: as in every neuron.
     """
@@ -44,10 +48,10 @@ class EulerNeuron(Neuron):
     r: Value
     v_leak: Value
     v_threshold: Value
-    v_reset: Value
+    v_reset: Value | None
 
     def __init__(
-        self, *, dt: float, surrogate: Callable[..., Tensor] = ATan(), engine: str = "auto", **numbers: Value
+        self, *, dt: float, surrogate: Callable[..., Tensor] = ATan(), engine: str = "auto", **numbers: Value | None
     ) -> None:
         super().__init__(surrogate=surrogate if self.spiking else None, engine=engine)
         self.number("dt", dt, above=0)
@@ -57,9 +61,10 @@ class EulerNeuron(Neuron):
                 f"numbers of {type(self).__name__} must be {', '.join(self.names)}, but they are {', '.join(numbers)}"
             )
         for name in self.names:
-            self.number(name, numbers[name], above=0 if name.startswith("tau") else None)
+            if name not in ("v_threshold", "v_reset"):
+                self.number(name, numbers[name], above=0 if name.startswith("tau") else None)  # type: ignore[arg-type]
         if self.spiking:
-            self.threshold_above_reset("v_threshold", "v_reset")
+            self.threshold_and_reset(numbers["v_threshold"], numbers["v_reset"])  # type: ignore[arg-type]
 
     def charge(self, x: Tensor, state: Any) -> Any:
         """The state before the reset."""
@@ -152,8 +157,9 @@ def described(neuron: Neuron, dt: float) -> Described:
     if writer is None:
         known = ", ".join(kind.__name__ for kind in _WRITERS)
         raise TypeError(f"NIR has no node for {type(neuron).__name__}; it has nodes for {known}")
-    own_dt = getattr(neuron, "dt", dt)
-    if not np.isclose(own_dt, dt, rtol=1e-9, atol=0):
+    own_dt = _plain(getattr(neuron, "dt", dt))
+    # As a tensor it may have been rounded to float32.
+    if not np.allclose(own_dt, dt, rtol=1e-9 if isinstance(own_dt, float) else 1e-6, atol=0):
         raise ValueError(f"dt must be that of the network's {type(neuron).__name__}, {own_dt} s, but it is {dt}")
     return writer(neuron, dt)
 
@@ -163,7 +169,7 @@ def _plain(value: Value) -> Any:
     return value.detach().cpu().double().numpy() if isinstance(value, Tensor) else float(value)
 
 
-def _hard(neuron: IF | LIF | PLIF) -> Numbers:
+def _hard(neuron: IF | LIF | PLIF | EulerNeuron) -> Numbers:
     if neuron.v_reset is None:
         raise ValueError(
             f"{type(neuron).__name__} has a soft reset (v_reset=None), which NIR can't express; "
@@ -213,7 +219,9 @@ def _of_cuba(neuron: CubaLIF, dt: float) -> Described:
 
 
 def _of_euler(neuron: EulerNeuron, dt: float) -> Described:
-    return type(neuron).__name__.removeprefix("Euler"), {name: _plain(getattr(neuron, name)) for name in neuron.names}
+    numbers = _hard(neuron) if neuron.spiking else {}
+    numbers |= {name: _plain(getattr(neuron, name)) for name in neuron.names if name not in numbers}
+    return type(neuron).__name__.removeprefix("Euler"), numbers
 
 
 _WRITERS: dict[type, Callable[[Any, float], Described]] = {
@@ -228,49 +236,90 @@ _WRITERS: dict[type, Callable[[Any, float], Described]] = {
 
 
 def euler_neuron(
-    kind: str, numbers: dict[str, np.ndarray], dt: float, dtype: torch.dtype, surrogate: Callable[..., Tensor]
+    kind: str,
+    numbers: dict[str, np.ndarray | None],
+    dt: float,
+    dtype: torch.dtype,
+    surrogate: Callable[..., Tensor],
 ) -> Neuron:
-    """The neuron with exactly these numbers: arrays of the shape of a sample."""
+    """The neuron with exactly these numbers: arrays of the shape of a sample; a ``v_reset`` of None is a soft reset."""
     values: dict[str, Any] = {
         name: float(array.flat[0]) if np.all(array == array.flat[0]) else torch.tensor(array, dtype=dtype)
         for name, array in numbers.items()
+        if array is not None
     }
+    values = dict.fromkeys(numbers) | values
     return EULER[kind](dt=dt, surrogate=surrogate, **values)
 
 
-# The arguments that the output of each depends on.
+def reach(kind: str, numbers: dict[str, np.ndarray | None], dt: float) -> float:
+    """How far an input of 1 in one step takes the membrane, as a part of its way from rest to the threshold; at most.
+
+    Infinity where it has no threshold, or rests above it.
+    """
+    n = {name: array for name, array in numbers.items() if array is not None}
+    if "v_threshold" not in n:
+        return np.inf
+    moved = dt * n["r"]
+    if kind == "LIF":
+        moved = moved / n["tau"]
+    if kind == "CubaLIF":  # the current decays while it charges the membrane
+        moved = moved * n["w_in"] / np.maximum(n["tau_mem"], n["tau_syn"])
+    way = n["v_threshold"] - n.get("v_leak", n.get("v_reset", 0.0))
+    return float(np.where(way > 0, np.abs(moved) / np.where(way > 0, way, 1), np.inf).max())
+
+
+# The arguments of each, but for its surrogate and its engine.
 _ARGUMENTS: dict[type[Neuron], tuple[str, ...]] = {
-    IF: ("v_threshold", "v_reset"),
-    LIF: ("tau", "v_threshold", "v_reset", "decay_input"),
-    PLIF: ("w", "v_threshold", "v_reset", "decay_input"),
+    IF: ("v_threshold", "v_reset", "detach_reset"),
+    LIF: ("tau", "v_threshold", "v_reset", "decay_input", "detach_reset"),
+    PLIF: ("w", "v_threshold", "v_reset", "decay_input", "detach_reset"),
     Leaky: ("beta", "threshold", "reset_mechanism", "reset_delay"),
     CubaLIF: ("tau_mem_inv", "tau_syn_inv", "v_leak", "v_th", "v_reset", "dt"),
     LI: ("tau_mem_inv", "tau_syn_inv", "v_leak", "dt"),
+    **{kind: (*kind.names, "dt") for kind in EULER.values()},
 }
 _CLASSES = {kind.__name__: kind for kind in _ARGUMENTS}
+_SURROGATES = {name: kind for name in surrogates.__all__ if (kind := getattr(surrogates, name)) is not Surrogate}
 
 
 def note_on(neuron: Neuron) -> dict[str, Any]:
-    """The metadata of the node of ``neuron``."""
-    names = _ARGUMENTS.get(type(neuron))
-    if names is None:
-        return {}
-    return {KEY: type(neuron).__name__, **{name: _stored(getattr(neuron, name)) for name in names}}
+    """The metadata of the node of ``neuron``: numbers as HDF5 stores them, and what it does not store of them."""
+    values = {name: getattr(neuron, name) for name in _ARGUMENTS[type(neuron)]}
+    tensors = {name: value for name, value in values.items() if isinstance(value, Tensor)}
+    # An array without dimensions can't be compressed, and bfloat16 is unknown to NumPy.
+    stored = {name: np.atleast_1d(np.asarray(_plain(value))) for name, value in tensors.items()}
+    note = {KEY: type(neuron).__name__, **values, **stored}
+    note["single"] = " ".join(name for name, value in tensors.items() if value.dim() == 0)
+    note["learnable"] = " ".join(name for name, value in tensors.items() if isinstance(value, nn.Parameter))
+    spike = neuron.surrogate
+    if spike is not None:
+        known = type(spike) is _SURROGATES.get(type(spike).__name__)
+        settings = dataclasses.asdict(spike) if known else None  # type: ignore[call-overload]
+        note["surrogate"] = json.dumps([getattr(type(spike), "__name__", ""), settings])
+    return note
 
 
 def neuron_of(
-    metadata: dict[str, Any], kind: str, numbers: dict[str, np.ndarray], dt: float, surrogate: Callable[..., Tensor]
+    node: Any,
+    kind: str,
+    numbers: dict[str, np.ndarray | None],
+    dt: float,
+    surrogate: Callable[..., Tensor] | None,
 ) -> Neuron | None:
-    """The neuron of the note; None if there is no note, or if it does not fit the node's numbers."""
-    owner = _CLASSES.get(str(metadata.get(KEY)))
-    if owner is None:
+    """The neuron of the note on a node; None if there is no note, or if it does not fit the node's numbers.
+
+    Its surrogate is ``surrogate``, or for None its own if it is one of the package.
+    """
+    note = note_of(node)
+    owner = _CLASSES.get(str(note.get(KEY)))
+    if owner is None or any(array is None for array in numbers.values()):
         return None
     try:
-        arguments = {name: _restored(metadata[name]) for name in _ARGUMENTS[owner]}
-        neuron = _made(owner, arguments, surrogate)
+        neuron = _made(owner, note, surrogate)
         same_kind, same = described(neuron, dt)
         fits = same_kind == kind and all(
-            np.allclose(np.broadcast_to(same[name], array.shape), array, rtol=1e-6, atol=1e-12)
+            np.allclose(np.broadcast_to(same[name], array.shape), array, rtol=1e-6, atol=1e-12)  # type: ignore[union-attr]
             for name, array in numbers.items()
         )
     except (KeyError, TypeError, ValueError):  # the note, or the shape of a number, was changed
@@ -278,26 +327,39 @@ def neuron_of(
     return neuron if fits else None
 
 
-def _made(owner: type[Neuron], arguments: dict[str, Any], surrogate: Callable[..., Tensor]) -> Neuron:
+def _made(owner: type[Neuron], note: dict[str, Any], surrogate: Callable[..., Tensor] | None) -> Neuron:
+    arguments: dict[str, Any] = {name: _restored(name, note) for name in _ARGUMENTS[owner]}
+    if owner.spiking:
+        arguments["surrogate"] = surrogate or surrogate_of(note) or ATan()
+    learnable = {name: value for name, value in arguments.items() if isinstance(value, nn.Parameter)}
+    # Constructors refuse what an optimizer may have moved out of bounds, but take tensors without values.
+    arguments |= {name: nn.Parameter(value.to("meta")) for name, value in learnable.items()}
     if owner is PLIF:
-        w = arguments.pop("w")
-        neuron = PLIF(**arguments, shape=tuple(w.shape), surrogate=surrogate)
-        with torch.no_grad():
-            neuron.w = torch.nn.Parameter(w)
-        return neuron
-    if owner is not LI:
-        arguments["surrogate"] = surrogate
-    return owner(**arguments)
+        arguments["shape"] = tuple(arguments.pop("w").shape)
+    neuron = owner(**arguments)
+    for name, value in learnable.items():
+        setattr(neuron, name, value)
+    return neuron
 
 
-def _stored(value: Any) -> Any:
-    """As HDF5 stores it: a tensor without dimensions gets one value, and its arithmetic differs from a float's."""
-    return np.atleast_1d(value.detach().cpu().numpy()) if isinstance(value, Tensor) else value
+def surrogate_of(note: dict[str, Any]) -> Surrogate | None:
+    """The one that is noted; None if there is none, or one that is not of this package."""
+    try:
+        name, settings = json.loads(_text(note["surrogate"]))
+        return _SURROGATES[name](**settings)
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return None
 
 
-def _restored(value: Any) -> Any:
-    if isinstance(value, bytes):
-        return value.decode()
-    if isinstance(value, np.generic):
-        return value.item()
-    return torch.from_numpy(np.array(value)) if isinstance(value, np.ndarray) else value
+def _restored(name: str, note: dict[str, Any]) -> Any:
+    value = note[name]
+    if isinstance(value, np.ndarray):
+        tensor = torch.from_numpy(np.array(value))
+        if name in _text(note["single"]).split():
+            tensor = tensor.reshape(())
+        return nn.Parameter(tensor) if name in _text(note["learnable"]).split() else tensor
+    return value.item() if isinstance(value, np.generic) else value if not isinstance(value, bytes) else _text(value)
+
+
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)

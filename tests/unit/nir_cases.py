@@ -9,9 +9,10 @@ import torch
 from hypothesis import strategies as st
 from torch import nn
 
-from snnkit.interop import SumPool2d, from_nir, to_nir
+from snnkit.interop import Graph, Scale, SumPool2d, from_nir, to_nir
 from snnkit.neuron import IF, LI, LIF, PLIF, CubaLIF, Leaky, Neuron, Recurrent
-from snnkit.nn import Sequential
+from snnkit.nn import Sequential, TimeBatched
+from snnkit.surrogate import ATan, SuperSpike, Triangle
 
 DT = 1e-3
 STEPS = 12
@@ -41,6 +42,17 @@ def run(model, x):
     return model(x)[0]
 
 
+def assert_same(back, net):
+    """The same modules with the same settings, names, parameters and buffers."""
+    assert repr(back) == repr(net)
+    state, wanted = back.state_dict(), net.state_dict()
+    assert list(state) == list(wanted)
+    assert all(state[name].shape == wanted[name].shape and torch.equal(state[name], wanted[name]) for name in wanted)
+    learnable, other = ([(name, p.requires_grad) for name, p in one.named_parameters()] for one in (back, net))
+    assert learnable == other
+    back.load_state_dict(wanted, strict=True)
+
+
 def sequence(shape, seed=0, dtype=torch.float32):
     """Random input [T, 2, ...] on a grid of eighths, so that membranes of integrators meet thresholds exactly."""
     generator = torch.Generator().manual_seed(seed)
@@ -66,19 +78,22 @@ def neurons(draw, shape):
         return value(draw, low, high, shape)
 
     kind = draw(st.sampled_from([IF, LIF, PLIF, Leaky, CubaLIF, LI]))
+    gradient = {"surrogate": draw(st.sampled_from([ATan(), SuperSpike(30.0), Triangle()]))}
+    reset = {**gradient, "detach_reset": draw(st.booleans())}
     if kind is IF:
-        return IF(draw(st.sampled_from([0.5, 1.0, number(0.2, 2)])), draw(st.sampled_from([0.0, -0.25])))
+        return IF(draw(st.sampled_from([0.5, 1.0, number(0.2, 2)])), draw(st.sampled_from([0.0, -0.25])), **reset)
     if kind is LIF:
-        return LIF(number(1, 9), number(0.2, 2), number(-1, 0), decay_input=draw(st.booleans()))
+        return LIF(number(1, 9), number(0.2, 2), number(-1, 0), decay_input=draw(st.booleans()), **reset)
     if kind is PLIF:
-        return PLIF(draw(st.floats(1.1, 9)), decay_input=draw(st.booleans()), shape=draw(st.sampled_from([(), (1,)])))
+        of_w = draw(st.sampled_from([(), (1,)]))
+        return PLIF(draw(st.floats(1.1, 9)), decay_input=draw(st.booleans()), shape=of_w, **reset)
     if kind is Leaky:
         beta = draw(st.sampled_from([0.0, 1.0, 0.9, number(0, 0.99)]))
-        return Leaky(beta, number(0.2, 2), reset_mechanism="zero", reset_delay=draw(st.booleans()))
+        return Leaky(beta, number(0.2, 2), reset_mechanism="zero", reset_delay=draw(st.booleans()), **gradient)
     rates = {"tau_mem_inv": number(50, 400), "tau_syn_inv": number(50, 400), "v_leak": number(-0.5, 0.1), "dt": DT}
     if kind is LI:
         return LI(**rates)
-    return CubaLIF(**rates, v_th=number(0.2, 1), v_reset=number(-0.5, 0.1))
+    return CubaLIF(**rates, v_th=number(0.2, 1), v_reset=number(-0.5, 0.1), **gradient)
 
 
 @st.composite
@@ -91,7 +106,8 @@ def networks(draw):
         start = (2, 6, 6)
         bias, groups = draw(st.booleans()), draw(st.sampled_from([1, 2]))
         layers += [nn.Conv2d(2, 4, 3, padding=1, bias=bias, groups=groups), draw(neurons((4, 6, 6)))]
-        layers += [draw(st.sampled_from([nn.AvgPool2d(2), SumPool2d(2), SumPool2d(2, 2)])), nn.Flatten()]
+        average = nn.AvgPool2d((2, 2), (2, 2), (0, 0))
+        layers += [draw(st.sampled_from([average, SumPool2d(2), SumPool2d(2, 2)])), nn.Flatten()]
         width = 36
     elif front == "series":
         start = (2, 7)
@@ -109,6 +125,40 @@ def networks(draw):
         if hasattr(layer, "weight") and not isinstance(layer, Recurrent):
             layer.weight.data += 0.3  # so that few networks are silent
     return quick(Sequential(*layers)), start
+
+
+@st.composite
+def graphs(draw):
+    """A ``Graph`` of two to six nodes of three numbers that branch and join: residual blocks, networks in networks."""
+    torch.manual_seed(draw(st.integers(0, 999)))
+    size = 3
+
+    def layer():
+        kind = draw(st.sampled_from(["linear", "neuron", "neuron", "recurrent", "block", "wrapped", "scale", "skip"]))
+        if kind == "linear":
+            return nn.Linear(size, size, bias=draw(st.booleans()))
+        if kind == "neuron":
+            return draw(neurons((size,)))
+        if kind == "recurrent":
+            return Recurrent(draw(neurons((size,))), size, bias=draw(st.booleans()))
+        if kind == "block":
+            block = Sequential(nn.Linear(size, size), nn.Dropout(0.25), draw(neurons((size,))))
+            ends = [("input", "block"), ("block", "output")]
+            return Graph({"block": block}, [*ends, ("input", "output")]) if draw(st.booleans()) else block
+        if kind == "wrapped":
+            return TimeBatched(nn.Linear(size, size))
+        return Scale(torch.rand(size)) if kind == "scale" else nn.Identity()
+
+    names = [f"n{i}" for i in range(draw(st.integers(2, 6)))]
+    layers = {name: layer() for name in names}
+    edges = []
+    for i, name in enumerate(names):
+        before = ["input", *names[:i]]
+        edges += [(a, name) for a in draw(st.lists(st.sampled_from(before), min_size=1, max_size=3, unique=True))]
+    ends = [name for name in names if name not in {a for a, _ in edges}]
+    if draw(st.booleans()) and ("input", names[-1]) in edges:
+        ends.append("input")
+    return Graph(layers, [*edges, *((name, "output") for name in ends)])
 
 
 def nir_neuron(nir, kind, shape, seed):

@@ -1,6 +1,7 @@
 """What interop refuses, and what it says then."""
 
 import itertools
+import os
 import subprocess
 import sys
 
@@ -8,13 +9,14 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils.parametrizations import weight_norm
 
-from snnkit.neuron import ALIF, IF, LIF, CubaLIF, Leaky
+from snnkit.neuron import ALIF, IF, LI, LIF, CubaLIF, Leaky, Recurrent
 from snnkit.nn import Sequential
 
 nir, h5py = pytest.importorskip("nir"), pytest.importorskip("h5py")
 
-from snnkit.interop import Scale, from_nir  # noqa: E402
+from snnkit.interop import EulerIF, Graph, Scale, from_nir  # noqa: E402
 from tests.unit.nir_cases import DT, nir_neuron, written  # noqa: E402
 
 X = torch.zeros(2, 1, 3)
@@ -24,6 +26,15 @@ IMAGES = torch.zeros(2, 1, 1, 6, 6)
 class Own(nn.Module):
     def forward(self, x):
         return x
+
+
+class Twice(Recurrent):
+    def forward(self, x, state=None):
+        return super().forward(2 * x, state)
+
+
+SKIPS = Graph({"a": nn.Identity()}, [("input", "a"), ("a", "output"), ("input", "output")])
+WIDTHS = Graph({"a": nn.Linear(3, 2)}, [("a", "output"), ("input", "a"), ("input", "output")])
 
 
 @pytest.mark.parametrize(
@@ -42,6 +53,12 @@ class Own(nn.Module):
         (nn.Linear(6, 2), IMAGES, DT, ValueError, "put nn.Flatten before it"),
         (nn.Conv2d(1, 1, 3, padding=1, padding_mode="circular"), IMAGES, DT, ValueError, 'padding_mode .* "circular"'),
         (nn.AvgPool2d(2, ceil_mode=True), IMAGES, DT, ValueError, "AvgPool2d in NIR has neither ceil_mode"),
+        (weight_norm(nn.Linear(3, 3)), X, DT, TypeError, "ParametrizedLinear: call .*remove_parametrizations"),
+        (LI(tau_mem_inv=torch.tensor(90.0), dt=torch.tensor([1e-3, 2e-3, 1e-3])), X, DT, ValueError, "dt must be that"),
+        (EulerIF(r=1.0, v_threshold=1.0, v_reset=None, dt=DT), X, DT, ValueError, "EulerIF has a soft reset"),
+        (Twice(LIF(), 3), X, DT, TypeError, "NIR has no node for Twice"),
+        (SKIPS, X, DT, ValueError, "output of Graph gets one signal twice, which NIR can't express"),
+        (WIDTHS, X, DT, ValueError, r"signals added at output must have one shape, but have \[2\] and \[3\]"),
         (Scale(torch.ones(3, 1)), X, DT, ValueError, r"scale of model: .*of its scale, \[3, 1\], but it is \[3\]"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, nn.Module) else None,
@@ -69,6 +86,12 @@ def chain(*nodes, size=3):
     return graph_of(dict(zip(names, nodes, strict=True)), list(itertools.pairwise(row)), size)
 
 
+def linear(weight):
+    made = nir.Linear(weight=np.ones((3, 3)))
+    made.weight = weight
+    return made
+
+
 LINEAR = nir.Linear(weight=np.ones((3, 3)))
 THROUGH = [("input", "a"), ("a", "output")]
 
@@ -83,13 +106,18 @@ THROUGH = [("input", "a"), ("a", "output")]
         (graph_of({"a": node()}, [*THROUGH, ("a", "output")]), "edges of graph must differ"),
         (chain(nir.Scale(scale=np.ones(1))), r"'0' of graph \(Scale\) .* must be that of its scale, \[1\], but it is"),
         (chain(nir.Linear(weight=np.broadcast_to(1.0, (3, 2**40)))), "size of all numbers of graph must be at most"),
-        (chain(nir.Flatten({"input": [3]}, 0, -1), size=2**42), r"'0' → 'output' of graph: \[4398.*\] does not fit"),
+        (
+            chain(linear(np.full((3, 3), 1e300))),
+            r"weight of node '0' of graph must fit into torch.float32, but it holds 1e\+300",
+        ),
+        (chain(linear("text")), "weight of node '0' of graph must be an array of numbers, but it is 'text'"),
+        (chain(linear(np.full((3, 3), b"1"))), r"weight of node '0' .* an array of numbers, but it is of \|S1"),
+        (chain(linear([[1], [1, 2]])), r"weight of node '0' .* an array of numbers, but it is \[\[1\], \[1, 2\]\]"),
         (chain(nir.Threshold(np.ones(3))), "the kind of node '0' of graph must be one of 'Input', .* is 'Threshold'"),
         (chain(node(tau=np.array(0.01))), r"'0' of graph \(LIF\) .*: tau must have one value per neuron"),
         (chain(node(v_threshold=np.full(3, -1.0))), "v_threshold of EulerLIF must be greater than v_reset"),
         (chain(node(tau=np.full(3, 1e-5))), "tau must be at least dt, 0.001 s, but it is 1e-05 s: take a smaller dt"),
         (chain(LINEAR, size=4), r"node '0' of graph \(Linear\) with input \[4\]"),
-        (chain(nir.Linear(weight=np.ones((2, 3)))), r"edge '0' → 'output' of graph: \[2\] does not fit \[3\]"),
         (graph_of({"a": node()}, [*THROUGH, ("a", "b")]), "edge 'a' → 'b' of graph: there is no node 'b'"),
         (graph_of({"a": node(), "b": node()}, [*THROUGH, ("a", "b")]), "node 'b' of graph must be on a path"),
         (graph_of({"a": LINEAR}, [*THROUGH, ("a", "a")]), "loops of graph must be a matrix .* but there is a → a"),
@@ -100,6 +128,62 @@ THROUGH = [("input", "a"), ("a", "output")]
 def test_graphs_that_cannot_be_read(graph, message):
     with pytest.raises(ValueError, match=message):
         from_nir(graph, DT)
+
+
+def test_a_graph_that_holds_itself():
+    graph = graph_of({"a": LINEAR}, THROUGH)
+    graph.nodes["a"] = graph
+    with pytest.raises(ValueError, match="subgraph 'a' of graph must not hold itself"):
+        from_nir(graph, DT)
+    inner = graph_of({}, [("input", "output")])
+    with pytest.raises(ValueError, match=r"loops of graph|its own input"):
+        from_nir(graph_of({"a": inner, "b": LINEAR}, [("input", "a"), ("a", "b"), ("b", "output"), ("a", "a")]), DT)
+
+
+def spoilt(path, change):
+    nir.write(path, chain(node()))
+    with h5py.File(path, "a") as file:
+        change(file)
+
+
+def text_for_numbers(file):
+    del file["node/nodes/0/tau"]
+    file["node/nodes/0/tau"] = "long"
+
+
+def many_groups(file):
+    group = file["node"]
+    for _ in range(1500):
+        group = group.create_group("x")
+
+
+def elsewhere(file):
+    file["node/nodes/0/more"] = h5py.ExternalLink("/dev/zero", "/")
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (text_for_numbers, "tau of node '0' must be numbers, but its dtype is object"),
+        (many_groups, "groups in .* must be nested at most 100 deep"),
+        (elsewhere, "must hold its own contents, but its more is in another file"),
+        (lambda file: file["node/nodes/0"].create_dataset("metadata", data=3), None),
+    ],
+    ids=["text", "groups", "link", "metadata"],
+)
+def test_files_that_hold_something_else(tmp_path, change, message):
+    spoilt(tmp_path / "net.nir", change)
+    if message is None:
+        assert from_nir(tmp_path / "net.nir", DT)
+        return
+    with pytest.raises(ValueError, match=message):
+        from_nir(tmp_path / "net.nir", DT)
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe.nir")
+    with pytest.raises(ValueError, match="is no regular file"):
+        from_nir(tmp_path / "pipe.nir", DT)
 
 
 def test_files_that_are_none(tmp_path):

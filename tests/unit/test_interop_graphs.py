@@ -5,13 +5,14 @@ import itertools
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 nir = pytest.importorskip("nir")
 
 from snnkit.interop import EulerLIF, Graph, InexactWarning, SumPool2d, to_nir  # noqa: E402
 from snnkit.neuron import IF, LIF, CubaLIF, Leaky, Recurrent  # noqa: E402
 from snnkit.nn import Sequential, detach  # noqa: E402
-from tests.unit.nir_cases import DT, nir_neuron, read, run, sequence, written  # noqa: E402
+from tests.unit.nir_cases import DT, assert_same, nir_neuron, quick, read, run, sequence, written  # noqa: E402
 
 SHAPE = (3, 2)
 
@@ -96,7 +97,7 @@ def test_sum_pooling():
 def test_a_layer_with_a_matrix_to_itself_is_recurrent():
     rec = Recurrent(CubaLIF(v_th=0.2, engine="eager"), 3, bias=True)
     graph = written(Sequential(rec), torch.zeros(1, 1, 3))
-    assert graph.edges == [("input", "0"), ("0", "0_rec"), ("0_rec", "0"), ("0", "output")]
+    assert set(graph.edges) == {("input", "0"), ("0", "0_rec"), ("0_rec", "0"), ("0", "output")}
     back = read(graph)
     assert isinstance(back[0], Recurrent)
     x = sequence((3,)) * 2
@@ -120,7 +121,7 @@ def affine(seed=0, out=3, size=3):
 
 def graph_of(nodes, edges, size=3, out=3):
     ends = {"input": nir.Input(input_type={"input": [size]}), "output": nir.Output(output_type={"output": [out]})}
-    return nir.NIRGraph({**nodes, **ends}, edges)
+    return nir.NIRGraph({**nodes, **ends}, edges, type_check=False)  # which would not do for deep ones
 
 
 def test_branches_that_join_add_up():
@@ -169,6 +170,77 @@ def test_a_sequence_in_pieces_with_the_state_handed_on():
     torch.testing.assert_close(torch.cat(outs), whole, rtol=1e-5, atol=1e-6)
     with pytest.raises(ValueError, match="state of Graph must be a tuple of"):
         net(x, (None,))
+
+
+def test_a_shortcut_within_a_subgraph_and_one_beside_it():
+    block = graph_of({"a": affine(1)}, [("input", "a"), ("a", "output"), ("input", "output")])
+    graph = graph_of({"sub": block, "b": integrator(2)}, [("input", "sub"), ("sub", "b"), ("b", "output")])
+    net, x = read(graph), sequence((3,)) * 2
+    assert sorted(net.edges) == sorted([("input", "sub_a"), ("sub_a", "b"), ("input", "b"), ("b", "output")])
+    with torch.no_grad():
+        assert torch.equal(run(net, x), net.b(net.sub_a(x.flatten(0, 1)).view_as(x) + x)[0])
+    # The input arrives twice, once through the subgraph.
+    twice = graph_of({"sub": block}, [("input", "sub"), ("sub", "output"), ("input", "output")])
+    with torch.no_grad():
+        torch.testing.assert_close(run(read(twice), x), read(twice).sub_a(x.flatten(0, 1)).view_as(x) + 2 * x)
+
+
+def test_edges_of_wide_subgraphs_in_a_row_are_no_product():
+    """As edges from each to each there would be 80,000; read by one node that adds up, 1,200."""
+    names = [f"n{i}" for i in range(200)]
+    wide = graph_of(
+        {name: nir.Scale(np.full(3, 1 / 200)) for name in names},
+        [edge for name in names for edge in (("input", name), (name, "output"))],
+    )
+    row = ["input", "a", "b", "c", "output"]
+    net, x = read(graph_of({"a": wide, "b": wide, "c": wide}, list(itertools.pairwise(row)))), sequence((3,))
+    assert len(net.edges) <= 1204
+    torch.testing.assert_close(run(net, x), x)
+
+
+def test_subgraphs_in_subgraphs_of_any_depth():
+    graph = graph_of({"lif": lif(1)}, [("input", "lif"), ("lif", "output")])
+    x = sequence((3,)) * 3
+    out = run(read(graph), x)
+    for _ in range(1500):
+        graph = graph_of({"sub": graph}, [("input", "sub"), ("sub", "output")])
+    assert out.sum() > 0 and torch.equal(run(read(graph), x), out)
+
+
+def test_a_network_of_networks_that_branches():
+    """Residual blocks of nested modules, written, and read with the same names."""
+    torch.manual_seed(0)
+    block = Sequential(nn.Conv2d(2, 2, 3, padding=1), LIF(2.0, 0.4))
+    residual = Graph({"block": block}, [("input", "block"), ("block", "output"), ("input", "output")])
+    net = quick(Sequential(residual, Sequential(nn.Flatten(), nn.Linear(32, 3)), LIF(2.0, 0.2)))
+    x = sequence((2, 4, 4))
+    graph = written(net, x)
+    assert {"0_block_0", "0_block_1", "1_1", "2"} < graph.nodes.keys()
+    assert {("input", "0_block_0"), ("0_block_1", "1_0"), ("input", "1_0")} < set(graph.edges)
+    back = read(graph)
+    assert_same(back, net)
+    out = run(net, x)
+    assert 0 < out.sum() < out.numel() and torch.equal(run(back, x), out)
+
+
+@pytest.mark.parametrize(
+    "layers, edges, message",
+    [
+        ({"a": nn.Identity()}, [("input", "a"), ("a", "b"), ("b", "output")], "there is no 'b'"),
+        ({"a": nn.Identity()}, [("input", "output")], "'a' of Graph must be on a path"),
+        ({"a": nn.Identity()}, [("input", "a"), ("a", "output"), ("a", "input")], "'input' of Graph must be on a path"),
+        ({"a": nn.Identity()}, [("input", "a"), ("a", "output"), ("a", "output")], "edges of Graph must differ"),
+        ({"input": nn.Identity()}, [("input", "output")], "one is 'input'"),
+        (
+            {"a": nn.Identity(), "b": nn.Identity()},
+            [("input", "a"), ("a", "b"), ("b", "a"), ("b", "output")],
+            "but there is",
+        ),
+    ],
+)
+def test_a_graph_that_can_not_run_is_refused_when_it_is_made(layers, edges, message):
+    with pytest.raises(ValueError, match=message):
+        Graph(layers, edges)
 
 
 def test_names_that_a_module_cannot_have():
