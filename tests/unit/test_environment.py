@@ -75,6 +75,11 @@ def test_every_requirement_is_pinned_inside_its_range(python):
     assert versions["torch"] == ["2.13.0"]  # the one that everything was measured with
 
 
+def test_versions_that_were_withdrawn_as_malware_are_refused():
+    (lightning,) = (each.specifier for each in requirements("scale") if each.name == "lightning")
+    assert list(lightning.filter(["2.5.9", "2.6.0", "2.6.2", "2.6.3", "2.6.6"])) == ["2.6.0", "2.6.6"]
+
+
 def test_the_lock_is_for_the_extra_that_has_all():
     (everything,) = PROJECT["optional-dependencies"]["all"]
     assert Requirement(everything).extras == set(PROJECT["optional-dependencies"]) - {"all"}
