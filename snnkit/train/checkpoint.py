@@ -18,13 +18,13 @@ from snnkit.checks import cut, instance, integer, number, shown
 from snnkit.data import resolve_device
 from snnkit.files import check_size, destination, expanded, replacing
 from snnkit.train.history import TAGS, History
+from snnkit.train.matching import all_or_nothing, check_weights_fit, like, matched, naming, with_names
 
 FORMAT = "snnkit checkpoint 1"
 LIGHTNING_KEY = "pytorch-lightning_version"  # by which Lightning recognises its own checkpoints
 
 _PRIMITIVES = (type(None), bool, int, float, str, bytes)
 _LONGEST_INT = 2000  # bits; torch.load reads none of more than 255 bytes
-_LONGEST_LIST = 4000  # letters of what does not fit
 
 
 @checks.arguments
@@ -52,7 +52,7 @@ def save_checkpoint(
         "format": FORMAT,
         "epoch": epoch,
         "model": model.state_dict(),
-        "optimizer": None if optimizer is None else optimizer.state_dict(),
+        "optimizer": None if optimizer is None else with_names(optimizer.state_dict(), optimizer, model),
         "optimizer_class": None if optimizer is None else type(optimizer).__name__,
         "history": history.to_dict() if isinstance(history, History) else history,
         "extra": {} if extra is None else extra,
@@ -84,12 +84,31 @@ def load_checkpoint(
 
     Only tensors and plain values are read (``weights_only=True``): an untrusted file can't run code here.
 
+    The optimizer's averages are matched with parameters by the names that these have in ``model``; without a model, and
+    for a file without names, by position.
+
     Raises:
         FileNotFoundError: there is no file.
-        ValueError: the file is damaged, is no checkpoint of snnkit, or does not fit the model or optimizer. Both are
-            then unchanged.
+        ValueError: the file is damaged, is no checkpoint of snnkit, or does not fit the model or optimizer: another
+            name, shape, dtype or layout, NaN or infinity, an impossible setting. Both are then unchanged.
     """
-    path, content = read_archive(path, "checkpoint", resolve_device(map_location, "map_location"))
+    path, content = _read(path, resolve_device(map_location, "map_location"))
+    # Everything is checked before anything is changed: load_state_dict copies what fits before it complains.
+    with naming(path, "loaded"):
+        if model is not None:
+            check_weights_fit(content["model"], model.state_dict())
+        state = None if optimizer is None else _optimizer_state(content, optimizer, model)
+        with all_or_nothing(*(each for each in (model, optimizer) if each is not None)):
+            if model is not None:
+                model.load_state_dict(content["model"])
+            if optimizer is not None and state is not None:
+                optimizer.load_state_dict(state)
+    return content
+
+
+def _read(path: str | os.PathLike[str], device: torch.device) -> tuple[Path, dict[str, Any]]:
+    """A file and its content, which has all entries, each of its kind."""
+    path, content = read_archive(path, "checkpoint", device)
     if isinstance(content, dict) and LIGHTNING_KEY in content:
         raise ValueError(
             f"{path} is a checkpoint of Lightning, and only Lightning can resume from it: use `snnkit train` with "
@@ -101,16 +120,19 @@ def load_checkpoint(
         _check_entries(content)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path} is not a complete checkpoint: {error}") from None
-    # Everything is checked before anything is changed: load_state_dict copies what fits before it complains.
-    if model is not None:
-        _check_fits_model(path, content["model"], model)
-    if optimizer is not None:
-        _check_fits_optimizer(path, content["optimizer"], content.get("optimizer_class"), optimizer)
-    if model is not None:
-        model.load_state_dict(content["model"])
-    if optimizer is not None:
-        optimizer.load_state_dict(content["optimizer"])
-    return content
+    return path, content
+
+
+def _optimizer_state(
+    content: dict[str, Any], optimizer: torch.optim.Optimizer, model: nn.Module | None, *, started: bool = False
+) -> dict[str, Any]:
+    """The state that ``optimizer.load_state_dict`` takes."""
+    if content["optimizer"] is None:
+        raise ValueError("it holds no optimizer state; load it without optimizer=")
+    before, now = content.get("optimizer_class"), type(optimizer).__name__
+    if before != now:  # PyTorch would take another's state as it comes, and silently follow another rule
+        raise ValueError(f"it does not fit the optimizer: the class must be {shown(before)}, but it is {now!r}")
+    return matched(content["optimizer"], optimizer, model, started=started)
 
 
 @dataclass(frozen=True)
@@ -141,35 +163,46 @@ class RunState:
             "generators": [generator.get_state() for generator in self.generators],
         }
 
-    def resume(self, path: str | os.PathLike[str]) -> History:
-        """Restore the state at the time of ``save``, with PyTorch's generators; return the history so far.
+    def read(self, path: str | os.PathLike[str]) -> dict[str, Any]:
+        """What ``save`` has written, for ``restore``. Nothing is changed yet.
 
-        Raises ValueError, naming the file and the entry, if it does not fit or was changed. Then nothing is restored.
+        Raises ValueError, naming the file and the entry, if it does not fit or was changed.
         """
-        content = load_checkpoint(path)
+        path, content = _read(path, torch.device("cpu"))
         extra, own = content["extra"], self._extra()
         if missing := own.keys() - extra.keys():
             raise ValueError(
                 f"{path} must hold all that a run goes on from, but it has no {', '.join(sorted(missing))}: it was not "
                 "written by fit, or by that of another version"
             )
-        try:
+        with naming(path, "resumed from"):
             history = History.from_dict(content["history"])
             self._check_fits(content["epoch"], history, extra, own)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"{path} can't be resumed from: {error}") from None
-        with self.optimizer.register_load_state_dict_pre_hook(keep_kernels):
-            load_checkpoint(path, self.model, self.optimizer)
+            taken = {name: like(name, extra[name], own[name]) for name in ("scheduler", "scaler") if own[name]}
+            check_weights_fit(content["model"], self.model.state_dict())
+            state = _optimizer_state(content, self.optimizer, self.model, started=content["epoch"] > 0)
+        optimizer = keep_kernels(self.optimizer, state)
+        return content | {"path": path, "history": history, "optimizer": optimizer, "extra": extra | taken}
+
+    def restore(self, content: dict[str, Any]) -> History:
+        """Take over what ``read`` has returned, PyTorch's generators included; return the history so far."""
+        extra, optional = content["extra"], [] if self.scheduler is None else [self.scheduler]
+        with (
+            naming(content["path"], "resumed from"),
+            all_or_nothing(self.model, self.optimizer, self.scaler, *optional),
+        ):
+            self.model.load_state_dict(content["model"])
+            self.optimizer.load_state_dict(content["optimizer"])
+            self.scaler.load_state_dict(extra["scaler"])
+            for scheduler in optional:
+                scheduler.load_state_dict(extra["scheduler"])
         for generator, state in zip(self.generators, extra["generators"], strict=True):
             generator.set_state(state)
-        if self.scheduler is not None:
-            self.scheduler.load_state_dict(extra["scheduler"])
-        self.scaler.load_state_dict(extra["scaler"])
         self.order.set_state(extra["order"])
         torch.set_rng_state(extra["rng"])
         if torch.cuda.is_available() and len(extra["cuda_rng"]) == torch.cuda.device_count():
             torch.cuda.set_rng_state_all(extra["cuda_rng"])
-        return history
+        return content["history"]
 
     def _check_fits(self, epoch: int, history: History, extra: dict[str, Any], own: dict[str, Any]) -> None:
         """TypeError or ValueError, naming the entry, unless all of a file can be taken over."""
@@ -186,14 +219,9 @@ class RunState:
             if before != now:
                 raise ValueError(f"{what} must be {cut(str(before))}, as in the run that wrote it, but it is {now}")
         for name in ("scheduler", "scaler"):
-            state = instance(name, extra[name], dict, "a dict", optional=own[name] is None)
-            for key, value in (own[name] or {}).items():
-                saved = state.get(key, value if name == "scheduler" else None)  # which has other keys in other PyTorchs
-                kinds = (int, float) if type(value) in (int, float) else type(value)
-                if value is not None and not isinstance(saved, kinds):
-                    raise ValueError(f"{key} of {name} must be like {shown(value)}, but it is {shown(saved)}")
+            instance(name, extra[name], dict, "a dict", optional=own[name] is None)
         if own["scaler"]:
-            number("scale of scaler", extra["scaler"]["scale"], above=0)
+            number("scale of scaler", extra["scaler"].get("scale"), above=0)
         states = [("order", extra["order"], self.order), ("rng", extra["rng"], self.order)]
         states += [("generators", *pair) for pair in zip(extra["generators"], self.generators, strict=True)]
         if len(instance("cuda_rng", extra["cuda_rng"], list, "a list")) == len(own["cuda_rng"]):
@@ -212,37 +240,6 @@ def keep_kernels(optimizer: torch.optim.Optimizer, saved: dict[str, Any]) -> dic
         for other, own in zip(saved["param_groups"], optimizer.param_groups, strict=True)
     ]
     return saved | {"param_groups": groups}
-
-
-def _check_fits_model(path: Path, saved: dict[str, Any], model: nn.Module) -> None:
-    own = model.state_dict()
-    problems = [f"missing in the file: {name}" for name in own if name not in saved]
-    problems += [f"not in the model: {name}" for name in saved if name not in own]
-    for name in own:
-        shapes = [getattr(state.get(name), "shape", None) for state in (saved, own)]
-        if name in saved and shapes[0] != shapes[1]:
-            problems.append(f"{name}: shape {shapes[0]} in the file, {shapes[1]} in the model")
-    if problems:
-        raise ValueError(f"{path} does not fit the model:\n  " + cut("\n  ".join(problems), _LONGEST_LIST))
-
-
-def _check_fits_optimizer(
-    path: Path, saved: dict[str, Any] | None, saved_class: str | None, optimizer: torch.optim.Optimizer
-) -> None:
-    """PyTorch would take other groups as they come, and the next step would fail, or silently follow another rule."""
-    if saved is None:
-        raise ValueError(f"{path} holds no optimizer state; load it without optimizer=")
-    try:
-        there = [len(group["params"]) for group in saved["param_groups"]]
-        dict(saved["state"])
-    except (KeyError, TypeError, ValueError):
-        raise ValueError(f"{path} does not fit the optimizer: it holds no state of one") from None
-    for what, before, now in (
-        ("parameters per group", there, [len(group["params"]) for group in optimizer.param_groups]),
-        ("the class", saved_class, type(optimizer).__name__),
-    ):
-        if before != now:
-            raise ValueError(f"{path} does not fit the optimizer: {what} must be {before}, but it is {now}")
 
 
 def check_plain(content: dict[str, Any]) -> None:

@@ -24,7 +24,15 @@ from snnkit.train.history import CallbackList, History
 from snnkit.train.metrics import RunningMetrics, batch_metrics, check_weights, loss_not_finite
 from snnkit.train.recipe import make_optimizer
 from snnkit.train.seeding import generators_of, seed_everything
-from snnkit.train.step import Compiled, PlainStep, UpdateConfig, match_strides, run_model, use_channels_last
+from snnkit.train.step import (
+    Compiled,
+    PlainStep,
+    UpdateConfig,
+    check_batch_of_one,
+    match_strides,
+    run_model,
+    use_channels_last,
+)
 
 Data = tuple[Tensor, Tensor] | list[Tensor]  # a list of two, as a DataLoader gives it
 
@@ -128,6 +136,8 @@ def fit(
             total.
 
     Raises:
+        ValueError: ``checkpoint`` is not one of such a run, or was changed; the last batch has one sample, which a
+            batch norm can't train on. Then nothing has been changed.
         FloatingPointError: a loss is not finite; the weights are as before its update. On an accelerator it is raised
             some updates later, and these do not change the weights. Running statistics of batch norms may have changed;
             then the error says so. It is also raised for weights that are not finite after an epoch, before the
@@ -140,20 +150,24 @@ def fit(
     file = checkpoint_file(checkpoint, resume)
 
     target = resolve_device(device)
-    if seed is not None:
-        seed_everything(seed)
-    order = torch.Generator().manual_seed(int(torch.randint(2**31, ())))
     model.to(target)
     channels_last = use_channels_last(model, channels_last)
     samples, labels = _to_device(train_data, "train_data", target)
     if test_data is not None:
         test_data = _to_device(test_data, "test_data", target)
 
+    _check_smallest_batch(model, encode, augment, samples, batch_size)
+
     optimizer = optimizer or make_optimizer("adam", model, lr, capturable=graphed)
     precision = Precision.choose(target, amp)
     scaler = precision.scaler()
+    order = torch.Generator()
     state = RunState(model, optimizer, scheduler, scaler, order, generators_of(encode, augment, loss, model))
-    history = state.resume(file) if file is not None and resume and file.exists() else History()
+    saved = state.read(file) if file is not None and resume and file.exists() else None
+    if seed is not None:
+        seed_everything(seed)
+    order.manual_seed(int(torch.randint(2**31, ())))
+    history = History() if saved is None else state.restore(saved)
     match_strides(optimizer)
 
     metrics = RunningMetrics(target)
@@ -249,6 +263,20 @@ def evaluate(
             metrics.add(batch_metrics(out.new_zeros(()) if loss is None else loss(out, y), out, y), len(y))
     means = metrics.read()
     return {"accuracy": means.accuracy, "loss": None if loss is None else means.loss, "spikes": means.rate}
+
+
+def _check_smallest_batch(
+    model: nn.Module, encode: Callable, augment: Callable | None, samples: Tensor, batch_size: int
+) -> None:
+    """ValueError, saying what to do, where the smallest batch has one sample, and a batch norm can't train on it."""
+    n = len(samples)
+    if 1 not in (n, batch_size, n % batch_size):
+        return
+    advice = f"choose another batch_size than {batch_size}, or leave one of the {n} samples out"
+    advice = "give at least 2" if n == 1 else "choose a batch_size of at least 2" if batch_size == 1 else advice
+    model.train()
+    which = "each batch" if batch_size == 1 else "the last batch"
+    check_batch_of_one(model, encode, samples[:1], which, advice, augment)
 
 
 def check_samples(data: Any, name: str) -> None:

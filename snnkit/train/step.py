@@ -10,11 +10,14 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from snnkit.data import to_unit
 from snnkit.device import Precision
+from snnkit.device.usage import evaluating
 from snnkit.engine import secure_inductor
 from snnkit.train.metrics import RunningMetrics, batch_metrics
+from snnkit.train.seeding import generators_of
 
 Function = Callable[[Tensor], Tensor]
 
@@ -115,6 +118,50 @@ class PlainStep:
         return loss, figures, out.detach()
 
 
+def check_batch_of_one(
+    model: nn.Module, encode: Function, sample: Tensor, which: str, advice: str, augment: Function | None = None
+) -> None:
+    """ValueError, naming the layer, if a batch norm of ``model`` can't train on a batch of one sample [1, ...].
+
+    It normalises by mean and variance over batch, space, and in a folded layer time, which takes two values a channel.
+    Looked at in evaluation mode, and with every random generator as before: nothing changes. ``which``: such a batch;
+    ``advice``: what to do.
+    """
+
+    def look(name: str) -> Callable[..., None]:
+        def check(layer: nn.Module, arguments: tuple[Any, ...]) -> None:
+            x = arguments[0]
+            if modes[layer] and x.numel() == x.shape[1]:
+                raise ValueError(
+                    f"{which} has a single sample, and batch norm {name} of model can't train on one value for each "
+                    f"channel: {advice}"
+                )
+
+        return check
+
+    modes = {module: module.training for module in model.modules()}
+    norms = {
+        name: layer
+        for name, layer in model.named_modules()
+        if isinstance(layer, _BatchNorm) and not isinstance(layer, nn.SyncBatchNorm)
+    }
+    if not norms:
+        return
+    generators = generators_of(encode, augment, model)
+    states = [generator.get_state() for generator in generators]
+    hooks = [layer.register_forward_pre_hook(look(name)) for name, layer in norms.items()]
+    devices = [sample.device] if sample.device.type == "cuda" else []
+    try:
+        with torch.random.fork_rng(devices), evaluating(model):
+            x = to_unit(sample) if sample.dtype == torch.uint8 else sample
+            run_model(model, model, encode, x if augment is None else augment(x))
+    finally:
+        for hook in hooks:
+            hook.remove()
+        for generator, state in zip(generators, states, strict=True):
+            generator.set_state(state)
+
+
 def use_channels_last(model: nn.Module, requested: bool | None = None) -> bool:
     """Put ``model`` into channels-last memory format, in place, where that is ``requested``; returns whether it is.
 
@@ -172,6 +219,13 @@ def run_model(forward: Callable, model: nn.Module, encode: Function, x: Tensor) 
         raise ValueError(f"the result of encode must be a sequence [T, B, ...] with B = {len(x)}, but it is {result}")
     try:
         result = forward(sequence)
+    except ValueError as error:
+        if "more than 1 value per channel" not in str(error):  # PyTorch's own words, of batch norms
+            raise
+        raise ValueError(
+            f"a batch norm of model can't train on a batch of {len(x)}: {str(error)[:1].lower()}{str(error)[1:]}. "
+            "Choose another batch size, or leave out a last batch of one (drop_last=True of a DataLoader)"
+        ) from error
     except RuntimeError as error:
         dtypes = {p.dtype for p in model.parameters() if p.is_floating_point()}
         if sequence.dtype in dtypes or not dtypes or torch.is_autocast_enabled(sequence.device.type):

@@ -190,6 +190,12 @@ def test_it_trains_and_writes_all_it_was_asked_for(tmp_path):
     assert list((tmp_path / "log").iterdir())
     done = train("digits", "--device", "cpu", "--checkpoint", file, "--resume", "--no-progress")
     assert done.output == more.output  # nothing is left to do, and that is shown, too
+    content = torch.load(file)
+    content["optimizer"]["state"][0]["step"].fill_(-5)
+    torch.save(content, file)
+    refused = train("digits", "--device", "cpu", "--checkpoint", file, "--resume", "--no-progress")
+    assert refused.exit_code == 1
+    assert "run.pt can't be resumed from: step of 1.weight must be at least 0, but it holds -5" in said(refused)
 
 
 def test_ctrl_c_says_how_to_go_on(tmp_path, monkeypatch):

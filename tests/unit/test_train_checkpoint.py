@@ -97,6 +97,66 @@ def test_resume_refuses_what_fit_did_not_write(tmp_path):
         fit(model, optimizer, scheduler=scheduler, checkpoint=tmp_path / "run.pt", resume=True)
 
 
+class Pair(nn.Module):
+    """Two layers of one shape, which are made in an order of their own, and run in another."""
+
+    def __init__(self, *order, size=3):
+        super().__init__()
+        for name in order:
+            setattr(self, name, nn.Linear(5 if name == "first" else 3, size if name == "first" else 3))
+
+    def forward(self, x, state=None):
+        return self.second(self.first(x)), state
+
+
+def strip_names(content):
+    for group in content["optimizer"]["param_groups"]:
+        del group["param_names"]
+
+
+ADAM = {"fused": True}
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_averages_are_matched_by_name(tmp_path, groups):
+    """Of two layers that are made in another order, fused Adam would otherwise read past the end of the smaller."""
+
+    def run(epochs, *order, **kwargs):
+        torch.manual_seed(len(kwargs))
+        model = Pair(*order)
+        halves = [model.first, model.second] if groups == 2 else [model]
+        optimizer = torch.optim.Adam([{"params": half.parameters()} for half in halves], lr=0.01, **ADAM)
+        fit(model, optimizer, epochs=epochs, seed=1, **kwargs)
+        return model
+
+    straight = run(3, "first", "second", checkpoint=tmp_path / "straight.pt")
+    run(2, "first", "second", checkpoint=tmp_path / "run.pt")
+    resumed = run(3, "second", "first", checkpoint=tmp_path / "run.pt", resume=True)
+    assert all(torch.equal(p, straight.get_parameter(name)) for name, p in resumed.named_parameters())
+
+
+def test_an_older_file_is_matched_by_position_if_all_shapes_agree(tmp_path):
+    file = tmp_path / "run.pt"
+    straight = fit_pair(3, "first", "second")
+    fit_pair(2, "first", "second", checkpoint=file)
+    content = torch.load(file)
+    strip_names(content)
+    torch.save(content, file)
+    assert same(fit_pair(3, "first", "second", checkpoint=file, resume=True), straight)
+    torch.save(content, file)
+    with pytest.raises(
+        ValueError, match=r"run\.pt .* exp_avg of second.weight must be float32 \[3, 3\], as .* \[3, 5\]"
+    ):
+        fit_pair(3, "second", "first", checkpoint=file, resume=True)
+
+
+def fit_pair(epochs, *order, **kwargs):
+    torch.manual_seed(0)
+    model = Pair(*order)
+    fit(model, torch.optim.Adam(model.parameters(), lr=0.01, **ADAM), epochs=epochs, seed=1, **kwargs)
+    return model
+
+
 # -- atomic ----------------------------------------------------------------------------------------------------------
 
 
@@ -201,7 +261,7 @@ def test_one_bit_of_a_weight_is_noticed(tmp_path):
     "name, value, words",
     [
         ("model", [1], r"model must be a dict, but it is \[1\]"),
-        ("model", {"net.0.weight": 3}, r"net\.0\.weight: shape None in the file, "),
+        ("model", {"net.0.weight": 3}, r"net\.0\.weight: no tensor \(int\) in the file, "),
         ("extra", None, "extra must be a dict, but it is None"),
         ("epoch", "two", "epoch must be an integer, but it is 'two'"),
         ("epoch", -1, "epoch must be at least 0, but it is -1"),
@@ -232,7 +292,7 @@ TAMPERED = [
     ("extra.generators", [1], "number of random generators .* must be 1, as in the run .*, but it is 0"),
     ("extra.cuda_rng", 3, "cuda_rng must be a list, but it is 3"),
     ("extra.scaler", [1], r"scaler must be a dict, but it is \[1\]"),
-    ("extra.scheduler", {"last_epoch": "x"}, "last_epoch of scheduler must be like 0, but it is 'x'"),
+    ("extra.scheduler", {"last_epoch": "x"}, "scheduler must have step_size, but it is missing"),
     ("extra.scheduler_class", "Step" * 99, "scheduler must be StepStep.*…, as in the run .* but it is StepLR"),
 ]
 
@@ -260,17 +320,190 @@ def test_a_tampered_run_is_not_resumed_and_changes_nothing(tmp_path, name, value
 
 
 @pytest.mark.parametrize(
-    ("scale", "words"), [(-1.0, "greater than 0, but it is -1.0"), ("x", "like 65536.0, but it is 'x'")]
+    ("scale", "words"), [(-1.0, "greater than 0, but it is -1.0"), ("x", "a number, but it is 'x'")]
 )
 def test_a_tampered_scale_of_the_loss(tmp_path, scale, words):
     run = module.RunState(*new(), None, torch.amp.GradScaler("cpu"), torch.Generator())
     run.save(tmp_path / "run.pt", train.History())
-    assert run.resume(tmp_path / "run.pt") == train.History()
+    assert run.restore(run.read(tmp_path / "run.pt")) == train.History()
     content = torch.load(tmp_path / "run.pt")
     content["extra"]["scaler"]["scale"] = scale
     torch.save(content, tmp_path / "run.pt")
     with pytest.raises(ValueError, match=f"scale of scaler must be {words}"):
-        run.resume(tmp_path / "run.pt")
+        run.read(tmp_path / "run.pt")
+
+
+def weights(change):
+    return lambda content: content["model"].update({"net.0.weight": change(content["model"]["net.0.weight"])})
+
+
+def averages(change, key="exp_avg"):
+    def put(content):
+        entry = content["optimizer"]["state"][0]
+        entry[key] = change(entry[key])
+
+    return put
+
+
+def settings(**values):
+    return lambda content: content["optimizer"]["param_groups"][0].update(values)
+
+
+def schedule(**values):
+    return lambda content: content["extra"]["scheduler"].update(values)
+
+
+def filled(value):
+    return lambda tensor: torch.full_like(tensor, value)
+
+
+KINDS = {
+    "sparse_coo float32": torch.Tensor.to_sparse,
+    "without values": lambda tensor: tensor.to("meta"),
+    "qint8": lambda tensor: torch.quantize_per_tensor(tensor, 0.1, 0, torch.qint8),
+    "nested float32": lambda tensor: torch.nested.nested_tensor([tensor[0], tensor[1]]),
+    "complex64": lambda tensor: tensor.to(torch.complex64),
+    "int64": torch.Tensor.long,
+    "float64": torch.Tensor.double,
+    r"float32 \[7, 4\]": lambda tensor: tensor[:, 1:].clone(),
+    r"no tensor \(str\)": lambda tensor: "x",
+}
+# What was done to the file, and the error.
+CHANGED = {
+    **{f"weights, {kind}": (weights(to), rf"net.0.weight: .*{kind}.* in the file") for kind, to in KINDS.items()},
+    **{f"averages, {kind}": (averages(to), rf"exp_avg of net.0.weight .*{kind}") for kind, to in KINDS.items()},
+    "weights, nan": (weights(filled(np.nan)), "net.0.weight: NaN or infinity in the file"),
+    "averages, nan": (averages(filled(np.nan)), "exp_avg of net.0.weight must be finite"),
+    "averages, negative": (averages(filled(-1.0), "exp_avg_sq"), "exp_avg_sq of net.0.weight must be at least 0"),
+    "step, -5": (averages(filled(-5.0), "step"), "step of net.0.weight must be at least 0, but it holds -5"),
+    "step, nan": (averages(filled(np.nan), "step"), "step of net.0.weight must be finite"),
+    "step, text": (averages(lambda step: "x", "step"), r"step of net.0.weight .*no tensor \(str\)"),
+    "step, [2]": (averages(lambda step: step.repeat(2), "step"), r"step of net.0.weight .*float32 \[2\]"),
+    "step, meta": (averages(lambda step: step.to("meta"), "step"), "step of net.0.weight .*without values"),
+    "a key": (lambda content: content["optimizer"]["state"][0].pop("exp_avg"), "exp_avg of net.0.weight .* missing"),
+    "one emptied": (lambda content: content["optimizer"]["state"][0].clear(), "step of net.0.weight .* it is missing"),
+    "all emptied": (lambda content: content["optimizer"]["state"].clear(), "there must be averages after an update"),
+    "entry": (lambda content: content["optimizer"]["state"].update({0: 3}), "state of net.0.weight .* but it is 3"),
+    "number": (lambda content: content["optimizer"]["state"].update({99: {}}), "params .* number each parameter once"),
+    "groups": (lambda content: content["optimizer"].pop("param_groups"), "it holds no state of one"),
+    "lr, nan": (settings(lr=np.nan), "lr of the optimizer must be like .*, but it is nan"),
+    "lr, inf": (settings(lr=np.inf), "lr of the optimizer must be like .*, but it is inf"),
+    "lr, -1": (settings(lr=-1.0), "PyTorch refuses its settings .*learning rate: -1.0"),
+    "lr, text": (settings(lr="x"), "lr of the optimizer must be like .*, but it is 'x'"),
+    "lr, none": (lambda content: content["optimizer"]["param_groups"][0].pop("lr"), "must have lr, but it is missing"),
+    "betas, (2, 3)": (settings(betas=(2, 3)), "PyTorch refuses its settings .*beta parameter at index 0: 2"),
+    "betas, one": (settings(betas=(0.9,)), r"betas of the optimizer must be like \(0.9, 0.999\), but it is \(0.9,\)"),
+    "amsgrad": (settings(amsgrad=3), "amsgrad of the optimizer must be like False, but it is 3"),
+    "params": (
+        settings(params=[0] * 6),
+        "params of the optimizer must number each parameter once, but they are .*0, 0",
+    ),
+    "params, texts": (settings(params=list("abcdef")), "params of the optimizer must number each parameter once"),
+    "names": (settings(param_names=["x"] * 6), r"group 0 must hold \['x', .* but it holds \['net.0.weight'"),
+    "schedule, nan": (schedule(gamma=np.nan), "gamma of scheduler must be like 0.1, but it is nan"),
+    "schedule, text": (schedule(last_epoch="x"), "last_epoch of scheduler must be like 0, but it is 'x'"),
+    "schedule, -5": (schedule(last_epoch=-5), "last_epoch of scheduler must be like 0, but it is -5"),
+    "schedule, rates": (schedule(base_lrs=[0.1, 0.1]), "base_lrs of scheduler must be like .*, but it is .0.1, 0.1"),
+    "schedule, key": (lambda content: content["extra"]["scheduler"].pop("gamma"), "scheduler must have gamma"),
+    "generator": (lambda content: content["extra"].update(rng=torch.zeros(9).to("meta")), "rng must be the state of a"),
+}
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """The bytes of a checkpoint."""
+    path = tmp_path_factory.mktemp("run") / "run.pt"
+    model, optimizer = new(**ADAM)
+    fit(model, optimizer, scheduler=torch.optim.lr_scheduler.StepLR(optimizer, 1), checkpoint=path)
+    return path.read_bytes()
+
+
+def everything(*things):
+    """All that resuming would change, to the bit."""
+    return [torch.get_rng_state().tolist(), *(repr(thing.state_dict()) for thing in things)]
+
+
+@pytest.mark.filterwarnings("ignore")  # of PyTorch, about quantised and nested tensors
+@pytest.mark.parametrize("change", CHANGED)
+def test_a_file_with_other_values_is_not_resumed_and_changes_nothing(tmp_path, written, change):
+    path, (alter, words) = tmp_path / "run.pt", CHANGED[change]
+    path.write_bytes(written)
+    content = torch.load(path)
+    alter(content)
+    torch.save(content, path)
+    model, optimizer = new(1, **ADAM)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+    before = everything(model, optimizer, scheduler)
+    with pytest.raises(ValueError, match=rf"(?s)run\.pt can't be resumed from: .*{words}"):
+        fit(model, optimizer, scheduler=scheduler, epochs=2, seed=3, checkpoint=path, resume=True)
+    assert everything(model, optimizer, scheduler) == before
+
+
+def test_attributes_of_a_schedule_are_not_replaced(tmp_path):
+    path = tmp_path / "run.pt"
+
+    def run(epochs, **kwargs):
+        model, optimizer = new()
+        parts = [torch.optim.lr_scheduler.StepLR(optimizer, 1) for _ in range(2)]
+        fit(
+            model, optimizer, epochs=epochs, seed=0, **kwargs,
+            scheduler=torch.optim.lr_scheduler.SequentialLR(optimizer, parts, [1]),
+        )  # fmt: skip
+        return model
+
+    run(1, checkpoint=path)
+    content = torch.load(path)
+    for state in (content["extra"]["scheduler"], content["extra"]["scheduler"]["_schedulers"][1]):
+        state.update(step=3, optimizer="x")
+    torch.save(content, path)
+    assert same(run(3, checkpoint=path, resume=True), run(3))
+
+
+def test_an_error_of_the_model_itself_leaves_everything_as_it_was(tmp_path, written):
+    class Picky(Net):
+        def load_state_dict(self, state, *arguments, **options):
+            super().load_state_dict(state, *arguments, **options)
+            if torch.equal(state["net.0.weight"], saved):
+                raise RuntimeError("not these")
+
+    (tmp_path / "run.pt").write_bytes(written)
+    saved = torch.load(tmp_path / "run.pt")["model"]["net.0.weight"]
+    model = Picky()
+    optimizer = torch.optim.Adam(model.parameters(), **ADAM)
+    before = everything(model, optimizer)
+    with pytest.raises(ValueError, match=r"run\.pt can't be loaded: RuntimeError: not these"):
+        train.load_checkpoint(tmp_path / "run.pt", model, optimizer)
+    assert everything(model, optimizer) == before
+
+
+OPTIMIZERS = [
+    kind
+    for kind in vars(torch.optim).values()
+    if isinstance(kind, type) and kind not in (torch.optim.Optimizer, torch.optim.LBFGS, torch.optim.SparseAdam)
+]
+
+
+@pytest.mark.parametrize("kind", OPTIMIZERS)
+def test_what_each_optimizer_keeps_is_known(tmp_path, kind):
+    def fresh():
+        torch.manual_seed(0)
+        model = nn.Linear(3, 2, bias=False)
+        return model, kind(model.parameters(), **({"momentum": 0.9} if kind is torch.optim.SGD else {}))
+
+    model, optimizer = fresh()
+    for _ in range(2):
+        model(torch.ones(1, 3)).sum().backward()
+        optimizer.step()
+    path = train.save_checkpoint(tmp_path / "run.pt", model, optimizer)
+    others = fresh()
+    train.load_checkpoint(path, *others)
+    assert everything(*others) == everything(model, optimizer)
+    content = torch.load(path)
+    largest = max(content["optimizer"]["state"][0].items(), key=lambda item: item[1].numel())[0]
+    del content["optimizer"]["state"][0][largest]
+    torch.save(content, path)
+    with pytest.raises(ValueError, match=f"{largest} of weight must be .* but it is missing"):
+        train.load_checkpoint(path, *others)
 
 
 def packed(path):
@@ -325,11 +558,11 @@ def test_a_checkpoint_that_does_not_fit_changes_nothing(tmp_path):
     path = train.save_checkpoint(tmp_path / "run.pt", *new())
     for other in (Net(hidden=8), nn.Linear(5, 3)):
         before = [p.clone() for p in other.parameters()]
-        with pytest.raises(ValueError, match=r"run\.pt does not fit the model") as caught:
+        with pytest.raises(ValueError, match=r"run\.pt can't be loaded: it does not fit the model") as caught:
             train.load_checkpoint(path, other)
         assert all(torch.equal(a, b) for a, b in zip(before, other.parameters(), strict=True))
     assert "missing in the file: weight" in str(caught.value) and "not in the model: net.0.weight" in str(caught.value)
-    with pytest.raises(ValueError, match=r"net\.0\.weight: shape torch.Size\(\[7, 5\]\) in the file"):
+    with pytest.raises(ValueError, match=r"net\.0\.weight: float32 \[7, 5\] in the file, float32 \[8, 5\]"):
         train.load_checkpoint(path, Net(hidden=8))
 
     model, _ = new(1)
@@ -347,7 +580,9 @@ def test_another_optimizer_changes_nothing(tmp_path):
     fit(*new(optimizer=torch.optim.SGD), checkpoint=path)
     model, adam = new(1)
     before, groups = [p.clone() for p in model.parameters()], str(adam.state_dict())
-    with pytest.raises(ValueError, match=r"run\.pt does not fit the optimizer: the class must be SGD, but it is Adam"):
+    with pytest.raises(
+        ValueError, match=r"run\.pt .* not fit the optimizer: the class must be 'SGD', but it is 'Adam'"
+    ):
         fit(model, adam, epochs=2, checkpoint=path, resume=True)
     assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
     assert str(adam.state_dict()) == groups

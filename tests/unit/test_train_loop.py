@@ -237,3 +237,43 @@ def test_bad_input_is_named(arguments, error, words):
 def test_an_error_inside_the_model_that_is_not_about_dtypes_goes_through():
     with pytest.raises(RuntimeError, match="running_mean should contain 60"):
         fit(make(), (torch.rand(9, 63), torch.zeros(9).long()), encode=lambda x: repeat(x[:, :60]))
+
+
+def noisy(x, generator=torch.Generator()):  # noqa: B008
+    """One step, with draws from two generators."""
+    return (x + torch.rand(()) + torch.rand((), generator=generator))[None]
+
+
+@pytest.mark.parametrize(
+    ("n", "options", "words"),
+    [
+        (33, {}, r"the last batch has .* norm of model .* another batch_size than 32, or leave one of the 33 samples"),
+        (33, {"accumulate": 2}, "the last batch has a single sample"),
+        (4, {"batch_size": 1}, "each batch has a single sample, .*: choose a batch_size of at least 2"),
+        (1, {}, "the last batch has a single sample, .*: give at least 2"),
+    ],
+)
+def test_a_batch_norm_without_a_variance_is_told_before_training(n, options, words):
+    model = make()
+    before = weights(model), torch.get_rng_state(), noisy.__defaults__[0].get_state()
+    with pytest.raises(ValueError, match=words):
+        fit(model, small(n), encode=noisy, **options)
+    assert all(map(torch.equal, before, (weights(model), torch.get_rng_state(), noisy.__defaults__[0].get_state())))
+
+
+def thrice(x, draw=noisy):
+    return draw(x).expand(STEPS, *x.shape)  # three values a channel
+
+
+def test_to_look_for_a_batch_norm_without_a_variance_changes_nothing(monkeypatch):
+    def run():
+        noisy.__defaults__[0].manual_seed(0)
+        model = make(dropout=0.5)
+        fit(model, small(33), encode=thrice, seed=0)
+        return weights(model)
+
+    looked = run()
+    monkeypatch.setattr("snnkit.train.loop.check_batch_of_one", lambda *arguments: None)
+    assert torch.equal(run(), looked)
+    with pytest.raises(ValueError, match=r"can't train on a batch of 1: expected more than 1 value per channel"):
+        fit(make(), small(33), encode=noisy)
