@@ -248,7 +248,7 @@ train.lit.ResumableCheckpoint: flags=lit.SignalFlags(None), path=Path("run.ckpt"
 train.lit.ResumableDDP: network=net(), timeout=10.0
 train.lit.SharedBatches.set_epoch: epoch=1
 train.lit.SignalFlags: requeue_signal=None
-train.lit.SpikingModule.*: samples=rand(2, 1, 8, 8)
+train.lit.SpikingModule.*: samples=rand(2, 1, 8, 8), batch=rand(2, 1, 8, 8), batch_idx=0
 train.recipes.get: name="digits"
 train.slurm: command="python train.py", text=SCRIPT, script=SCRIPT, request=slurm.Request("python train.py")
 train.slurm.seconds: text="01:00:00"

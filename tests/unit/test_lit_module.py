@@ -1,6 +1,7 @@
 """SpikingModule: what it trains is what ``fit`` would, by name or by object; its callbacks: history, panel."""
 
 import functools
+import math
 import subprocess
 import sys
 import time
@@ -8,7 +9,8 @@ import time
 import pytest
 import torch
 from lightning.pytorch import Callback
-from torch.utils.data import DataLoader, TensorDataset
+from lightning.pytorch.callbacks import GradientAccumulationScheduler
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from snnkit import data, encode, loss, models, train, viz
 from snnkit.train import lit
@@ -18,10 +20,10 @@ from .lit_runs import Watch, images, module, net, trainer, weights
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
-def fitted(made, batch_size=16, validation=None, samples=40, **options):
+def fitted(made, batch_size=16, validation=None, samples=40, callbacks=(), **options):
     watch = Watch()
     whole = lit.TensorDataModule(images(samples), validation, global_batch_size=batch_size)
-    run = trainer(watch, **options)
+    run = trainer(watch, *callbacks, **options)
     run.fit(made, whole)
     return watch
 
@@ -84,6 +86,25 @@ def test_plain_batches_of_any_loader():
         trainer().fit(module(), DataLoader(TensorDataset(x, y, y), batch_size=16))
 
 
+def test_predictions_of_any_loader():
+    x, y = images(25)
+    made = module()
+    expected = made(x).sum(0).detach()
+    loaders = {
+        "data module": lit.TensorDataModule(images(8), (x, y), global_batch_size=8),
+        "pairs": DataLoader(TensorDataset(x, y), batch_size=10),
+        "samples": DataLoader(TensorDataset(x), batch_size=10),
+        "tensors": DataLoader(list(x), batch_size=10),
+    }
+    for name, loader in loaders.items():
+        got = trainer().predict(made, loader)
+        assert torch.equal(torch.cat(got), expected), name
+    first = [trainer().predict(module(encoder="poisson"), loaders["pairs"]) for _ in range(2)]
+    assert all(map(torch.equal, *first))  # the same draw every time
+    made.trainer = trainer()
+    assert made.predict_step(lit.Batch(x[:1], y[:1], 0.0), 0).shape == (0, 10)  # the sample of another rank
+
+
 @pytest.mark.parametrize(
     ("name", "function"),
     [("repeat", encode.repeat), ("latency", encode.latency), ("constant_current_lif", encode.constant_current_lif)],
@@ -124,12 +145,74 @@ def test_one_cycle_is_that_of_fit(accumulate):
     assert rates.rates == pytest.approx([cycle.rate(update) for update in range(updates)])
 
 
-def test_cosine_falls_from_epoch_to_epoch():
-    rates = Watch()
-    whole = lit.TensorDataModule(images(8), global_batch_size=4)
-    trainer(rates, max_epochs=4).fit(module(scheduler="cosine", lr=0.1), whole)
-    expected = [0.1 * (1 + torch.cos(torch.tensor(torch.pi * epoch / 4)).item()) / 2 for epoch in range(4)]
-    assert rates.rates == pytest.approx([rate for rate in expected for _ in range(2)])
+def half_cosine(length):
+    return [0.1 * (1 + math.cos(math.pi * i / length)) / 2 for i in range(length)]
+
+
+def one_cycle(length):
+    """A linear rise in the first tenth of the updates, counted from 1, and half a cosine to 0 after the last."""
+    top = length / 10
+    falling = [(1 + math.cos(math.pi * (i - top) / (length + 1 - top))) / 2 for i in range(1, length + 1)]
+    return [0.1 * (i / top if i < top else fall) for i, fall in enumerate(falling, 1)]
+
+
+# What bounds the run of five batches an epoch, the learning rates of a cosine, and the number of updates.
+BOUNDS = {
+    "epochs": ({"max_epochs": 4}, [rate for rate in half_cosine(4) for _ in range(5)], 20),
+    "updates": ({"max_epochs": None, "max_steps": 12}, half_cosine(12), 12),
+    "updates first": ({"max_epochs": 4, "max_steps": 12}, half_cosine(12), 12),
+    "updates within an epoch": ({"max_epochs": -1, "max_steps": 3}, half_cosine(3), 3),
+    "epochs first": ({"max_epochs": 2, "max_steps": 12}, [rate for rate in half_cosine(2) for _ in range(5)], 10),
+    "fewer batches": ({"max_epochs": 3, "limit_train_batches": 2}, [rate for rate in half_cosine(3) for _ in "ab"], 6),
+    "accumulating": ({"max_epochs": -1, "max_steps": 7, "accumulate_grad_batches": 2}, half_cosine(7), 7),
+    "epochs and time": ({"max_epochs": 2, "max_time": "01:00:00:00"}, [0.1] * 5 + [0.05] * 5, 10),
+    "none": ({"max_epochs": 0}, [], 0),
+}
+
+
+@pytest.mark.parametrize("scheduler", ["cosine", "one-cycle"])
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_a_schedule_covers_the_run_whatever_bounds_it(bound, scheduler):
+    rates, (options, cosine, updates) = Watch(), BOUNDS[bound]
+    trainer(rates, **options).fit(
+        module(scheduler=scheduler, lr=0.1), lit.TensorDataModule(images(), global_batch_size=8)
+    )
+    assert rates.rates == pytest.approx(cosine if scheduler == "cosine" else one_cycle(updates))
+
+
+class Endless(IterableDataset):
+    def __iter__(self):
+        return iter(zip(*images(), strict=True))
+
+
+@pytest.mark.parametrize("scheduler", ["cosine", "one-cycle"])
+@pytest.mark.parametrize(
+    ("options", "known"),
+    [
+        ({"max_epochs": -1}, None),
+        ({"max_epochs": None, "max_time": "00:00:00:09"}, None),
+        ({"max_epochs": 2}, "cosine"),  # by epochs
+        ({"max_epochs": 2, "max_steps": 9}, None),  # which ends first?
+        ({"max_epochs": 2, "limit_train_batches": 3}, "both"),
+        ({"max_epochs": -1, "max_steps": 3}, "both"),
+    ],
+)
+def test_a_schedule_says_what_it_must_know(options, known, scheduler):
+    loader, made = DataLoader(Endless(), batch_size=8), module(scheduler=scheduler)
+    if known in (scheduler, "both"):
+        trainer(**options).fit(made, loader)
+        return
+    with pytest.raises(ValueError, match=f"scheduler '{scheduler}' must know how long .* max_epochs or max_steps"):
+        trainer(**options).fit(made, loader)
+
+
+def test_a_schedule_counts_updates_of_changing_size():
+    rates, changing = Watch(), GradientAccumulationScheduler({0: 1, 1: 2})
+    loader = DataLoader(TensorDataset(*images()), batch_size=8)
+    trainer(rates, changing, max_epochs=2).fit(module(scheduler="one-cycle", lr=0.1), loader)
+    assert rates.rates == pytest.approx(one_cycle(5 + 3))
+    with pytest.raises(ValueError, match="GradientAccumulationScheduler must not be a callback here"):
+        fitted(module(), max_epochs=1, callbacks=[changing])
 
 
 def test_randomness_depends_on_seed_epoch_batch_and_nothing_else():
@@ -213,6 +296,39 @@ def test_weights_that_are_not_finite_are_not_saved(tmp_path):
     assert not (tmp_path / "bad.ckpt").exists()
 
 
+class Normed(torch.nn.Module):
+    """Normalises each step by itself, and draws a number."""
+
+    def __init__(self, norm=torch.nn.BatchNorm1d):
+        super().__init__()
+        self.norm, self.out = norm(64), torch.nn.Linear(64, 10)
+
+    def forward(self, x, state=None):
+        return torch.stack([self.out(self.norm(step.flatten(1)) + torch.rand(())) for step in x]), state
+
+
+@pytest.mark.parametrize(
+    ("samples", "batch_size", "options", "says"),
+    [
+        (9, 4, {}, "a batch has a single sample, and batch norm norm of model .* another batch size than 4"),
+        (4, 1, {}, "a batch has a single sample"),
+        (9, 4, {"limit_train_batches": 2}, None),
+        (8, 4, {}, None),
+    ],
+)
+def test_a_batch_of_one_is_told_before_training(samples, batch_size, options, says):
+    made = module(Normed())
+    if says is None:
+        fitted(made, batch_size, samples=samples, **options)
+        return
+    before = [tensor.clone() for tensor in made.state_dict().values()]
+    with pytest.raises(ValueError, match=says):
+        fitted(made, batch_size, samples=samples, **options)
+    assert all(map(torch.equal, before, made.state_dict().values()))
+    with pytest.raises(ValueError, match=r"batch norm of model can't train on a batch of 1: .*drop_last=True"):
+        trainer().fit(made, DataLoader(TensorDataset(*images(samples)), batch_size=batch_size))
+
+
 def test_without_lightning_the_error_says_what_to_install():
     code = "import sys; sys.modules['lightning'] = None; from snnkit.train import lit"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
@@ -285,6 +401,12 @@ def test_the_panel_draws_what_is_logged(shown):
     # A run as short as this may be looked at too rarely for lines of single updates.
     assert {trace.name for trace in figure.data} - {"single updates"} == {"train", "test", "output"}
     assert "epoch 3 of 3" in figure.layout.title.text
+
+
+def test_the_panel_knows_how_many_epochs_updates_take(shown):
+    panel = viz.NotebookPanel()
+    trainer(panel, max_epochs=-1, max_steps=8).fit(module(), whole())  # of three updates each
+    assert panel._panel._announced == 3
 
 
 def test_the_button_of_the_panel_stops_the_trainer_gracefully(shown):

@@ -137,7 +137,7 @@ def test_a_checkpoint_of_fit_or_of_another_model(tmp_path):
         run(checkpoint=file, resume=True)
     run(epochs=1, checkpoint=tmp_path / "other.pt", hidden=9)
     (tmp_path / "other.pt").rename(file)
-    with pytest.raises(ValueError, match=r"(?s)run.pt does not fit the model: .*size mismatch"):
+    with pytest.raises(ValueError, match=r"(?s)run.pt can't be resumed from: it does not .*\[9, 64\] in the f"):
         run(checkpoint=file, resume=True)
 
 
@@ -147,8 +147,9 @@ def test_a_checkpoint_holds_nothing_that_could_run_code(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def plain_run(folder, kill=None, resume=None, accumulate=1, schedule="constant", seed=0):
+def plain_run(folder, kill=None, resume=None, accumulate=1, schedule="constant", seed=0, **bounds):
     """Three epochs of ten batches, checkpoints every three updates; the module, its figures and those of epochs."""
+    bounds = bounds or {"max_epochs": 3}
     often = {"every_n_train_steps": 3, "enable_version_counter": False, "save_on_train_epoch_end": False}
     keep = ModelCheckpoint(folder, "last", **often)
     panel = viz.NotebookPanel()
@@ -156,18 +157,24 @@ def plain_run(folder, kill=None, resume=None, accumulate=1, schedule="constant",
     made = module(net(seed=seed), encoder="poisson", scheduler=schedule)
     callbacks = [keep, panel, *([CutBefore(kill)] if kill else [])]
     whole = lit.TensorDataModule(images(40), images(20, seed=1), global_batch_size=4)
-    started = trainer(*callbacks, max_epochs=3, accumulate_grad_batches=accumulate, enable_checkpointing=True)
+    started = trainer(*callbacks, **bounds, accumulate_grad_batches=accumulate, enable_checkpointing=True)
     with contextlib.suppress(Cut):
         started.fit(made, whole, ckpt_path=resume)
     return weights(made), {name: float(value) for name, value in started.callback_metrics.items()}, panel.series
 
 
 @pytest.mark.parametrize(
-    ("accumulate", "schedule", "kills"),
-    [(1, "constant", (4, 12, 29)), (1, "one-cycle", (4, 10, 17)), (1, "cosine", (8, 25)), (3, "one-cycle", (5, 7))],
+    ("accumulate", "schedule", "kills", "bounds"),
+    [
+        (1, "constant", (4, 12, 29), {}),
+        (1, "one-cycle", (4, 10, 17), {}),
+        (1, "cosine", (8, 25), {}),
+        (1, "cosine", (13,), {"max_epochs": -1, "max_steps": 25}),
+        (3, "one-cycle", (5, 7), {}),
+    ],
 )
-def test_a_killed_run_ends_as_if_nothing_had_happened(tmp_path, accumulate, schedule, kills):
-    same = {"accumulate": accumulate, "schedule": schedule}
+def test_a_killed_run_ends_as_if_nothing_had_happened(tmp_path, accumulate, schedule, kills, bounds):
+    same = {"accumulate": accumulate, "schedule": schedule, **bounds}
     expected, figures, series = plain_run(tmp_path / "whole", **same)
     for kill in kills:
         folder = tmp_path / str(kill)
@@ -216,13 +223,188 @@ def test_a_dataloader_that_shuffles_has_its_order_again_or_the_checkpoint_warns(
 
 
 def test_a_trained_module_is_read_back(tmp_path):
-    made = module()
+    made = module(net(), encoder="latency", scheduler="cosine", seed=5)
     started = trainer()
     started.fit(made, lit.TensorDataModule(images(), global_batch_size=8))
     for name, weights_only in (("whole.ckpt", False), ("weights.ckpt", True)):
         started.save_checkpoint(tmp_path / name, weights_only=weights_only)
-        read = lit.SpikingModule.load_from_checkpoint(tmp_path / name, model=net(seed=3), steps=4)
+        read = lit.SpikingModule.load_from_checkpoint(tmp_path / name, model=net(seed=3), lr=1.0)
         assert torch.equal(weights(read), weights(made))
+        assert (read.encoder.func, read.encoder.keywords) == (made.encoder.func, {"steps": 4})
+        assert (read.scheduler, read.seed, read.lr, read.criterion) == ("cosine", 5, 1.0, made.criterion)
+    with pytest.raises(ValueError, match=r"whole.ckpt can't be loaded: it holds weights, .* the network as model="):
+        lit.SpikingModule.load_from_checkpoint(tmp_path / "whole.ckpt")
+    with pytest.raises(ValueError, match=r"(?s)whole.ckpt can't be loaded: .*model.1.weight: float32 \[16, 64\] in"):
+        lit.SpikingModule.load_from_checkpoint(tmp_path / "whole.ckpt", model=net(64, 9, 10))
+    with pytest.raises(FileNotFoundError, match="no checkpoint at"):
+        lit.SpikingModule.load_from_checkpoint(tmp_path / "none.ckpt", model=net())
+
+
+def test_a_run_of_another_length_is_not_resumed(tmp_path):
+    plain_run(tmp_path, schedule="cosine")
+    with pytest.raises(ValueError, match=r"last.ckpt .*, must be as long as .*\[3, 'epoch'\], but .* \[20, 'step'\]"):
+        plain_run(tmp_path, schedule="cosine", resume=tmp_path / "last.ckpt", max_epochs=-1, max_steps=20)
+
+
+def test_functions_have_to_be_given_when_a_module_is_read_back(tmp_path):
+    started, made = trainer(), module(encoder=lambda x: x.repeat(3, 1, 1, 1, 1))
+    started.fit(made, lit.TensorDataModule(images(), global_batch_size=8))
+    started.save_checkpoint(tmp_path / "run.ckpt")
+    with pytest.raises(ValueError, match="encoder was a function, which no file holds: give it as encoder="):
+        lit.SpikingModule.load_from_checkpoint(tmp_path / "run.ckpt", model=net())
+    read = lit.SpikingModule.load_from_checkpoint(tmp_path / "run.ckpt", model=net(), encoder=made.encoder)
+    assert torch.equal(weights(read), weights(made)) and read.encoder is made.encoder
+
+
+def test_a_run_of_a_recipe_is_read_back_by_its_path_alone(tmp_path):
+    trained = run(checkpoint=tmp_path / "run.pt", shift=1, schedule="cosine").model
+    before = torch.get_rng_state()
+    read = lit.SpikingModule.load_from_checkpoint(tmp_path / "run.pt")
+    assert torch.equal(torch.get_rng_state(), before)
+    assert equal(read.model.state_dict(), trained.state_dict())
+    assert (read.recipe.hidden, read.scheduler, read.augment.pixels) == (8, "cosine", 1)
+
+
+def test_double_precision_is_resumed_exactly(tmp_path):
+    """Lightning makes the module double after it has put the weights into it."""
+
+    def train(epochs, **resume):
+        made = module(net(seed=epochs))
+        started = trainer(max_epochs=epochs, precision="64-true")
+        started.fit(made, lit.TensorDataModule(images(), global_batch_size=8), **resume)
+        return made, started
+
+    torch.manual_seed(0)
+    made, started = train(1)
+    started.save_checkpoint(tmp_path / "run.pt")
+    again, _ = train(1, ckpt_path=tmp_path / "run.pt")
+    assert weights(again).dtype == torch.float64 and torch.equal(weights(again), weights(made))
+
+
+class Pair(torch.nn.Module):
+    """Two layers of one shape, which are made in an order of their own."""
+
+    def __init__(self, *order):
+        super().__init__()
+        for name in order:
+            setattr(self, name, torch.nn.Linear(64 if name == "first" else 10, 10))
+
+    def forward(self, x, state=None):
+        return self.second(self.first(x.flatten(2)).tanh()), state
+
+
+def pair_run(file, *order, epochs=2, cut=None, resume=None, groups=1, **options):
+    torch.manual_seed(epochs)
+    made = module(Pair(*order), optimizer=options.pop("optimizer", "adam"), **options)
+    keeper = ResumableCheckpoint(SignalFlags(None), str(file), None)
+    often = {"enable_checkpointing": True, "plugins": [AtomicCheckpointIO()]}
+    started = trainer(keeper, lit.HistoryCallback(), max_epochs=epochs, **often)
+    whole = lit.TensorDataModule(images(20), images(8, seed=1), global_batch_size=8)
+    with SignalFlags(None).listening():
+        started.fit(made, whole, ckpt_path=resume)
+    return made
+
+
+def test_averages_are_matched_by_name(tmp_path):
+    straight = pair_run(tmp_path / "straight.pt", "first", "second")
+    torch.manual_seed(2)
+    pair_run(tmp_path / "run.pt", "first", "second", epochs=1)
+    straight_again = pair_run(tmp_path / "other.pt", "first", "second", resume=tmp_path / "run.pt")
+    resumed = pair_run(tmp_path / "last.pt", "second", "first", resume=tmp_path / "run.pt")
+    for name, parameter in resumed.named_parameters():
+        assert torch.equal(parameter, straight_again.get_parameter(name)), name
+    assert straight.model.first.weight.shape == resumed.model.first.weight.shape
+
+
+def put(name, value):
+    """A function that puts a value, or what a function makes of it, at a place like "a.0.b"."""
+
+    def change(content):
+        *within, last = (int(part) if part.isdigit() else part for part in name.split("/"))
+        for part in within:
+            content = content[part]
+        content[last] = value(content[last]) if callable(value) else value
+
+    return change
+
+
+WEIGHT, STATE = "state_dict/model.first.weight", "optimizer_states/0/state/0"
+CHANGED = {
+    "no loops": (put("loops", {}), "loops must have fit_loop, but it is missing"),
+    "loops in part": (lambda c: c["loops"]["fit_loop"].pop("epoch_progress"), "fit_loop of loops must have epoch_prog"),
+    "counters": (put("loops/fit_loop/epoch_progress/current/ready", -1), "ready of current .* must be like .* -1"),
+    "no optimizer": (lambda c: c.pop("optimizer_states"), "it has no optimizer_states, as a file of weights only"),
+    "two optimizers": (lambda c: c["optimizer_states"].append({}), "optimizer_states must be a list of 1"),
+    "no schedule": (put("lr_schedulers", []), r"lr_schedulers must be a list of 1, but it is \[\]"),
+    "no weights": (lambda c: c.pop("state_dict"), "state_dict must be a dict, but it is None"),
+    "weights, nan": (put(WEIGHT, lambda w: w * float("nan")), "model.first.weight: NaN or infinity"),
+    "weights, int": (put(WEIGHT, torch.Tensor.int), "model.first.weight: int32"),
+    "weights, sparse": (put(WEIGHT, torch.Tensor.to_sparse), "model.first.weight: sparse_coo"),
+    "averages, shape": (put(f"{STATE}/exp_avg", torch.zeros(3)), r"exp_avg of model.first.weight .* float32 \[3\]"),
+    "averages, nan": (put(f"{STATE}/exp_avg_sq", lambda v: v * float("nan")), "exp_avg_sq of .* must be finite"),
+    "averages, none": (put("optimizer_states/0/state", {}), "there must be averages after an update"),
+    "step": (put(f"{STATE}/step", torch.tensor(-5.0)), "step of model.first.weight must be at least 0"),
+    "lr": (put("optimizer_states/0/param_groups/0/lr", float("nan")), "lr of the optimizer must be .* nan"),
+    "betas": (put("optimizer_states/0/param_groups/0/betas", (2, 3)), "PyTorch refuses its settings"),
+    "params": (put("optimizer_states/0/param_groups/0/params", [0] * 4), "params .* must number each parameter once"),
+    "schedule": (put("lr_schedulers/0/base_lrs", [float("nan")]), r"base_lrs of scheduler\[0\] must be like"),
+    "length": (
+        put("snnkit_schedule", [3, "epoch"]),
+        r"must be as long as that which wrote it, \[3, 'ep",
+    ),
+    "totals": (put("snnkit_figures", torch.zeros(3)), "snnkit_figures must be a tensor of 4 numbers"),
+    "history": (put("callbacks/Chronicle", {"history": 3}), "history must be a dict of names and lists, but it is 3"),
+    "callbacks": (put("callbacks", 3), "callbacks must be a dict, but it is 3"),
+    "data": (put("loops/fit_loop/state_dict/combined_loader/0/seed", 3), "seed must be 3, as in the run to resume"),
+    "position": (put("loops/fit_loop/state_dict/combined_loader/0/batches", 99), "batches of state must be at most 3"),
+    "step count": (put("global_step", "x"), "global_step must be an integer, but it is 'x'"),
+    "version": (put("pytorch-lightning_version", 3), "must be a checkpoint of Lightning's Trainer, but it is none"),
+}
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """The bytes of a checkpoint."""
+    file = tmp_path_factory.mktemp("run") / "run.pt"
+    pair_run(file, "first", "second", scheduler="cosine")
+    return file.read_bytes()
+
+
+@pytest.mark.parametrize("change", CHANGED)
+def test_a_file_with_other_values_is_not_resumed_and_changes_nothing(tmp_path, written, change, monkeypatch):
+    file, (alter, words) = tmp_path / "run.pt", CHANGED[change]
+    file.write_bytes(written)
+    content = torch.load(file)
+    alter(content)
+    torch.save(content, file)
+    modules = []
+    initial = lit.SpikingModule.setup
+    monkeypatch.setattr(
+        lit.SpikingModule, "setup", lambda self, stage: modules.append((self, weights(self))) or initial(self, stage)
+    )
+    with pytest.raises(ValueError, match=rf"(?s)run\.pt .*{words}"):
+        pair_run(tmp_path / "new.pt", "first", "second", scheduler="cosine", resume=file)
+    assert all(torch.equal(weights(made), before) for made, before in modules)
+
+
+def test_a_stop_at_the_end_of_an_epoch_is_heard_where_updates_bound_the_run(tmp_path):
+    """Also in epochs of one batch, whose end is the only place to stop."""
+    flags = SignalFlags(None)
+
+    def train(epochs, steps):
+        keeper = ResumableCheckpoint(flags, str(tmp_path / "run.pt"), None)
+        often = {"enable_checkpointing": True, "plugins": [AtomicCheckpointIO()]}
+        started = trainer(keeper, max_epochs=epochs, max_steps=steps, **often)
+        flags.received = 3
+        try:
+            started.fit(module(), lit.TensorDataModule(images(8), global_batch_size=8))
+        finally:
+            assert started.global_step == 1
+
+    with pytest.raises(lit.Stopped):
+        train(-1, 4)
+    for bounds in ((-1, 1), (1, -1), (4, 1)):  # it is over anyway
+        train(*bounds)
 
 
 def test_a_progress_bar_is_shown_and_callbacks_are_finished(monkeypatch, capfd):

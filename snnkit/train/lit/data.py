@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from lightning.pytorch import LightningDataModule
+from lightning.pytorch.callbacks import GradientAccumulationScheduler
 from torch import Tensor
 
 from snnkit import checks, data
-from snnkit.checks import counts, integer
+from snnkit.checks import counts, integer, mapping, shown
 from snnkit.train.loop import Data, check_samples
 from snnkit.train.recipes import load_data
 from snnkit.train.seeding import check_seed
@@ -110,16 +111,26 @@ class SharedBatches:
             self.done = i + 1
             yield self._share(order, i)
 
+    def smallest_share(self, batches: float) -> int:
+        """Samples of a rank in the smallest of the first so many batches."""
+        sizes = [min(self.batch_size, len(self.labels))]
+        if batches >= len(self):
+            sizes.append(len(self.labels) - (len(self) - 1) * self.batch_size)
+        return max(min(sizes) // self.world, 1)
+
     def state_dict(self) -> dict[str, Any]:
         """The position in the run, the same on all ranks, and what identifies the data."""
         return {"epoch": self.epoch, "batches": self.done, **self._identity()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from a position; ValueError if it belongs to other data, batches or another order."""
+        mapping("state", state, "names and numbers")
         for name, value in self._identity().items():
             if state.get(name) != value:
-                raise ValueError(f"{name} must be {state.get(name)}, as in the run to resume, but it is {value}")
-        self.epoch, self.done, self._resumed = int(state["epoch"]), int(state["batches"]), True
+                raise ValueError(f"{name} must be {shown(state.get(name))}, as in the run to resume, but it is {value}")
+        epoch = integer("epoch of state", state.get("epoch"), at_least=0)
+        self.done = integer("batches of state", state.get("batches"), at_least=0, at_most=len(self))
+        self.epoch, self._resumed = epoch, True
 
     def _identity(self) -> dict[str, Any]:
         return {"samples": len(self.labels), "batch_size": self.batch_size, "seed": self.seed}
@@ -145,7 +156,7 @@ def seed_of(what: str, *numbers: int) -> int:
     return int(mixed.generate_state(1, np.uint64)[0])
 
 
-class _SharedDataModule(LightningDataModule, ABC):
+class SharedDataModule(LightningDataModule, ABC):
     """A data set from ``load``, as ``SharedBatches`` on the device of each rank; options as ``TensorDataModule``."""
 
     def __init__(self, *, global_batch_size: int, validation: int | None = None, seed: int = 0) -> None:
@@ -178,6 +189,11 @@ class _SharedDataModule(LightningDataModule, ABC):
                 f"global_batch_size must be a multiple of the number of ranks, {world}, so that they share it evenly, "
                 f"but it is {self.global_batch_size}"
             )
+        if any(isinstance(each, GradientAccumulationScheduler) for each in self.trainer.callbacks):  # type: ignore[attr-defined]
+            raise ValueError(
+                "GradientAccumulationScheduler must not be a callback here, as batches are weighted by the number of "
+                "those in an update: give accumulate_grad_batches to the Trainer"
+            )
         return self._batches(
             "train", self.global_batch_size, seed=self.seed, accumulate=self.trainer.accumulate_grad_batches
         )
@@ -187,6 +203,10 @@ class _SharedDataModule(LightningDataModule, ABC):
 
     def test_dataloader(self) -> Any:
         return self._in_order("test") if "test" in self._data else super().test_dataloader()
+
+    def predict_dataloader(self) -> Any:
+        """The test data."""
+        return self._in_order("test") if "test" in self._data else super().predict_dataloader()
 
     def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
         return batch  # it is there
@@ -204,7 +224,7 @@ class _SharedDataModule(LightningDataModule, ABC):
         return SharedBatches(samples, labels, size, **place, **options)
 
 
-class TensorDataModule(_SharedDataModule):
+class TensorDataModule(SharedDataModule):
     """Samples and labels in memory, as batches that ranks share (``SharedBatches``)::
 
         spikes, labels = data.xor_in_time(1000)                     # [T, N, C], [N]
@@ -233,7 +253,7 @@ class TensorDataModule(_SharedDataModule):
 
 
 @checks.arguments
-class MNISTDataModule(_SharedDataModule):
+class MNISTDataModule(SharedDataModule):
     """MNIST, uint8 [N, 1, 28, 28]: 60000 to train on, 10000 to test.
 
     Args:

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import copy
+import inspect
+import math
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import torch
 from lightning.pytorch import LightningModule
+from lightning.pytorch.callbacks import GradientAccumulationScheduler
+from lightning.pytorch.plugins.precision import DoublePrecision, HalfPrecision
 from lightning.pytorch.utilities import rank_zero_warn
 from torch import Tensor, nn
 
 from snnkit import checks
 from snnkit import loss as losses
-from snnkit.checks import choice, instance, integer, number, shown
+from snnkit.checks import choice, instance, integer, mapping, number, shown
 from snnkit.data import to_unit
-from snnkit.train.checkpoint import keep_kernels
-from snnkit.train.lit.data import Batch, SharedBatches, seed_of
+from snnkit.train.checkpoint import LIGHTNING_KEY, keep_kernels, read_archive
+from snnkit.train.lit.data import Batch, SharedBatches, SharedDataModule, seed_of
 from snnkit.train.lit.resume import epoch_in_progress
 from snnkit.train.loop import check_trainable
+from snnkit.train.matching import check_like, check_weights_fit, kind, like, matched, naming, with_names
 from snnkit.train.metrics import RunningMetrics, batch_metrics, check_loss, check_weights, loss_not_finite
 from snnkit.train.recipe import (
     ENCODERS,
@@ -25,14 +32,36 @@ from snnkit.train.recipe import (
     OPTIMIZERS,
     SCHEDULES,
     OneCycle,
+    Recipe,
     make_encoder,
     make_optimizer,
     make_scheduler,
 )
 from snnkit.train.seeding import check_seed, generators_of
-from snnkit.train.step import Compiled, match_strides, run_model, use_channels_last
+from snnkit.train.step import Compiled, check_batch_of_one, match_strides, run_model, use_channels_last
 
-_TOTALS = "snnkit_figures"  # in a checkpoint: the totals of the metrics of the epoch so far
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+# In a checkpoint: the totals of the metrics of the epoch so far, and the length of the run that a schedule knows.
+_TOTALS, _LENGTH = "snnkit_figures", "snnkit_schedule"
+# There, too: the names of the arguments that were functions, and the recipe that was run, if it was one.
+_FUNCTIONS, _RECIPE = "snnkit_functions", "snnkit_recipe"
+
+
+def arguments_of(recipe: Recipe, network: nn.Module) -> dict[str, Any]:
+    """Arguments of the ``SpikingModule`` that trains the network of a recipe as it says."""
+    return {
+        "encoder": recipe.encoder(network),
+        "loss": recipe.criterion(),
+        "optimizer": recipe.optimizer,
+        "lr": recipe.lr,
+        "scheduler": recipe.schedule,
+        "augment": recipe.augmentation(),
+        "seed": recipe.seed,
+        "channels_last": recipe.channels_last,
+        "compile": recipe.compile,
+    }
 
 
 @checks.arguments
@@ -68,8 +97,10 @@ class SpikingModule(LightningModule):
         loss: name of a loss of ``snnkit.loss``, or a function (out, labels) -> scalar. Computed in float32.
         optimizer: "adam", "adamw", "sgd" (with momentum 0.9), or a function of the model that returns an optimizer.
         lr: of an optimizer with a name, and the highest of "one-cycle".
-        scheduler: "constant", "cosine" (falls to 0 from epoch to epoch), "one-cycle" (rises and falls with every
-            update). For another one, override ``configure_optimizers``.
+        scheduler: "constant"; "cosine", which falls to 0 from epoch to epoch, or with every update where the trainer's
+            ``max_steps`` end the run; "one-cycle", which rises and falls with every update. The last two need to know
+            how long the run is, and are resumed with the same length only. For another one, override
+            ``configure_optimizers``.
         augment: images [B, ...] to images; in training only.
         seed: seed of everything random in training, except initial weights and the order of samples.
         channels_last: weights and images in that memory format. None: if the model has 2-D convolutions, which are
@@ -79,6 +110,7 @@ class SpikingModule(LightningModule):
 
     Attributes:
         model: the network.
+        recipe: of which this is a run (``run_recipe``); None for others.
         step_loss: mean loss of the latest training batch of this rank, detached; None before the first.
     """
 
@@ -116,12 +148,64 @@ class SpikingModule(LightningModule):
         self.model = model
         self._metrics: dict[str, RunningMetrics] = {}  # by stage
         self._compiled = Compiled(model) if compile else None
+        given = {"encoder": encoder, "loss": loss, "optimizer": optimizer, "augment": augment}
+        self._functions = [name for name, value in given.items() if callable(value)]  # not in a checkpoint
+        given |= {"steps": steps, "lr": lr, "scheduler": scheduler, "seed": seed}
+        given |= {"channels_last": channels_last, "compile": compile}
+        self._settings = {name: value for name, value in given.items() if name not in self._functions}
         self._generators = generators_of(self.encoder, augment, self.criterion, model)
         self._totals: Tensor | None = None  # of the metrics, from a checkpoint
         self._positions: list[dict[str, Any]] = []  # of the data loader, from a checkpoint
         self._first_epoch = 0  # of this run, from a checkpoint
+        self.recipe: Recipe | None = None
         self._warned_of_order = False
+        self._length: tuple[int, str] | None = None  # of the run that the schedule knows, in "epoch" or "step"
         self.step_loss: Tensor | None = None
+
+    @classmethod
+    def load_from_checkpoint(
+        cls,
+        checkpoint_path: str | Path,
+        map_location: Any = None,
+        hparams_file: str | Path | None = None,
+        strict: bool | None = None,
+        weights_only: bool | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """The module of a checkpoint, with its weights and the settings that the file holds.
+
+        For a run of a recipe (``run_recipe``, `snnkit train`) the path is enough. Otherwise a file holds names and
+        numbers, but neither layers nor functions: give ``model=`` and those arguments that were functions.
+
+        Args:
+            checkpoint_path: a file of this machine.
+            map_location, hparams_file, strict: as for Lightning.
+            weights_only: False leaves everything to Lightning, which may then run code of the file.
+            kwargs: arguments of the class, in place of those of the file.
+
+        Raises:
+            FileNotFoundError: there is no file.
+            ValueError: it is damaged, or no checkpoint of Lightning's Trainer; it does not fit the model; an argument
+                is missing, which the message names.
+        """
+        if weights_only is False:
+            return super().load_from_checkpoint(checkpoint_path, map_location, hparams_file, strict, False, **kwargs)
+        path, content = read_archive(checkpoint_path, "checkpoint", "cpu")
+        recipe = None
+        with naming(path, "loaded"), torch.random.fork_rng(devices=[]):  # initial weights are drawn, and replaced
+            if not isinstance(content, dict) or LIGHTNING_KEY not in content:
+                raise ValueError("it is no checkpoint of Lightning's Trainer")
+            if (saved := content.get(_RECIPE)) is not None:
+                recipe = Recipe(**mapping("recipe", saved, "settings"))
+                network = kwargs["model"] if "model" in kwargs else recipe.build()
+                kwargs = {"model": network, **arguments_of(recipe, network), **kwargs}
+            elif "model" not in kwargs and "model" in inspect.signature(cls).parameters:
+                raise ValueError("it holds weights, but not the layers they belong to: give the network as model=")
+            elif missing := [name for name in content.get(_FUNCTIONS, []) if name not in kwargs]:
+                raise ValueError(f"{missing[0]} was a function, which no file holds: give it as {missing[0]}=")
+            made = super().load_from_checkpoint(path, map_location, hparams_file, strict, weights_only, **kwargs)
+            made.recipe = recipe
+            return made
 
     def forward(self, samples: Tensor) -> Tensor:
         """Samples [B, ...] to the network's output [T, B, classes]."""
@@ -150,6 +234,13 @@ class SpikingModule(LightningModule):
     def test_step(self, batch: Any, batch_idx: int) -> None:
         self._evaluate("test", batch, batch_idx)
 
+    def predict_step(self, batch: Any, batch_idx: int) -> Tensor:
+        """The output summed over time, [B, classes]: the largest is the answer. Also for samples without labels."""
+        samples = batch if isinstance(batch, Tensor) else batch[0] if len(batch) == 1 else self._unpacked(batch)[0]
+        self._seed("predict", batch_idx)
+        out = self(samples).sum(0)
+        return out[:0] if isinstance(batch, Batch) and not batch.weight else out  # that sample is another rank's
+
     def configure_optimizers(self) -> Any:
         if isinstance(self.optimizer, str):
             # Lightning refuses a fused optimizer where it clips gradients in mixed precision.
@@ -159,14 +250,41 @@ class SpikingModule(LightningModule):
             optimizer = self.optimizer(self.model)
             instance("the result of optimizer", optimizer, torch.optim.Optimizer, "a torch.optim.Optimizer")
         optimizer.register_load_state_dict_pre_hook(keep_kernels)  # for a checkpoint from another device
+        if self.scheduler == "constant":
+            return optimizer
+        self._length = length, interval = self._run_length()
         if self.scheduler == "one-cycle":
-            rate = OneCycle(optimizer, self.lr, int(self.trainer.estimated_stepping_batches)).rate
+            rate = OneCycle(optimizer, self.lr, length).rate
             for group in optimizer.param_groups:
                 group["lr"] = self.lr
-            factors = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda update: rate(update) / self.lr)
-            return {"optimizer": optimizer, "lr_scheduler": {"scheduler": factors, "interval": "step"}}
-        schedule = make_scheduler(self.scheduler, optimizer, self.trainer.max_epochs or 1)
-        return optimizer if schedule is None else {"optimizer": optimizer, "lr_scheduler": schedule}
+            schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda update: rate(update) / self.lr)
+        else:
+            schedule = make_scheduler(self.scheduler, optimizer, length)
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": interval}}
+
+    def _run_length(self) -> tuple[int, str]:
+        """Epochs and "epoch" for a cosine where ``max_epochs`` ends the run; elsewhere updates and "step"."""
+        trainer, cosine = self.trainer, self.scheduler == "cosine"
+        epochs, steps = trainer.max_epochs or 0, math.inf if trainer.max_steps == -1 else trainer.max_steps
+        if cosine and epochs != -1 and steps == math.inf:
+            return max(epochs, 1), "epoch"
+        updates = float(trainer.estimated_stepping_batches)  # makes the loader
+        if epochs != -1:
+            batches = trainer.num_training_batches
+            changing = [each for each in trainer.callbacks if isinstance(each, GradientAccumulationScheduler)]  # type: ignore[attr-defined]
+            if batches == math.inf:
+                updates = math.inf
+            elif changing:
+                per_epoch = (-(-batches // changing[0].get_accumulate_grad_batches(epoch)) for epoch in range(epochs))
+                updates = min(sum(per_epoch), steps)
+            if cosine and updates < steps:
+                return max(epochs, 1), "epoch"
+        if updates == math.inf:
+            raise ValueError(
+                f"scheduler {self.scheduler!r} must know how long the run is: give the Trainer max_epochs or max_steps "
+                "(max_time does not say it); for a loader without a length limit_train_batches, or max_steps alone"
+            )
+        return max(int(updates), 1), "step"
 
     def on_fit_start(self) -> None:
         self._seed_order(self._first_epoch)  # the loader's first iterator is made after this
@@ -184,6 +302,10 @@ class SpikingModule(LightningModule):
         if self._positions and isinstance(loader, SharedBatches):
             loader.load_state_dict(self._positions[0])
         self._positions = []
+        if isinstance(loader, SharedBatches) and loader.smallest_share(self.trainer.num_training_batches) == 1:
+            which = "a batch" if loader.world == 1 else "a rank's share of a batch"
+            advice = f"choose another batch size than {loader.batch_size}, or leave samples out"
+            check_batch_of_one(self.model, self.encoder, loader.samples[:1], which, advice, self.augment)
 
     def on_train_epoch_start(self) -> None:  # not called where a run is resumed within an epoch
         if self.current_epoch and not self.trainer.fit_loop.is_resuming:  # each further one after this
@@ -211,17 +333,84 @@ class SpikingModule(LightningModule):
         self._check_flag()
         check_weights(self.model, self.current_epoch)
         self._warn_of_order(checkpoint)
+        if "optimizer_states" in checkpoint and not self._is_sharded():
+            states = zip(checkpoint["optimizer_states"], self.trainer.optimizers, strict=True)
+            checkpoint["optimizer_states"] = [with_names(state, optimizer, self) for state, optimizer in states]
+        if self._length is not None:
+            checkpoint[_LENGTH] = list(self._length)
+        settings = self.CHECKPOINT_HYPER_PARAMS_KEY
+        checkpoint[settings] = self._settings | dict(checkpoint.get(settings, {}))  # first those of a subclass
+        checkpoint[_FUNCTIONS], checkpoint[_RECIPE] = self._functions, self.recipe and self.recipe.settings()
         checkpoint[_TOTALS] = self.trainer.strategy.reduce(self._metrics_of("train").totals.clone(), reduce_op="sum")
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        loops = checkpoint.get("loops")  # none in a file of weights only
-        if loops is not None:
-            fit = loops["fit_loop"]
-            done = epoch_in_progress(loops) and fit["epoch_loop.batch_progress"]["is_last_batch"]
-            self._first_epoch = fit["epoch_progress"]["current"]["processed"] + done
-        if loops is not None and epoch_in_progress(loops):
-            self._positions = loops["fit_loop"]["state_dict"].get("combined_loader", [])
+        """Before anything of it is restored. ValueError, naming the file, unless all of it can be."""
+        if self._trainer is None:
+            check_weights_fit(checkpoint["state_dict"], self.state_dict(), strict=False)  # names are Lightning's matter
+        if self._trainer is None or self._is_sharded():
+            return
+        trainer = self.trainer
+        fitting = trainer.state.fn == "fit"
+        with naming(trainer.ckpt_path, "resumed from" if fitting else "loaded"):
+            if isinstance(trainer.precision_plugin, (DoublePrecision, HalfPrecision)):
+                trainer.precision_plugin.convert_module(self)  # Lightning does so later, and rounds the weights before
+            weights = instance("state_dict", checkpoint.get("state_dict"), dict, "a dict")
+            check_weights_fit(weights, self.state_dict(), strict=self.strict_loading)
+            if fitting:
+                self._check_run(checkpoint)
+        if not fitting:
+            return
+        fit = checkpoint["loops"]["fit_loop"]
+        within = epoch_in_progress(checkpoint["loops"])
+        done = within and fit["epoch_loop.batch_progress"]["is_last_batch"]
+        self._first_epoch = fit["epoch_progress"]["current"]["processed"] + done
+        if within:
+            self._positions = fit["state_dict"].get("combined_loader", [])
             self._totals = checkpoint.get(_TOTALS)
+
+    def _check_run(self, checkpoint: dict[str, Any]) -> None:
+        """Compare all else that ``Trainer.fit`` would take over, and put averages into the order of the parameters."""
+        trainer = self.trainer
+        if missing := [name for name in ("loops", "optimizer_states", "lr_schedulers") if name not in checkpoint]:
+            raise ValueError(f"it has no {missing[0]}, as a file of weights only; load_from_checkpoint reads it")
+        own_loop = trainer.fit_loop.state_dict() | {"state_dict": {}}  # those of loaders are compared below
+        check_like("loops", checkpoint["loops"], {"fit_loop": own_loop})
+        # Those that train are made later, on their device.
+        trainer.strategy.setup_optimizers(trainer)
+        for name, own in (("optimizer_states", trainer.optimizers), ("lr_schedulers", trainer.lr_scheduler_configs)):
+            if not isinstance(checkpoint[name], list) or len(checkpoint[name]) != len(own):
+                raise ValueError(f"{name} must be a list of {len(own)}, but it is {shown(checkpoint[name])}")
+        started = integer("global_step", checkpoint.get("global_step"), at_least=0) > 0
+        checkpoint["optimizer_states"] = [
+            matched(saved, optimizer, self, started=started)
+            for saved, optimizer in zip(checkpoint["optimizer_states"], trainer.optimizers, strict=True)
+        ]
+        checkpoint["lr_schedulers"] = [
+            like("scheduler", saved, config.scheduler.state_dict())
+            for saved, config in zip(checkpoint["lr_schedulers"], trainer.lr_scheduler_configs, strict=True)
+        ]
+        if self._length is not None and (saved := checkpoint.get(_LENGTH)) not in (None, list(self._length)):
+            raise ValueError(
+                f"the run, over which the learning rate falls, must be as long as that which wrote it, {shown(saved)}, "
+                f"but it is {list(self._length)}; to begin a new one with its weights, use load_from_checkpoint"
+            )
+        plugin = trainer.precision_plugin
+        if (name := type(plugin).__qualname__) in checkpoint and (own := plugin.state_dict()):
+            check_like(name, checkpoint[name], own)
+        if (totals := checkpoint.get(_TOTALS)) is not None and kind(totals) not in ("float64 [4]", "float32 [4]"):
+            raise ValueError(f"{_TOTALS} must be a tensor of 4 numbers, but it is {shown(totals)}")
+        positions = checkpoint["loops"]["fit_loop"]["state_dict"].get("combined_loader", [])
+        data = getattr(trainer, "datamodule", None)
+        if instance("combined_loader", positions, list, "a list") and isinstance(data, SharedDataModule):
+            data.train_dataloader().load_state_dict(positions[0])
+        for callback in trainer.callbacks:  # type: ignore[attr-defined]
+            state = instance("callbacks", checkpoint.get("callbacks", {}), dict, "a dict").get(callback.state_key)
+            if state is not None and type(callback).__module__.startswith("snnkit."):
+                copy.copy(callback).load_state_dict(state)
+
+    def _is_sharded(self) -> bool:
+        """Whether no rank has the whole network: Lightning then restores after it has distributed it."""
+        return self.trainer.strategy.restore_checkpoint_after_setup
 
     def _evaluate(self, stage: str, batch: Any, batch_idx: int) -> None:
         samples, labels, weight = self._unpacked(batch)

@@ -39,7 +39,7 @@ class AtomicCheckpointIO(CheckpointIO):
     def load_checkpoint(self, path: Place, map_location: Any | None = None, weights_only: bool | None = None) -> Any:
         """Raise FileNotFoundError if there is no file, ValueError, naming it, if it is damaged or not Lightning's."""
         path, content = read_archive(path, "checkpoint", "cpu" if map_location is None else map_location)
-        if isinstance(content, dict) and LIGHTNING_KEY in content:
+        if isinstance(content, dict) and isinstance(content.get(LIGHTNING_KEY), str):
             return content
         if isinstance(content, dict) and content.get("format") == FORMAT:
             raise ValueError(
@@ -107,7 +107,7 @@ class ResumableCheckpoint(Checkpoint):
             return
         self.updates = trainer.global_step
         self._stop = max(self._stop, self.consensus.exchange(self.flags.received))
-        if trainer.is_last_batch:  # the epoch ends soon, and a checkpoint there contains its metrics
+        if trainer.is_last_batch or _is_over(trainer):  # the epoch ends soon, and a checkpoint there has its metrics
             return
         if self._stop or (self.every is not None and self.updates % self.every == 0):
             self._save(trainer, "batch")
@@ -121,8 +121,7 @@ class ResumableCheckpoint(Checkpoint):
         self._save(trainer, "epoch")
         if trainer.is_global_zero:
             self.on_epoch()
-        last = trainer.max_epochs is not None and trainer.current_epoch + 1 >= trainer.max_epochs
-        if self._stop and not last:
+        if self._stop and not _is_over(trainer, trainer.current_epoch + 1):
             raise Stopped(self._stop)
 
     def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
@@ -137,6 +136,11 @@ class ResumableCheckpoint(Checkpoint):
             trainer.save_checkpoint(self.path)
         finally:
             self._saving = None
+
+
+def _is_over(trainer: Trainer, epochs: int = 0) -> bool:
+    """Whether a run ends anyway after so many epochs, or the updates made so far. -1 bounds nothing."""
+    return -1 != trainer.max_steps <= trainer.global_step or trainer.max_epochs in range(epochs + 1)
 
 
 # Lightning counts a thing (a batch, an epoch) as ready, started, processed and completed, and writes a checkpoint when

@@ -33,7 +33,7 @@ from snnkit.train import recipes
 from snnkit.train.distributed import RankInfo
 from snnkit.train.history import CallbackList, History
 from snnkit.train.lit.data import DigitsDataModule, FashionMNISTDataModule, MNISTDataModule
-from snnkit.train.lit.module import SpikingModule
+from snnkit.train.lit.module import SpikingModule, arguments_of
 from snnkit.train.lit.preemption import REQUEUE, SignalFlags, Stopped, explained
 from snnkit.train.lit.resume import AtomicCheckpointIO, ResumableCheckpoint
 from snnkit.train.recipe import Recipe
@@ -314,11 +314,6 @@ def run_recipe(
             )
         except Stopped as stop:
             stopped = stop
-        except RuntimeError as error:
-            if "loading state_dict" not in str(error):
-                raise
-            assert file is not None
-            raise ValueError(f"{file.checkpoint} does not fit the model: {error}") from None
         finally:
             callback.finish()
         requeued = ""
@@ -330,18 +325,9 @@ def run_recipe(
 
 
 def _module(recipe: Recipe, network: nn.Module) -> SpikingModule:
-    return SpikingModule(
-        network,
-        encoder=recipe.encoder(network),
-        loss=recipe.criterion(),
-        optimizer=recipe.optimizer,
-        lr=recipe.lr,
-        scheduler=recipe.schedule,
-        augment=recipe.augmentation(),
-        seed=recipe.seed,
-        channels_last=recipe.channels_last,
-        compile=recipe.compile,
-    )
+    made = SpikingModule(network, **arguments_of(recipe, network))
+    made.recipe = recipe
+    return made
 
 
 def _data(recipe: Recipe, root: str | os.PathLike[str] | None, download: bool) -> MNISTDataModule:

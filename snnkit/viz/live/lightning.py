@@ -74,8 +74,10 @@ class NotebookPanel(Callback):
 
     def _panel_of(self, trainer: Trainer) -> LivePanel:
         if self._panel is None:
-            done = len(self.series.get("train_loss", ()))
-            self._panel = LivePanel(max(trainer.max_epochs or 1, done, 1))  # -1 epochs: max_steps decide
+            per_epoch = math.ceil(trainer.num_training_batches / trainer.accumulate_grad_batches)
+            updates = trainer.estimated_stepping_batches  # by max_epochs or max_steps
+            epochs = math.ceil(updates / per_epoch) if math.isfinite(updates) and per_epoch else 1
+            self._panel = LivePanel(max(epochs, len(self.series.get("train_loss", ())), 1))
         return self._panel
 
 
