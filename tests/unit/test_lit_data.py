@@ -32,15 +32,17 @@ def batches_of(loader):
 @pytest.mark.parametrize(("n", "batch_size"), [(23, 6), (24, 6), (1, 4), (6, 12), (29, 7)])
 def test_no_sample_twice_and_none_left_out(world, n, batch_size):
     loaders = shares(n, batch_size, world)
-    whole = batches_of(shares(n, batch_size)[0])
+    whole, smallest = batches_of(shares(n, batch_size)[0]), n
     for steps in zip(*loaders, strict=True):  # strict: the same number of batches on all ranks
         real = [batch.labels.tolist() for batch in steps if batch.weight > 0]
         sizes = [len(part) for part in real]
         assert max(sizes) - min(sizes) <= 1
         assert [label for part in real for label in part] == whole.pop(0)  # contiguous shares, in the order of ranks
         assert all(len(batch.labels) == 1 for batch in steps if batch.weight == 0)
+        smallest = min(smallest, *(len(batch.labels) for batch in steps))
         assert all(torch.equal(batch.samples[:, 0].long(), batch.labels) for batch in steps)
     assert not whole
+    assert smallest == loaders[0].smallest_share(len(loaders[0]))
 
 
 def test_the_order_is_another_in_each_epoch_and_depends_on_nothing_else():
@@ -114,7 +116,7 @@ def attached(whole, rank=0, world=1, accumulate=1):
     """The module as one rank's trainer has it."""
     strategy = types.SimpleNamespace(root_device=torch.device("cpu"))
     counts = {"global_rank": rank, "world_size": world, "accumulate_grad_batches": accumulate}
-    whole.trainer = types.SimpleNamespace(**counts, strategy=strategy)
+    whole.trainer = types.SimpleNamespace(**counts, strategy=strategy, callbacks=[])
     whole.setup()
     return whole
 
