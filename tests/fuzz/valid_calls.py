@@ -247,8 +247,10 @@ train.lit.TensorDataModule: global_batch_size=2
 train.lit.ResumableCheckpoint: flags=lit.SignalFlags(None), path=Path("run.ckpt"), every=None
 train.lit.ResumableDDP: network=net(), timeout=10.0
 train.lit.SharedBatches.set_epoch: epoch=1
+train.lit.SharedBatches.smallest_share: batches=2.0
 train.lit.SignalFlags: requeue_signal=None
 train.lit.SpikingModule.*: samples=rand(2, 1, 8, 8), batch=rand(2, 1, 8, 8), batch_idx=0
+train.lit.SpikingModule.load_from_checkpoint: self=lit.SpikingModule, checkpoint_path=module_file()
 train.recipes.get: name="digits"
 train.slurm: command="python train.py", text=SCRIPT, script=SCRIPT, request=slurm.Request("python train.py")
 train.slurm.seconds: text="01:00:00"
@@ -358,6 +360,13 @@ def checkpoint(path: str = "run.pt") -> Path:
         return train.save_checkpoint(path, net(), epoch=1)
     lit.AtomicCheckpointIO().save_checkpoint({LIGHTNING_KEY: "2.5"}, path)
     return Path(path)
+
+
+def module_file() -> Path:
+    weights = lit.SpikingModule(recipe().build()).state_dict()
+    content = {LIGHTNING_KEY: "2.6.6", "state_dict": weights, "snnkit_recipe": recipe().settings()}
+    lit.AtomicCheckpointIO().save_checkpoint(content, "module.ckpt")
+    return Path("module.ckpt")
 
 
 def recipe() -> train.Recipe:
