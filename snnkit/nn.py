@@ -19,8 +19,9 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
 from . import checks
+from .engine.trace import name_of, observed
 from .neuron import Neuron, Recurrent
-from .neuron.base import is_hooked, linear
+from .neuron.base import is_hooked, linear, refuse_plain_sequential
 from .pooling import max_pool
 
 __all__ = ["Once", "Recording", "Recurrent", "Sequential", "TimeBatched", "detach", "is_stateful", "is_static"]
@@ -49,8 +50,51 @@ def is_static(x: Tensor) -> bool:
 def is_stateful(module: nn.Module) -> bool:
     """Whether a module is called ``out, state = module(x, state)``: its ``forward`` has an argument named ``state``."""
     checks.instance("module", module, nn.Module, "a torch.nn.Module")
+    return "state" in _arguments(module)
+
+
+def _arguments(module: nn.Module) -> dict[str, inspect.Parameter]:
     module = getattr(module, "_orig_mod", module)  # what torch.compile wrapped
-    return "state" in inspect.signature(module.forward).parameters
+    return dict(inspect.signature(module.forward).parameters)
+
+
+def takes_state(module: nn.Module) -> bool:
+    """As ``is_stateful``, for a module in a network; TypeError if states would get lost or samples would mix.
+
+    Time must not be folded into the batch of neurons: they would integrate over the samples of a step, too.
+    """
+    if not is_stateful(module):
+        for name, part in module.named_modules():
+            if isinstance(part, Neuron):
+                raise TypeError(_needs_state(module, f"{type(part).__name__} {name!r}" if name else "a neuron"))
+        return False
+    arguments = _arguments(module)
+    if list(arguments).index("state") != 1 or arguments["state"].kind is inspect.Parameter.KEYWORD_ONLY:
+        raise TypeError(f"state of {type(module).__name__} must be the second argument of its forward: (x, state=None)")
+    return True
+
+
+def _needs_state(module: nn.Module, neuron: str) -> str:
+    name = type(module).__name__
+    if type(module) is nn.Sequential:
+        return f"torch.nn.Sequential can't hand on the state of {neuron} in it; use snnkit.nn.Sequential"
+    return (
+        f"forward of {name} must take and return a state, as {name} has {neuron} in it, whose time would be folded "
+        "into the batch, so that samples mix. Write `def forward(self, x, state=None):`, where x is [T, B, ...], and "
+        "`return out, state` with the new state; or `return out, None` if every call starts at rest"
+    )
+
+
+def with_state(module: nn.Module, x: Tensor, state: Any, **options: Any) -> tuple[Tensor, Any]:
+    """``module(x, state)`` of a stateful module; TypeError unless it returns (out, state)."""
+    result = module(x, state, **options)
+    if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], Tensor)):
+        kind = f"a tuple of {len(result)}" if isinstance(result, tuple) else f"a {type(result).__name__}"
+        raise TypeError(
+            f"{type(module).__name__} takes a state, so it must return (out, state), but it returned {kind}; write "
+            "`return out, state` with the new state; or `return out, None` if every call starts at rest"
+        )
+    return result
 
 
 class TimeBatched(nn.Module):
@@ -58,13 +102,16 @@ class TimeBatched(nn.Module):
     expanded.
 
     Args:
-        module: any module on [B, ...]. Give it no static input if it is random, unless its randomness is a layer of
-            PyTorch.
+        module: any module on [B, ...] without neurons. Give it no static input if it is random, unless its randomness
+            is a layer of PyTorch.
+
+    Raises:
+        TypeError: the module takes a state, or has neurons in it.
     """
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
-        if is_stateful(module):
+        if takes_state(module):
             raise TypeError(
                 f"module of {type(self).__name__} must be stateless, but {type(module).__name__} takes a state"
             )
@@ -150,7 +197,7 @@ def _batched(module: nn.Module, x: Tensor) -> Tensor:
     if isinstance(module, nn.Linear):
         out = linear(module, x)
     elif type(module) is not nn.MaxPool2d or (out := max_pool(module, x)) is None:
-        out = module(x)
+        out = _observed(module, x)
     name = type(module).__name__
     if not isinstance(out, Tensor):
         raise TypeError(
@@ -160,6 +207,18 @@ def _batched(module: nn.Module, x: Tensor) -> Tensor:
     if out.shape[:1] != x.shape[:1]:
         raise ValueError(f"{name} must keep the batch dimension: it made {list(out.shape)} of a batch of {x.shape[0]}")
     return out
+
+
+def _observed(module: nn.Module, x: Tensor) -> Any:
+    """``module(x)``; TypeError if it runs neurons that were not found in it, as those in a list."""
+    if torch.compiler.is_compiling():
+        return module(x)
+
+    def refuse(step: Any, x: Tensor, out: Tensor) -> None:
+        raise TypeError(_needs_state(module, f"a {name_of(step)}"))
+
+    with observed(refuse):
+        return module(x)
 
 
 def differs_from_step_to_step(module: nn.Module) -> bool:
@@ -205,14 +264,15 @@ class Sequential(nn.Module):
             self.add_module(str(index), module)
 
     def add_module(self, name: str, module: nn.Module | None) -> None:
+        stateful = module is not None and takes_state(module)
         super().add_module(name, module)
-        if module is not None:
-            self._stateful[name] = is_stateful(module)
+        self._stateful[name] = stateful
 
     def __setattr__(self, name: str, value: Any) -> None:
+        stateful = isinstance(value, nn.Module) and takes_state(value)
         super().__setattr__(name, value)
         if isinstance(value, nn.Module):
-            self._stateful[name] = is_stateful(value)
+            self._stateful[name] = stateful
 
     def __len__(self) -> int:
         return len(self._modules)
@@ -228,6 +288,7 @@ class Sequential(nn.Module):
 
     def forward(self, x: Tensor, state: tuple | None = None) -> tuple[Tensor, tuple]:
         """x [T, B, ...] to out [T, B, ...] and the state: a tuple, one entry per module, None for stateless ones."""
+        refuse_plain_sequential(self)
         return self.run_modules(x, state) if self.runner is None else self.runner(self, x, state)
 
     def record(self, x: Tensor, state: tuple | None = None) -> Recording:
@@ -249,9 +310,9 @@ class Sequential(nn.Module):
                 raise TypeError(f"module {name} of Sequential must be a torch.nn.Module, but it is None")
             if self._stateful[name]:
                 if step is not None and takes_repeat(module):
-                    x, part = module(step, part, repeat=x.shape[0])
+                    x, part = with_state(module, step, part, repeat=x.shape[0])
                 else:
-                    x, part = module(x, part)
+                    x, part = with_state(module, x, part)
                 step = None
             else:
                 x, step = through(module, x, step)

@@ -28,7 +28,7 @@ from torch.utils.checkpoint import checkpoint
 from .. import neuron as catalogue
 from ..engine import NotElementwise, equation_of
 from ..neuron import Neuron
-from ..nn import Once, Sequential, TimeBatched, is_hooked, is_static, takes_repeat, through
+from ..nn import Once, Sequential, TimeBatched, is_hooked, is_static, takes_repeat, through, with_state
 from ..pooling import max_pool
 from ..surrogate import Surrogate
 from .spike_packing import packed_input
@@ -81,7 +81,8 @@ class MemorySaving:
                 step = None
             elif net._stateful[stage.names[0]]:
                 once = step is not None and takes_repeat(module)
-                x, new[at] = module(step, new[at], repeat=len(x)) if once else module(x, new[at])
+                options = {"repeat": len(x)} if once else {}
+                x, new[at] = with_state(module, step if once else x, new[at], **options)
                 step = None
             elif stage.packed and step is None and torch.is_grad_enabled():
                 x = _with_bits(module, x)
@@ -283,11 +284,24 @@ def check_over_time(model: nn.Module) -> None:
             )
 
 
+def check_goes_on(model: nn.Module, state: Any) -> None:
+    """Raise ValueError if a module returned None for its state: it would start at rest in each chunk of time."""
+    if isinstance(model, Sequential):
+        for (name, module), part in zip(model._modules.items(), state, strict=True):
+            if model._stateful[name] and part is None:
+                raise ValueError(
+                    f"steps can't be used with {type(module).__name__} {name!r}, which takes a state but returns None: "
+                    "it would start at rest in each chunk; let it return its new state"
+                )
+            check_goes_on(module, part)  # type: ignore[arg-type]
+
+
 def _over_time(net: Sequential, x: Tensor, state: tuple | None, steps: int) -> tuple[Tensor, tuple]:
     """Some steps at a time; what each chunk needs for backward is computed again when its turn comes."""
     outs, last = [], state
     for some in x.split(steps):
         out, last = checkpoint(net.run_modules, some, last, use_reentrant=False)  # type: ignore[misc]
+        check_goes_on(net, last)
         outs.append(out)
     return torch.cat(outs), last  # type: ignore[return-value]
 

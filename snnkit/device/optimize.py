@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from .. import checks
 from ..nn import Sequential, detach
 from ..tables import html_table, size_of, text_table
-from .memory_saving import MemorySaving, check_over_time, left_alone
+from .memory_saving import MemorySaving, check_goes_on, check_over_time, left_alone
 from .placement import check_together, device_of
 from .usage import StepMemory, training_step
 
@@ -195,6 +195,7 @@ def truncated(model: nn.Module, x: Tensor, steps: int, state: Any = None) -> Ite
     def walk(state: Any) -> Iterator[tuple[Tensor, Any]]:
         for chunk in x.split(steps):
             out, state = model(chunk, state)
+            check_goes_on(model, state)
             state = detach(state)
             yield out, state
 

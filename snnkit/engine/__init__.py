@@ -130,6 +130,9 @@ def unroll(
             raise clearer from error
         finally:
             del clearer  # it refers to this frame: the cycle would hold the tensors of a call that ran out of memory
+    if not torch.compiler.is_compiling():
+        for observer in thread.observers:
+            observer(step, x, out)
     return out, last
 
 

@@ -40,9 +40,28 @@ _lock = threading.Lock()
 class _Thread(threading.local):
     tracing = False  # a step: then a layer that it calls has no trace of its own
     last_is_finite = False  # the last state of the latest pass, as the C++ engine sees while that is in the cache
+    observers: tuple[Callable[[Any, Tensor, Tensor], None], ...] = ()  # of every pass: step, x and out
 
 
 thread = _Thread()
+
+
+class observed:
+    """A context in which ``observer(step, x, out)`` is called after every pass of this thread, whoever holds the step.
+
+    Code that ``torch.compile`` has compiled makes no calls and isn't seen.
+    """
+
+    def __init__(self, observer: Callable[[Any, Tensor, Tensor], None]) -> None:
+        self.observer = observer
+
+    def __enter__(self) -> None:
+        self.outer = thread.observers
+        thread.observers = (*self.outer, self.observer)
+
+    def __exit__(self, *error: object) -> None:
+        thread.observers = self.outer
+
 
 _ENSURE = "_ensureCUDADeviceGuardSet"
 

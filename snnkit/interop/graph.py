@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from snnkit import checks
 
 from ..engine import check_sequence
-from ..nn import is_stateful, through
+from ..nn import is_stateful, through, with_state
 
 INPUT, OUTPUT = "input", "output"
 Edges = Sequence[tuple[str, str]]
@@ -72,7 +72,7 @@ class Graph(nn.Module):
                 if name != OUTPUT:
                     layer = self.get_submodule(name)
                     if self._stateful[name]:
-                        values[name], part = layer(values[name], part)
+                        values[name], part = with_state(layer, values[name], part)
                     else:
                         values[name], _ = through(layer, values[name], None)
             new.append(part)

@@ -9,6 +9,7 @@ convolutions, is up to 2.2 times as fast.
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
@@ -102,6 +103,7 @@ class Neuron(nn.Module):
         Returns:
             out [T, B, ...] in the dtype of ``x`` (or ``out_dtype``), and the state after the last step.
         """
+        refuse_plain_sequential(self)
         return unroll(self, x, state, engine=self.engine, out_dtype=out_dtype, repeat=repeat)
 
     def equation_handle(self, engine: str, dtype: torch.dtype, device_type: str) -> str:
@@ -230,6 +232,27 @@ def reset_membrane(v: Tensor, spike: Tensor, v_threshold: Value, v_reset: Value 
     return (1 - spike) * v + spike * v_reset
 
 
+def refuse_plain_sequential(module: nn.Module) -> None:
+    """TypeError if ``torch.nn.Sequential`` is calling ``module``, and would give its (out, state) to a layer."""
+    if torch.compiler.is_compiling():
+        return
+    frame = sys._getframe(2)
+    while frame is not None and frame.f_code.co_filename == nn.modules.module.__file__:  # of nn.Module.__call__
+        frame = frame.f_back
+    if frame is None or frame.f_code is not nn.Sequential.forward.__code__:
+        return
+    layers = list(frame.f_locals["self"])
+    following = layers[layers.index(module) + 1 :][:1]
+    for layer in following:
+        name = type(layer).__name__
+        takes_tensor = type(layer).__module__.startswith("torch.nn.") and not list(layer.children())
+        if isinstance(layer, Neuron) or (takes_tensor and name != "Identity"):
+            raise TypeError(
+                f"{type(module).__name__} returns (out, state), which torch.nn.Sequential would give to {name}; use "
+                "snnkit.nn.Sequential, which hands on the state"
+            )
+
+
 class RecurrentState(NamedTuple):
     """State of a ``Recurrent`` layer.
 
@@ -264,6 +287,7 @@ class Recurrent(nn.Module):
 
     def forward(self, x: Tensor, state: RecurrentState | None = None) -> tuple[Tensor, RecurrentState]:
         """x [T, B, N] to out [T, B, N] and the state after the last step; ``state=None`` starts at rest."""
+        refuse_plain_sequential(self)
         check_sequence(x, "Recurrent")
         features = self.weight.in_features
         if x.dim() != 3 or x.shape[2] != features:

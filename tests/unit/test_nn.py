@@ -6,6 +6,7 @@ from torch import nn
 from torch.nn.modules.module import register_module_forward_hook
 from torch.utils.flop_counter import FlopCounterMode
 
+from snnkit.device import optimize_memory_usage, truncated
 from snnkit.neuron import LIF, MembraneState, Recurrent, base
 from snnkit.nn import Once, Sequential, TimeBatched, detach, is_static
 
@@ -162,6 +163,130 @@ def test_detach_cuts_the_graph_and_keeps_the_structure():
 def test_bad_input_is_named(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+class Block(nn.Module):
+    """A linear layer and neurons, which are called as each subclass says."""
+
+    def __init__(self, cells=None):
+        super().__init__()
+        self.linear, self.cells = nn.Linear(4, 4), cells or nn.ModuleList([LIF(v_threshold=0.1)])
+
+    def run(self, x, state=None):
+        return self.cells[0](self.linear(x), state)
+
+
+class Stateless(Block):
+    def forward(self, x):
+        return self.run(x)[0]
+
+
+class OtherName(Block):
+    def forward(self, x, mem=None):
+        return self.run(x, mem)[0]
+
+
+class ThirdPlace(Block):
+    def forward(self, x, mask=None, state=None):
+        return self.run(x, state)
+
+
+class ByKeyword(Block):
+    def forward(self, x, *, state=None):
+        return self.run(x, state)
+
+
+class NotReturned(Block):
+    def forward(self, x, state=None):
+        return self.run(x, state)[0]
+
+
+class Resting(Block):
+    def forward(self, x, state=None):
+        return self.run(x)[0], None
+
+
+class PlainOutput(LIF):
+    def forward(self, x):
+        return super().forward(x)[0]
+
+
+LINES = r"Write `def forward\(self, x, state=None\):`.*`return out, state`.*`return out, None` if every call starts at"
+
+
+@pytest.mark.parametrize("wrapper", [Sequential, TimeBatched, Once])
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (
+            Stateless,
+            "forward of Stateless must take and return a state, as Stateless has LIF 'cells.0' in it.* " + LINES,
+        ),
+        (OtherName, "forward of OtherName .* has LIF 'cells.0' in it.* " + LINES),
+        (PlainOutput, "forward of PlainOutput .* has a neuron in it.* " + LINES),
+        (lambda: nn.Sequential(nn.Linear(4, 4), LIF()), "torch.nn.Sequential can't .* LIF '1' .*; use snnkit.nn.Seq"),
+        (lambda: Stateless([LIF()]), "forward of Stateless .* has a LIF in it.* " + LINES),  # found when it runs
+        (ThirdPlace, "state of ThirdPlace must be the second argument"),
+        (ByKeyword, "state of ByKeyword must be the second argument"),
+    ],
+)
+def test_time_is_not_folded_into_the_batch_of_neurons(wrapper, make, message):
+    with pytest.raises(TypeError, match=message):
+        wrapper(make())(torch.rand(3, 2, 4))
+
+
+@pytest.mark.parametrize("repeated", [False, True])
+def test_a_module_that_takes_a_state_must_return_one(repeated):
+    x = (
+        torch.rand(2, 4).expand(2, 2, 4) if repeated else torch.rand(2, 2, 4)
+    )  # T = 2, as a tensor is unpacked like a pair
+    saving = Sequential(NotReturned())
+    optimize_memory_usage(saving)
+    for net in (Sequential(NotReturned()), saving):
+        with pytest.raises(
+            TypeError, match=r"NotReturned takes a state, so it must return \(out, state\), .* a Tensor"
+        ):
+            net(x)
+
+
+def test_a_block_that_starts_at_rest_says_so_and_its_samples_do_not_mix():
+    block, x = Resting(), torch.rand(6, 3, 4)
+    assert Sequential(block, nn.Linear(4, 4))(x)[1] == (None, None)
+    net = Sequential(block)
+    torch.testing.assert_close(net(x)[0][:, 1:2], net(x[:, 1:2])[0], rtol=0, atol=0)
+    with pytest.raises(ValueError, match="steps can't be used with Resting '0', which takes a state but returns None"):
+        next(truncated(Sequential(net), x, steps=2))
+    optimize_memory_usage(net, steps=2)
+    with pytest.raises(ValueError, match="steps can't be used with Resting '0'"):
+        net(x)
+
+
+def test_a_module_that_handles_time_itself_stands_alone():
+    x = torch.rand(5, 2, 4)
+    assert Stateless()(x).shape == Stateless([LIF()])(x).shape == (5, 2, 4)
+
+
+def test_a_module_that_failed_is_not_in_the_network():
+    net = Sequential(nn.Linear(4, 4))
+    for change in (lambda: net.add_module("0", Stateless()), lambda: setattr(net, "0", Stateless())):
+        with pytest.raises(TypeError, match="forward of Stateless"):
+            change()
+    assert type(net[0]) is nn.Linear and net(torch.rand(3, 2, 4))[1] == (None,)
+
+
+class First(nn.Module):
+    def forward(self, pair):
+        return pair[0]
+
+
+@pytest.mark.parametrize("first", [LIF, lambda: Recurrent(LIF(), 4), lambda: Sequential(LIF())])
+def test_pytorchs_sequential_hands_on_no_state(first):
+    x = torch.rand(3, 2, 4)
+    for following in (nn.Linear(4, 4), LIF()):
+        with pytest.raises(TypeError, match=r"returns \(out, state\), which torch.nn.Sequential would give to L"):
+            nn.Sequential(nn.Linear(4, 4), first(), following)(x)
+    out, _ = nn.Sequential(nn.Linear(4, 4), first())(x)
+    assert nn.Sequential(first(), First(), nn.Linear(4, 4))(x).shape == out.shape
 
 
 def test_gradients_reach_every_recorded_layer_of_a_static_input():
