@@ -1,6 +1,9 @@
 """The task, the rules for networks, and the score: every spike of every neuron counts.
 
 The checks find mistakes, not fraud: a graded "spike", a ReLU between two layers, a state left over from the last batch.
+Spikes are counted where the engine runs a neuron, so it does not matter where the network keeps the neuron, nor how it
+calls it. What a network computes without calling a neuron isn't found: thresholds in a forward of its own, and the
+``step`` of a neuron in a list, called by hand.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ import contextlib
 import copy
 import hashlib
 import math
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +22,7 @@ from torch import Tensor, nn
 
 from snnkit import checks
 from snnkit.data import xor_in_time
+from snnkit.engine.trace import name_of, observed
 from snnkit.neuron import Neuron
 
 STEPS, CHANNELS, CLASSES = 24, 8, 2
@@ -71,7 +76,7 @@ class Evaluation:
 
     accuracy: float  #: share of the samples that were answered correctly
     spikes: float  #: per sample, of all neurons; the input is not counted
-    layers: dict[str, float]  #: name of each layer of neurons to its spikes per sample
+    layers: dict[str, float]  #: name of each layer of neurons (in a list: its class) to its spikes per sample
     correct: Tensor  #: of each sample: bool [N], on the CPU
     counts: Tensor  #: of each sample: spikes float32 [N], on the CPU
 
@@ -120,7 +125,8 @@ def evaluate(net: nn.Module, x: Tensor, y: Tensor) -> Evaluation:
 
     Args:
         net: called ``net(x)`` on spikes [T, B, 8], it gives spikes [T, B, 2], or those and a state. Its neurons are
-            ``neuron.Neuron``s that fire 0 or 1; all else between them is linear (weights, sums, delays).
+            ``neuron.Neuron``s that fire 0 or 1, and are called over time (``neuron(x)``, not ``neuron.step``); all else
+            between them is linear (weights, sums, delays). What ``torch.compile`` compiled runs uncompiled.
         x, y: as ``samples`` gives them, on any device: spikes [T, N, 8] and labels int64 [N].
 
     Raises:
@@ -139,20 +145,24 @@ def evaluate(net: nn.Module, x: Tensor, y: Tensor) -> Evaluation:
             "net must be a module that can be copied, but something is left in it from an earlier call (start from "
             f"state=None), or it holds what has no copy: {type(error).__name__}: {error}"
         ) from error
-    neurons = neurons_of(net)
+    neurons = {neuron: name for name, neuron in neurons_of(net).items()}
     device = next((p.device for p in (*net.parameters(), *net.buffers())), torch.device("cpu"))
-    answers, counted = [], []
-    with torch.no_grad(), torch.random.fork_rng([device] if device.type == "cuda" else []):
+    answers, counted = [], []  # counted: of each part of the samples, the spikes of each layer
+    # Compiled code makes no calls of the engine that could be seen.
+    compiler = "torch._dynamo" in sys.modules
+    eager = torch.compiler.set_stance("force_eager") if compiler else contextlib.nullcontext()
+    with eager, torch.no_grad(), torch.random.fork_rng([device] if device.type == "cuda" else []):
         _check_behaviour(net, x[:, :PROBED].to(device), neurons)
         for part in x.split(CHUNK, dim=1):
             with _recording(neurons, part.shape[1]) as trains:
                 answers.append(_answer(net, part.to(device)).sum(0).argmax(1).cpu())
-            silent = torch.zeros(part.shape[1])
-            counted.append([sum((t.float().sum((0, 2)).cpu() for t in parts), silent) for parts in trains.values()])
-    counts = torch.cat([torch.stack(each) for each in counted], dim=1)  # [layers, N]
+            counted.append({name: sum(t.float().sum((0, 2)).cpu() for t in parts) for name, parts in trains.items()})
     correct = torch.cat(answers) == y.cpu()
-    layers = dict(zip(neurons, counts.mean(1).tolist(), strict=True))
-    each = counts.sum(0)
+    silence = [torch.zeros(part.shape[1]) for part in x.split(CHUNK, dim=1)]
+    names = dict.fromkeys(name for part in counted for name in part)
+    counts = {n: torch.cat([part.get(n, none) for part, none in zip(counted, silence, strict=True)]) for n in names}
+    layers = {name: each.mean().item() for name, each in counts.items()}
+    each = torch.stack(list(counts.values())).sum(0)
     return Evaluation(correct.float().mean().item(), each.mean().item(), layers, correct, each)
 
 
@@ -171,27 +181,39 @@ def neurons_of(net: nn.Module) -> dict[str, Neuron]:
 
 
 @contextlib.contextmanager
-def _recording(neurons: dict[str, Neuron], batch: int) -> Iterator[dict[str, list[Tensor]]]:
-    """The spikes [T, B, N] of each call of a neuron: it may receive a sequence in parts, or serve in two places."""
-    trains: dict[str, list[Tensor]] = {name: [] for name in neurons}
-    names = {neuron: name for name, neuron in neurons.items()}
+def _recording(neurons: dict[Any, str], batch: int) -> Iterator[dict[str, list[Tensor]]]:
+    """The spikes [T, B, N] of each pass of a neuron: it may receive a sequence in parts, or serve in two places.
 
-    def record(neuron: Any, args: tuple, result: Any) -> None:
-        name, spikes = names[neuron], (result[0] if isinstance(result, tuple) else result).detach()
+    A neuron that is no submodule (in a list, say) is named when it runs. A submodule that does not run is refused.
+    """
+    trains: dict[str, list[Tensor]] = {name: [] for name in neurons.values()}
+    neurons = dict(neurons)
+
+    def record(neuron: Any, x: Tensor, out: Tensor) -> None:
+        if neuron not in neurons:
+            neurons[neuron] = f"{name_of(neuron)} {len(neurons)}, no submodule"
+        name, spikes = neurons[neuron], out.detach()
+        trains.setdefault(name, [])
+        if not getattr(neuron, "spiking", True):
+            raise RuleError(f"{name} ({name_of(neuron)}) must fire spikes, but it hands on its potential")
         wrong = (spikes != 0) & (spikes != 1)
         if wrong.any():
             raise RuleError(
-                f"{name} ({type(neuron).__name__}) must fire spikes, but it fired {float(spikes[wrong][0]):.4g}: a "
+                f"{name} ({name_of(neuron)}) must fire spikes, but it fired {float(spikes[wrong][0]):.4g}: a "
                 "spike is 0 or 1, not graded"
             )
         if spikes.dim() < 2 or spikes.shape[1] != batch:
             raise RuleError(f"{name} must fire spikes [T, {batch}, ...], but its output is {list(spikes.shape)}")
         trains[name].append(spikes.flatten(2) if spikes.dim() > 2 else spikes[..., None])
 
-    with contextlib.ExitStack() as hooks:
-        for neuron in names:
-            hooks.callback(neuron.register_forward_hook(record).remove)
+    with observed(record):
         yield trains
+    for name, parts in trains.items():
+        if not parts:
+            raise RuleError(
+                f"{name} must be called over time, as `out, state = neuron(x)`, or its spikes can't be counted; call "
+                "it so, or take it out of the network"
+            )
 
 
 def _answer(net: nn.Module, x: Tensor) -> Tensor:
@@ -211,7 +233,7 @@ def _answer(net: nn.Module, x: Tensor) -> Tensor:
     return out.detach()
 
 
-def _check_behaviour(net: nn.Module, x: Tensor, neurons: dict[str, Neuron]) -> None:
+def _check_behaviour(net: nn.Module, x: Tensor, neurons: dict[Any, str]) -> None:
     given = x.clone()
     with _recording(neurons, x.shape[1]) as trains, _first_calls(net) as calls:
         out = _answer(net, given)

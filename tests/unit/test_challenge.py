@@ -75,6 +75,56 @@ def test_a_layer_may_serve_twice(samples):
     assert torch.equal(challenge.evaluate(model, *samples).counts, layers[1].sum((0, 2)) + layers[3].sum((0, 2)))
 
 
+class InAList(torch.nn.Module):
+    """Its first neurons are in a list, or called in another way than as modules."""
+
+    def __init__(self, call=lambda cells, x: cells[0](x)):
+        super().__init__()
+        self.first, self.second, self.last = LINEAR(8, 6), LINEAR(6, 2), cell()
+        self.cells, self.call = [cell()], call
+        with torch.no_grad():
+            self.first.weight.mul_(5)
+
+    def forward(self, x):
+        return self.last(self.second(self.call(self.cells, self.first(x))[0]))
+
+
+def of_new_neurons(cells, x):
+    return cell()(x)
+
+
+def of_cleared_hooks(cells, x):
+    cells[0]._forward_hooks.clear()
+    return cells[0](x)
+
+
+CALLS = [
+    lambda cells, x: cells[0](x),
+    lambda cells, x: cells[0].forward(x),
+    of_new_neurons,
+    of_cleared_hooks,
+]
+
+
+@pytest.mark.parametrize("registered", [False, True])
+@pytest.mark.parametrize("call", CALLS)
+def test_spikes_are_counted_however_neurons_are_kept_and_called(call, registered, samples):
+    model = InAList(call)
+    if registered and call is not of_new_neurons:
+        model.cells = torch.nn.ModuleList(model.cells)
+    hidden = cell()(model.first(samples[0]))[0]
+    wanted = hidden.sum((0, 2)) + model.last(model.second(hidden))[0].sum((0, 2))
+    found = challenge.evaluate(model, *samples)
+    assert hidden.sum() > 0 and torch.equal(found.counts, wanted) and len(found.layers) == 2
+
+
+def test_compiled_networks_are_counted(samples):
+    wanted = challenge.evaluate(lively(), *samples).counts
+    compiled = torch.compile(lively(), backend="eager")
+    compiled(samples[0])
+    assert wanted.sum() > 0 and torch.equal(challenge.evaluate(compiled, *samples).counts, wanted)
+
+
 def test_the_network_is_left_as_it_was(samples):
     model = nn.Sequential(LINEAR(8, 6), torch.nn.BatchNorm1d(6), cell(), LINEAR(6, 2), cell())
     before = {name: value.clone() for name, value in model.state_dict().items()}
@@ -136,6 +186,20 @@ def lively(factor=5):
     return model
 
 
+def by_hand(cells, x):
+    state, outs = cells[0].initial_state(x[0]), []
+    for x_t in x:
+        out, state = cells[0].step(x_t, state)
+        outs.append(out)
+    return torch.stack(outs), state
+
+
+def stepped():
+    model = InAList(by_hand)
+    model.cells = torch.nn.ModuleList(model.cells)
+    return model
+
+
 def with_nan():
     model = net(last=Graded())
     with torch.no_grad():
@@ -150,6 +214,11 @@ REFUSED = {
     "nan": (with_nan, "x of Graded must be finite"),
     "relu": (lambda: net(LINEAR(8, 6), torch.nn.ReLU(), LINEAR(6, 6), cell()), r"1 \(ReLU\) must be a synapse"),
     "layer norm": (lambda: net(LINEAR(8, 6), torch.nn.LayerNorm(6), cell()), r"1 \(LayerNorm\) must be a synapse"),
+    "steps by hand": (stepped, r"cells.0 must be called over time, as .* can't be counted"),
+    "a readout in a list": (
+        lambda: InAList(lambda cells, x: neuron.LI()(x)),
+        r"LI 1, no submodule \(LI\) must fire spikes",
+    ),
     "other input": (lambda: nn.Sequential(LINEAR(4, 2), cell()), "must take spikes .* but it raised RuntimeError"),
     "three classes": (lambda: nn.Sequential(LINEAR(8, 3), cell()), r"\[24, 32, 2\], but it gave \[24, 32, 3\]"),
     "no tensor": (lambda: Through(net(), after=lambda out: "spikes"), "but it gave a str"),
