@@ -77,7 +77,16 @@ def poisson(x: Tensor, steps: int, *, generator: torch.Generator | None = None, 
     return (noise < probability).to(x.dtype)
 
 
-def latency(x: Tensor, steps: int, *, threshold: float = 0.01, linear: bool = False) -> Tensor:
+def latency(
+    x: Tensor,
+    steps: int,
+    *,
+    threshold: float = 0.01,
+    linear: bool = False,
+    normalize: bool = True,
+    tau: float = 1.0,
+    clip: bool = True,
+) -> Tensor:
     """Give each input at most one spike: the larger x, the earlier (time-to-first-spike coding).
 
     A leaky integrator with time constant τ, charged by the constant x, reaches the threshold θ at the first of these
@@ -86,33 +95,43 @@ def latency(x: Tensor, steps: int, *, threshold: float = 0.01, linear: bool = Fa
 
         t = τ ln(x / (x - θ))          t = τ (1 - x)
 
-    The spike is at the nearest step. τ does not depend on image and batch; it is such that every spike fits:
-    the last step is x = θ for the logarithm (where x - θ is at least 1e-7) and x = 0 for the line.
-    Source: snnTorch's ``spikegen.latency`` (Eshraghian et al. 2023, doi:10.1109/JPROC.2023.3308088), which normalises
-    the logarithm by the latest spike in the batch; that is the same if any pixel of it is below the threshold.
+    The spike is at the nearest step. Normalised, τ does not depend on image and batch, and every spike fits: the last
+    step is x = θ for the logarithm (where x - θ is at least 1e-7) and x = 0 for the line.
+    Source: snnTorch's ``spikegen.latency`` (Eshraghian et al. 2023, doi:10.1109/JPROC.2023.3308088). Its defaults are
+    ``normalize=False, clip=False``. It normalises the logarithm by the latest spike in the batch; that is the same if
+    any pixel of it is below the threshold.
 
     Args:
         x: [B, ...] in [0, 1].
         steps: T, at least 1.
-        threshold: θ, at least 1e-7 and below 1. An x below it stays silent.
+        threshold: θ, at least 1e-7 and below 1.
         linear: the line instead of the logarithm.
+        normalize: choose τ such that every spike fits. False: τ is ``tau``, and later spikes are lost.
+        tau: τ in steps, above 0; only used with ``normalize=False``.
+        clip: an x below the threshold stays silent. False: it fires as late as x = θ.
 
     Returns:
         Spikes [T, B, ...].
     """
-    checks.flag("linear", linear)
+    for name, value in (("linear", linear), ("normalize", normalize), ("clip", clip)):
+        checks.flag(name, value)
+    checks.number("tau", tau, above=0.0)
     _check_x(x, "x", within=(0.0, 1.0))
     _check_steps(steps, x)
     checks.number("threshold", threshold, at_least=_LATENCY_EPSILON, below=1.0)
     value = x.detach().to(state_dtype(x))
+    if not clip:
+        value = value.clamp(min=threshold)
     if linear:
         time, longest = 1.0 - value, 1.0
     else:
         # ln(x / (x − θ)) written as ln(1 + θ / (x − θ)), which keeps its precision for x far above θ.
         time = torch.log1p(threshold / (value - threshold).clamp(min=_LATENCY_EPSILON))
         longest = math.log1p(threshold / _LATENCY_EPSILON)
-    step = (time * ((steps - 1) / longest)).round()
+    step = (time * ((steps - 1) / longest if normalize else tau)).round()
     fires = value >= threshold
+    if not normalize:
+        fires = fires & (step < steps)
     # Rounding errors of float32 must not push the latest spike out; a NaN, not refused on an accelerator, stays silent.
     index = torch.where(fires, step, 0).clamp(0, steps - 1).long()
     silence = torch.zeros((steps, *x.shape), dtype=x.dtype, device=x.device)

@@ -594,7 +594,7 @@ picture = torch.nn.functional.interpolate(x[3].view(1, 1, side, side), size=(16,
 path = events.saccades(24)
 counts = {}
 for threshold in (0.05, 0.1, 0.2, 0.4):
-    on, off = events.events_of(picture, path, threshold=threshold)[0].sum((0, 2, 3)).tolist()
+    off, on = events.events_of(picture, path, threshold=threshold)[0].sum((0, 2, 3)).tolist()
     counts[threshold] = on + off
     print(f"threshold {threshold:4}: {on:4.0f} ON, {off:4.0f} OFF events")
     if threshold == 0.2:

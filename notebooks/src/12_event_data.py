@@ -260,8 +260,8 @@ outcome("12.b", "the events" if needed["events of the moving digit"] > 30 * pixe
 #
 # ## 3 · Events to frames
 #
-# A network needs tensors. The simplest method: divide time into windows, and count. Channel 0 counts ON, channel 1
-# counts OFF:
+# A network needs tensors. The simplest method: divide time into windows, and count. Channel 0 counts OFF, channel 1
+# counts ON (so do SpikingJelly and tonic):
 #
 # $$ F[k, c, y, x] = \#\{\, i : k\,\Delta \le t_i < (k+1)\,\Delta,\ \ c_i = c,\ y_i = y,\ x_i = x \,\}, \qquad \Delta \text{ in µs}. \tag{3} $$
 #
@@ -276,7 +276,7 @@ outcome("12.b", "the events" if needed["events of the moving digit"] > 30 * pixe
 
 # %% tags=["exercise"]
 def count_events(recording, window):
-    """Events per window of `window` µs, polarity (ON first) and pixel: float32 [T, 2, height, width]. No loop."""
+    """Events per window of `window` µs, polarity (OFF first) and pixel: float32 [T, 2, height, width]. No loop."""
     height, width = recording.size
     steps = -(-recording.duration // window)  # rounded up
     cell = ...  # for each event, the number of its cell, int64 [n]
@@ -298,7 +298,7 @@ def in_a_loop(recording, window):
     frames = torch.zeros(-(-recording.duration // window), 2, *recording.size)
     columns = (getattr(recording, name).tolist() for name in "txyp")
     for t, x, y, p in zip(*columns, strict=True):
-        frames[t // window, 0 if p else 1, y, x] += 1
+        frames[t // window, int(p), y, x] += 1
     return frames
 
 
@@ -424,10 +424,10 @@ def two_views(now_ms=90, window_ms=30, tau_ms=20, digit=3, recordings=tuple(of_d
     recent = recording.t >= now - window_ms * 1000
     counts = events.to_frames(recording.where(recent), steps=1)[0] if recent.any() else torch.zeros(2, 16, 16)
     surface = events.time_surface(recording, tau=tau_ms * 1000, steps=1)[0]
-    latest = torch.where(surface[0] >= surface[1], surface[0], -surface[1])
+    latest = torch.where(surface[1] >= surface[0], surface[1], -surface[0])
     blank = (counts.sum(0) == 0).float().mean().item()
     title = f"At {now_ms} ms: {int(counts.sum())} events in the window, {blank:.0%} of the pixels blank"
-    pictures = torch.stack([(counts[0] - counts[1]) / 3, latest])
+    pictures = torch.stack([(counts[1] - counts[0]) / 3, latest])
     names = [f"ON minus OFF, last {window_ms} ms", f"time surface, τ = {tau_ms} ms"]
     page = figures.image_grid(pictures, names, columns=2, title=title).update_layout(height=380)
     return page.update_traces(colorscale=viz.theme.SIGNED, zmin=-1, zmax=1)

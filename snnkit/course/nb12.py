@@ -17,10 +17,10 @@ from .exercise import Exercise, Violation
 
 
 def count_events(recording, window):
-    """Events per window of `window` µs, polarity (ON first) and pixel: float32 [T, 2, height, width]. No loop."""
+    """Events per window of `window` µs, polarity (OFF first) and pixel: float32 [T, 2, height, width]. No loop."""
     height, width = recording.size
     steps = -(-recording.duration // window)  # rounded up
-    step, channel = recording.t // window, 1 - recording.p.long()
+    step, channel = recording.t // window, recording.p.long()
     cell = ((step * 2 + channel) * height + recording.y.long()) * width + recording.x.long()
     return torch.bincount(cell, minlength=steps * 2 * height * width).view(steps, 2, height, width).float()
 
@@ -48,7 +48,7 @@ def supported(recording, within):
 
 
 def _one_event(candidate: Any, reference: Any) -> None:
-    for row, place in (((2500, 2, 1, 1), (2, 0, 1, 2)), ((4999, 0, 2, 0), (4, 1, 2, 0))):
+    for row, place in (((2500, 2, 1, 1), (2, 1, 1, 2)), ((4999, 0, 2, 0), (4, 0, 2, 0))):
         inputs = shown([row], size="3 × 4", duration=5000, window=1000)
         result = candidate(made([row], (3, 4), 5000), 1000)
         expect.tensor(result, torch.zeros(5, 2, 3, 4), inputs=inputs, hint=0)
@@ -64,14 +64,14 @@ def _one_event(candidate: Any, reference: Any) -> None:
 def _rows_and_columns(candidate: Any, reference: Any) -> None:
     row = (0, 1, 2, 1)
     result, message = candidate(made([row], (4, 4)), 1), "The row is y and the column is x, also on a square sensor."
-    expect.close(result.nonzero(), torch.tensor([[0, 0, 2, 1]]), message, inputs=shown([row], size="4 × 4"), hint=2)
+    expect.close(result.nonzero(), torch.tensor([[0, 1, 2, 1]]), message, inputs=shown([row], size="4 × 4"), hint=2)
 
 
 def _several_at_one_place(candidate: Any, reference: Any) -> None:
     rows = [(t, 1, 1, p) for t, p in ((10, 1), (20, 1), (30, 0), (40, 1))]
     result = candidate(made(rows, (3, 3), 100), 100)
     message = "Three ON events of one pixel in one window count three."
-    expect.close(result[0, :, 1, 1], torch.tensor([3.0, 1.0]), message, inputs=shown(rows, window=100), hint=3)
+    expect.close(result[0, :, 1, 1], torch.tensor([1.0, 3.0]), message, inputs=shown(rows, window=100), hint=3)
 
 
 def _edges_of_windows(candidate: Any, reference: Any) -> None:
@@ -80,7 +80,7 @@ def _edges_of_windows(candidate: Any, reference: Any) -> None:
     result, message = candidate(made(rows, (1, 1), 3500), 1000), "The recording lasts four windows, the last shorter."
     expect.true(len(result) == 4, message, inputs=inputs, yours=f"{len(result)} windows", hint=4)
     message = "A window starts at its first microsecond and ends before the next window starts."
-    expect.close(result[:, 0, 0, 0], torch.tensor([2.0, 2.0, 2.0, 0.0]), message, inputs=inputs, hint=4)
+    expect.close(result[:, 1, 0, 0], torch.tensor([2.0, 2.0, 2.0, 0.0]), message, inputs=inputs, hint=4)
 
 
 def _a_large_sensor(candidate: Any, reference: Any) -> None:
@@ -89,7 +89,7 @@ def _a_large_sensor(candidate: Any, reference: Any) -> None:
     inputs = shown(rows, size="300 × 400")
     with expect.explained((RuntimeError, IndexError), "", message, inputs=inputs, hint=5):
         result = candidate(made(rows, (300, 400), 40), 40)
-    want = torch.tensor([[0, 0, 100, 200], [0, 0, 250, 399], [0, 1, 299, 5]])
+    want = torch.tensor([[0, 0, 299, 5], [0, 1, 100, 200], [0, 1, 250, 399]])
     expect.close(result.nonzero(), want, message, inputs=inputs, hint=5)
 
 
@@ -278,7 +278,7 @@ EXERCISES = [
         difficulty=2,
         hints=(
             "Put all cells of the result in one long row. Which number does the cell [window, channel, y, x] have?",
-            "ON comes first: channel 0 where `p` is True, channel 1 where it is False.",
+            "OFF comes first: channel 0 where `p` is False, channel 1 where it is True.",
             "The row is `y`, the column is `x`, and a row has `width` pixels: `y * width + x`.",
             "`frames[places] += 1` adds once per place, however often it occurs. `torch.bincount` counts every time, "
             "and so does `index_put_(…, accumulate=True)`.",

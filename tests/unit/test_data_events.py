@@ -32,12 +32,12 @@ def test_an_edge_that_passes_makes_one_polarity_where_it_is():
     for t in range(3):
         rising = torch.zeros(4, 12)
         rising[:, 5 - t] = 1
-        assert torch.equal(spikes[0, t, 0, :, :9], rising[:, :9])
-    assert not spikes[0, :, 1, :, :9].any()
+        assert torch.equal(spikes[0, t, 1, :, :9], rising[:, :9])
+    assert not spikes[0, :, 0, :, :9].any()
     # Back again: the same places, falling.
     path = torch.cat([across(3), across(3)[:3].flip(0)])
     back = events.events_of(edge(), path)
-    assert torch.equal(back[0, 3:, 1, :, :9], spikes[0, :, 0, :, :9].flip(0)) and not back[0, 3:, 0, :, :9].any()
+    assert torch.equal(back[0, 3:, 0, :, :9], spikes[0, :, 1, :, :9].flip(0)) and not back[0, 3:, 1, :, :9].any()
 
 
 def test_saccades_go_round_a_triangle():
@@ -138,9 +138,9 @@ def recording(n=200, duration=1000, seed=0, polarities=2, size=SIZE):
 
 
 def each(recorded):
-    """(t, channel, y, x) of each event, ON in channel 0."""
+    """(t, channel, y, x) of each event, OFF in channel 0 where there are two."""
     rows = zip(*(getattr(recorded, name).tolist() for name in "tpyx"), strict=True)
-    return [(t, 0 if p else 1, y, x) for t, p, y, x in rows]
+    return [(t, int(p and recorded.polarities == 2), y, x) for t, p, y, x in rows]
 
 
 @settings(max_examples=40, deadline=None)
@@ -183,7 +183,7 @@ def test_voxels_share_an_event_between_the_bins_beside_it(bins):
     for t, c, y, x in each(recorded):
         place = (bins - 1) * (t - first) / (last - first)
         for b in range(bins):
-            expected[b, y, x] += (1 - 2 * c) * max(0.0, 1 - abs(b - place))
+            expected[b, y, x] += (2 * c - 1) * max(0.0, 1 - abs(b - place))
     torch.testing.assert_close(grid, expected.float())
     assert grid.sum().item() == pytest.approx(float((recorded.p.double() * 2 - 1).sum()), abs=1e-4)
 
@@ -200,11 +200,76 @@ def test_batches_are_padded_with_silence():
     assert torch.equal(spikes[1], events.to_frames(long, steps=6).clamp(max=1)) and spikes.max() == 1
 
 
+@pytest.mark.parametrize("count", [1, 7, 25, 30])
+def test_frames_of_so_many_events(count):
+    recorded = recording(30)
+    frames = events.to_frames(recorded, count=count)
+    expected = torch.zeros(30 // count, *recorded.shape)
+    for i, (_, c, y, x) in enumerate(each(recorded)[: 30 // count * count]):
+        expected[i // count, c, y, x] += 1
+    assert torch.equal(frames, expected) and frames.dtype == torch.float32
+    batch, _ = events.collate([(recorded, 0), (recording(count), 1)], count=count)
+    assert torch.equal(batch[:, 0], frames) and batch[0, 1].sum() == count and not batch[1:, 1].any()
+
+
+@pytest.mark.parametrize("way", ["number", "time"])
+def test_frames_are_those_of_spikingjelly(way):
+    """400 random events in ten frames, beside ``integrate_events_by_fixed_frames_number``: channel p, OFF 0 and ON 1.
+
+    Its windows of time begin at the first event and are (last - first) // 10 µs long, the last one longer. Where the
+    duration is a multiple of that, our windows are the same.
+    """
+    recorded = recording(400, 100_000, size=(8, 8))
+    t = recorded.t.clone()
+    t[0], t[-1] = 0, 100_000
+    recorded = replace(recorded, t=t, duration=100_001)
+    which = torch.arange(400) // 40 if way == "number" else (t // 10_000).clamp(max=9)
+    expected = torch.zeros(10, 2, 8, 8)
+    expected.index_put_(
+        (which, recorded.p.long(), recorded.y.long(), recorded.x.long()), torch.ones(400), accumulate=True
+    )
+    frames = events.to_frames(recorded, **({"count": 40} if way == "number" else {"steps": 10}))
+    assert (frames - expected).abs().sum() == 0 and frames[:, 0].sum() == (~recorded.p).sum() != recorded.p.sum()
+
+
+SINCE_1970 = 1_700_000_000_000_000  # µs
+
+
+@pytest.mark.parametrize("start", [SINCE_1970, 3_600_000_000])
+@pytest.mark.parametrize("way", [{"steps": 10}, {"window": 100}])
+def test_times_that_began_long_before_the_recording_are_refused(start, way):
+    recorded = recording(200)
+    late = replace(recorded, t=recorded.t + start, duration=0)
+    calls = [lambda r: events.to_frames(r, **way), lambda r: events.collate([(r, 0)], **way)]
+    if "steps" in way:
+        calls += [lambda r: events.time_surface(r, tau=100.0, **way), lambda r: events.frames_of([r], **way)]
+    for call in calls:
+        with pytest.raises(
+            ValueError, match=rf"t must be .* since the start .* is at {int(late.t[0])} µs.*replace\(events, t="
+        ):
+            call(late)
+    cured = replace(late, t=late.t - late.t[0], duration=0)
+    assert events.to_frames(cured, **way)[0].any()
+    # What does not count from time 0 is right.
+    assert events.to_frames(late, steps=1).sum() == events.to_frames(late, count=20).sum() == 200
+    assert torch.equal(events.voxel_grid(late, 5), events.voxel_grid(cured, 5))
+
+
+def test_the_last_seconds_of_a_long_recording_may_be_counted():
+    recorded = recording(200)
+    assert events.to_frames(replace(recorded, t=recorded.t + 3_000_000_000, duration=0), steps=10)[9].sum() == 200
+
+
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
-        (lambda r: events.to_frames(r), ValueError, r"exactly one of steps and window \(µs\) must be given"),
-        (lambda r: events.to_frames(r, steps=2, window=3), ValueError, "but it is both"),
+        (
+            lambda r: events.to_frames(r),
+            ValueError,
+            r"exactly one of steps, window .* and count must be .* is none",
+        ),
+        (lambda r: events.to_frames(r, steps=2, window=3), ValueError, "but it is steps and window"),
+        (lambda r: events.to_frames(r, count=10**6), ValueError, "count must be at most 2"),
         (lambda r: events.to_frames(r, steps=10**7), ValueError, "steps must be at most 1000"),
         (lambda r: events.to_frames(replace(r, duration=2**61), steps=2**60), ValueError, "steps.*what memory holds"),
         (lambda r: events.to_frames(replace(r, duration=2**61), window=1), ValueError, "windows.*what memory holds"),

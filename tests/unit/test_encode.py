@@ -138,24 +138,29 @@ def test_values_off_the_cpu_are_not_read():
     assert encode.latency(torch.empty(2, 3, device="meta"), 4).shape == (4, 2, 3)
 
 
-def latency_time(x, steps, threshold, linear):
+def latency_time(x, steps, threshold, linear, normalize, tau, clip):
     """The step of the spike of one input, or None; the published formula in Python floats."""
     if x < threshold:
-        return None
-    if linear:
-        return round((steps - 1) * (1 - x))
-    longest = math.log((threshold + 1e-7) / 1e-7)
-    time = math.log(x / (x - threshold)) if x - threshold > 1e-7 else longest
-    return round(time * (steps - 1) / longest)
+        if clip:
+            return None
+        x = threshold
+    longest = 1 if linear else math.log((threshold + 1e-7) / 1e-7)
+    time = 1 - x if linear else math.log(x / (x - threshold)) if x - threshold > 1e-7 else longest
+    step = round(time * ((steps - 1) / longest if normalize else tau))
+    return step if step < steps else None
 
 
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=20), st.integers(1, 40), st.floats(0.001, 0.9), st.booleans())
+@given(
+    st.lists(st.floats(0, 1), min_size=1, max_size=20),
+    st.integers(1, 40),
+    st.tuples(st.floats(0.001, 0.9), st.booleans(), st.booleans(), st.floats(0.1, 50), st.booleans()),
+)
 @settings(max_examples=150, deadline=None)
-def test_latency_is_the_published_formula(values, steps, threshold, linear):
-    x = torch.tensor(values, dtype=torch.float64)
-    spikes = encode.latency(x, steps, threshold=threshold, linear=linear)
+def test_latency_is_the_published_formula(values, steps, given):
+    options = dict(zip(("threshold", "linear", "normalize", "tau", "clip"), given, strict=True))
+    spikes = encode.latency(torch.tensor(values, dtype=torch.float64), steps, **options)
     for value, step in zip(values, spike_times(spikes), strict=True):
-        assert step in {latency_time(v, steps, threshold, linear) for v in (value, value + 1e-12, value - 1e-12)}
+        assert step in {latency_time(v, steps, **options) for v in (value, value + 1e-12, value - 1e-12)}
 
 
 def test_latency_golden_values():
@@ -165,6 +170,12 @@ def test_latency_golden_values():
     # 4 (1 − x): as in snnTorch's documented example for 5 steps
     linear = encode.latency(torch.tensor([0.02, 0.5, 1.0]), 5, linear=True)
     assert spike_times(linear) == [4, 2, 0]
+    # snnTorch's spikegen.latency(x, 20, linear=True, normalize=True): black fires, too, at 19 · 0.99.
+    assert spike_times(encode.latency(torch.tensor([0.0, 0.5]), 20, linear=True, clip=False)) == [19, 10]
+    # Not normalised, as in snnTorch's spikegen.latency(x, 60, tau=5); later ones are lost.
+    raw = {"normalize": False, "tau": 5.0}
+    assert spike_times(encode.latency(x, 60, **raw, clip=False)) == [0, 0, 3, 58, 58, 58]
+    assert spike_times(encode.latency(x, 10, **raw)) == [0, 0, 3, None, None, None]
 
 
 @pytest.mark.parametrize("steps", [2, 100, 1001, 5000])

@@ -289,7 +289,7 @@ def test_coded_image_shows_image_raster_and_what_is_read_back():
 
 def test_each_event_is_at_its_time_column_and_row():
     events = torch.zeros(2, 2, 4, 5)
-    events[1, 0, 2, 3] = events[0, 1, 0, 1] = 1
+    events[1, 1, 2, 3] = events[0, 0, 0, 1] = 1
     figure = figures.event_cloud(events, dt=1e-3)
     on, off = figure.data
     assert (on.name, off.name) == ("on", "off")

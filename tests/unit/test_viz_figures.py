@@ -138,7 +138,7 @@ REFUSED = [
     ("image_grid", [ZEROS(2, 4, 4), [1]], {}, ValueError, "labels must hold 2 labels, one per image, but it holds 1"),
     ("coded_image", [ZEROS(2, 2), ZEROS(3, 5), ZEROS(2, 2)], {}, ValueError, r"spikes must be \[T, 4\]"),
     ("compared_spikes", [ZEROS(3), ZEROS(2, 4), ZEROS(2, 3)], {}, ValueError, r"yours must be \[T, N\] with N = 3"),
-    ("event_cloud", [ZEROS(2, 3, 4, 4)], {}, ValueError, r"ON and OFF, but its shape is \[2, 3, 4, 4\]"),
+    ("event_cloud", [ZEROS(2, 3, 4, 4)], {}, ValueError, r"OFF and ON, but its shape is \[2, 3, 4, 4\]"),
     ("spacing", [[1.0], "int8"], {}, TypeError, "dtype must be a floating-point format .*'int8'"),
     ("shares", [{"a": {}}], {}, ValueError, "wholes must hold at least one bar with at least one part"),
     ("shares", [{"a": {"x": -1.0}}], {}, ValueError, "'x' of 'a' must be at least 0, but it is -1.0"),

@@ -5,7 +5,7 @@ from snnkit.data import events
 
 recordings, labels = events.record_digits("train", samples=64)   # a camera moves before handwritten digits
 recordings[0]                                           # Events(1201 in 0.3 s, 16 × 16 pixels)
-frames = events.to_frames(recordings[0], steps=16)      # counts float32 [16, 2, 16, 16]: ON, OFF
+frames = events.to_frames(recordings[0], steps=16)      # counts float32 [16, 2, 16, 16]: OFF, ON
 batch, y = events.collate(zip(recordings, labels), window=20_000)   # [T, 64, 2, 16, 16]; windows of 20 ms
 changed = events.transforms.Shift(2)(recordings[0])
 shd = events.load("shd", "train")                       # published recordings; needs tonic

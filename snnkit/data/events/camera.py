@@ -72,14 +72,14 @@ def events_of(
         generator: draws ``mismatch`` and ``noise``, on the CPU; None: PyTorch's global one.
 
     Returns:
-        Spikes float32 [N, T, 2, H, W], 0 or 1: whether there was an event of polarity ON (0) and OFF (1). Several
-        events within a step count as one.
+        Spikes float32 [N, T, 2, H, W], 0 or 1: whether there was an event of polarity OFF (channel 0) and ON
+        (channel 1). Several events within a step count as one.
     """
     _check_scene(images, path, threshold, mismatch)
     checks.number("noise", noise, at_least=0, below=1)
     checks.fits("the number of steps", len(path) - 1, 16 * images.numel())
     moves = _moves(images.float(), path, _thresholds(images, threshold, mismatch, generator))
-    events = torch.stack([torch.stack([m.rises, m.falls], dim=1).clamp(max=1) for m in moves], dim=1)
+    events = torch.stack([torch.stack([m.falls, m.rises], dim=1).clamp(max=1) for m in moves], dim=1)
     if noise:
         events = torch.maximum(events, (torch.rand(events.shape, generator=generator) < noise).to(events))
     return events
@@ -170,7 +170,7 @@ class _Move(NamedTuple):
 
 
 def _moves(images: Tensor, path: Tensor, limits: Tensor) -> Iterator[_Move]:
-    """What the pixels notice in each step of the path, without noise; ``limits`` [2, H, W] are their thresholds."""
+    """What the pixels notice in each step of the path, without noise; ``limits`` are their thresholds."""
     now = memory = torch.log(_looked_at(images, path[0].tolist()) + _DARK)
     for place in path[1:].tolist():
         before, now = now, torch.log(_looked_at(images, place) + _DARK)
@@ -202,14 +202,14 @@ def _looked_at(images: Tensor, place: Sequence[float]) -> Tensor:
 
 
 def _thresholds(images: Tensor, threshold: float, mismatch: float, generator: torch.Generator | None) -> Tensor:
-    """Of each pixel and polarity of one camera, [2, H, W]."""
+    """Of each pixel and polarity of one camera, [2, H, W], ON before OFF."""
     height, width = images.shape[-2:]
     drawn = torch.randn(2, height, width, generator=generator) if mismatch else torch.zeros(2, height, width)
     return (threshold * (1 + mismatch * drawn)).clamp(min=threshold / 5)
 
 
 def _crossings(images: Tensor, path: Tensor, limits: Tensor, duration: int) -> tuple[Tensor, Tensor]:
-    """Moments [n] and cells [n] at which a threshold is crossed; cells count through [N, 2, H, W]."""
+    """Moments [n] and cells [n] at which a threshold is crossed; cells count through [N, 2, H, W], ON before OFF."""
     count, _, height, width = images.shape
     cells = torch.arange(count * 2 * height * width).view(count, 2, height, width)
     ends = edges(duration, len(path) - 1).tolist()

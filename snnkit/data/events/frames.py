@@ -17,29 +17,44 @@ from torch import Tensor
 from snnkit import checks
 from snnkit.data.events.recordings import Events
 
+_HOUR = 3_600_000_000  # µs
+
 
 @checks.arguments
-def to_frames(events: Events, *, steps: int | None = None, window: int | None = None) -> Tensor:
-    """Count events in windows of time; ``.clamp(max=1)`` makes spikes of the counts.
+def to_frames(
+    events: Events, *, steps: int | None = None, window: int | None = None, count: int | None = None
+) -> Tensor:
+    """Count events in windows of time, or so many events at a time; ``.clamp(max=1)`` makes spikes of the counts.
 
     Args:
         steps: number of windows of equal length (to a microsecond) over the duration; at most its microseconds.
         window: microseconds of a window. The last window may reach beyond the end of the recording.
+        count: events of a frame, at most all. Those left over at the end, fewer than that, are in no frame.
 
-    Exactly one of the two is given.
+    Exactly one of the three is given. Windows count from time 0, so times that do not (that count from 1970, say) are a
+    ValueError.
 
     Returns:
-        Counts float32 [T, polarities, height, width], ON in channel 0 and OFF in channel 1.
+        Counts float32 [T, polarities, height, width], OFF in channel 0 and ON in channel 1, as in SpikingJelly and
+        tonic.
     """
-    if (steps is None) == (window is None):
-        given = "none" if steps is None else "both"
-        raise ValueError(f"exactly one of steps and window (µs) must be given, but it is {given}")
-    if window is not None:
-        checks.integer("window", window, at_least=1)
-        checks.fits("the number of windows", -(-events.duration // window), 4 * math.prod(events.shape) + 64)
+    given = [name for name, n in (("steps", steps), ("window", window), ("count", count)) if n is not None]
+    if len(given) != 1:
+        shown = " and ".join(given) or "none"
+        raise ValueError(f"exactly one of steps, window (µs) and count must be given, but it is {shown}")
+    size = 4 * math.prod(events.shape) + 64
+    if count is not None:
+        checks.integer("count", count, at_least=1, at_most=len(events))
+        checks.fits("the number of frames", len(events) // count, size)
+        cuts = list(range(0, len(events) + 1, count))
     else:
-        _check_steps("steps", steps, events, 4)
-    cuts = _cuts(events, edges(events.duration, steps, window))
+        if window is None:
+            _check_steps("steps", steps, events, 4)
+        else:
+            checks.integer("window", window, at_least=1)
+            _check_start(events, -(-events.duration // window))
+            checks.fits("the number of windows", -(-events.duration // window), size)
+        cuts = _cuts(events, edges(events.duration, steps, window))
     pixels, cells = _pixels(events), math.prod(events.shape)
     frames = torch.empty(len(cuts) - 1, cells)
     for frame, start, end in zip(frames, cuts, cuts[1:], strict=False):
@@ -59,7 +74,7 @@ def time_surface(events: Events, *, tau: float, steps: int) -> Tensor:
         steps: as of ``to_frames``.
 
     Returns:
-        float32 in [0, 1], [T, polarities, height, width].
+        float32 in [0, 1], [T, polarities, height, width]; OFF in channel 0 and ON in channel 1.
     """
     checks.number("tau", tau, above=0)
     _check_steps("steps", steps, events, 8)
@@ -109,7 +124,9 @@ def voxel_grid(events: Events, bins: int) -> Tensor:
 
 
 @checks.arguments
-def collate(samples: Iterable[Any], *, steps: int | None = None, window: int | None = None) -> tuple[Tensor, Tensor]:
+def collate(
+    samples: Iterable[Any], *, steps: int | None = None, window: int | None = None, count: int | None = None
+) -> tuple[Tensor, Tensor]:
     """Count the events of several recordings in frames, as one batch. Shorter recordings end with empty frames.
 
     As the ``collate_fn`` of a PyTorch loader::
@@ -118,10 +135,11 @@ def collate(samples: Iterable[Any], *, steps: int | None = None, window: int | N
 
     Args:
         samples: pairs of a recording and its label; all recordings of one sensor.
-        steps, window: as of ``to_frames``, exactly one. With ``steps`` all are equally long.
+        steps, window, count: as of ``to_frames``, exactly one. With ``steps`` all are equally long.
 
     Returns:
-        Counts float32 [T, B, polarities, height, width] with T of the longest, and labels int64 [B].
+        Counts float32 [T, B, polarities, height, width] with T of the longest, OFF in channel 0 and ON in channel 1,
+        and labels int64 [B].
     """
     recordings, labels = _pairs([tuple(row) if isinstance(row, list) else row for row in samples])
     for i, events in enumerate(recordings):
@@ -130,7 +148,7 @@ def collate(samples: Iterable[Any], *, steps: int | None = None, window: int | N
                 "samples must be of one sensor, but (polarities, height, width) is "
                 f"{recordings[0].shape} of recording 0 and {events.shape} of recording {i}"
             )
-    frames = [to_frames(events, steps=steps, window=window) for events in recordings]
+    frames = [to_frames(events, steps=steps, window=window, count=count) for events in recordings]
     batch = torch.zeros(max(map(len, frames)), len(frames), *recordings[0].shape)
     for i, frame in enumerate(frames):
         batch[: len(frame), i] = frame
@@ -141,7 +159,8 @@ def collate(samples: Iterable[Any], *, steps: int | None = None, window: int | N
 def frames_of(recordings: Iterable[Events], *, steps: int) -> Tensor:
     """Spikes float32 [N, steps, polarities, height, width], 0 or 1, of recordings of one sensor: for data modules.
 
-    A value is 1 if the pixel had an event in the window. Errors as of ``collate``.
+    A value is 1 if the pixel had an event in the window; OFF in channel 0 and ON in channel 1. Errors as of
+    ``collate``.
     """
     batch, _ = collate(((events, 0) for events in recordings), steps=steps)
     return batch.clamp_(max=1).transpose(0, 1).contiguous()
@@ -158,7 +177,19 @@ def edges(duration: int, steps: int | None = None, window: int | None = None) ->
 def _check_steps(name: str, steps: Any, events: Events, size: int) -> None:
     """Steps of a microsecond, the unit of time, or longer, which memory holds at ``size`` bytes a cell."""
     checks.integer(name, steps, at_least=1, at_most=events.duration)
+    if name != "bins":
+        _check_start(events, steps)
     checks.fits(name, steps, size * math.prod(events.shape) + 64)
+
+
+def _check_start(events: Events, frames: int) -> None:
+    """The events must not all be in the last frames because their clock began long before the recording."""
+    first, last = int(events.t[0]), int(events.t[-1])
+    if frames > 1 and first >= max(_HOUR, last - first):
+        raise ValueError(
+            f"t must be microseconds since the start of the recording, but the first event is at {first} µs and the "
+            f"last {last - first} µs later; use dataclasses.replace(events, t=events.t - events.t[0], duration=0)"
+        )
 
 
 def _cuts(events: Events, ends: Tensor) -> list[int]:
@@ -172,7 +203,7 @@ def _pixels(events: Events) -> Tensor:
     cell = events.y.to(torch.int32)
     cell.mul_(width).add_(events.x)
     if events.polarities == 2:
-        cell.add_((~events.p).to(torch.int32), alpha=height * width)
+        cell.add_(events.p.to(torch.int32), alpha=height * width)  # OFF before ON
     return cell
 
 

@@ -24,7 +24,7 @@ class Events:
     Attributes:
         t: microseconds since the start of the recording, int64 [n], never falling.
         x, y: column and row of the pixel, int16 [n] (given as any kind of integers).
-        p: polarity, bool [n]: True where it became brighter (ON). Frames hold ON in channel 0 and OFF in channel 1.
+        p: polarity, bool [n]: True where it became brighter (ON). It is the channel of frames: OFF in 0, ON in 1.
         size: (height, width) in pixels.
         duration: microseconds from the start to the end of the recording; 0, the default: until just after the last
             event.

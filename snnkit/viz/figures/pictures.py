@@ -183,20 +183,20 @@ def event_cloud(events: Any, dt: float | None = None, *, title: str = "Events") 
     """The events of one recording over time and the plane of its pixels. The mouse turns it.
 
     Args:
-        events: [T, 2, H, W], non-zero where a pixel reported a change: ON (it became brighter) in channel 0, OFF in
-            channel 1, as ``data.events.events_of`` gives them. 4000 are drawn at most; the title counts all.
+        events: [T, 2, H, W], non-zero where a pixel reported a change: OFF (it became darker) in channel 0, ON in
+            channel 1, as ``data.events`` gives them. 4000 are drawn at most; the title counts all.
         dt: seconds per step; without it the axis counts steps.
     """
     array = as_array(events, "events", "[T, 2, H, W]")
     steps, polarities, height, width = array.shape
     if polarities != 2:
-        raise ValueError(f"events must be [T, 2, H, W] with ON and OFF, but its shape is {list(array.shape)}")
+        raise ValueError(f"events must be [T, 2, H, W] with OFF and ON, but its shape is {list(array.shape)}")
     time = times(steps, dt)
     every = max(1, math.ceil(int(np.count_nonzero(array)) / 4000))
     figure, counts = go.Figure(), []
     # Plotly draws the symbol "x" in space as a character that many fonts lack.
-    looks = {"on": (theme.BLUE, "circle"), "off": (theme.VERMILION, "diamond")}
-    for channel, (name, (colour, symbol)) in enumerate(looks.items()):
+    looks = {"on": (1, theme.BLUE, "circle"), "off": (0, theme.VERMILION, "diamond")}
+    for name, (channel, colour, symbol) in looks.items():
         when, rows, columns = np.nonzero(array[:, channel])
         counts.append(f"{when.size:,} {name}")
         hover = f"{name}<br>{time.title} %{{x}}<br>column %{{y}}, row %{{z}}<extra></extra>"

@@ -31,7 +31,7 @@ export function lookedAt(image, size, [x, y]) {
 
 /**
  * What the camera sees while its gaze moves along a path.
- * @returns {Array<Array<Uint8Array>>} of each step ON and OFF, [size * size] each, 0 or 1
+ * @returns {Array<Array<Uint8Array>>} of each step OFF and ON, [size * size] each, 0 or 1
  */
 export function eventsOf(image, size, path, {threshold, noise = 0, draw = () => 1}) {
   const light = (place) => Float32Array.from(lookedAt(image, size, place), (value) => Math.log(f(f(value) + f(DARK))));
@@ -46,7 +46,7 @@ export function eventsOf(image, size, path, {threshold, noise = 0, draw = () => 
       on[i] = Number(rises > 0 || (noise > 0 && draw() < noise));
       off[i] = Number(falls > 0 || (noise > 0 && draw() < noise));
     });
-    return [on, off];
+    return [off, on];
   });
 }
 
@@ -164,10 +164,10 @@ export function eventsExplorer(place, data, saved, report) {
     if (changed.size > 1 || !changed.has("step")) {
       now.path = byHand ?? saccades(STEPS, amplitude);
       now.events = eventsOf(image, SIZE, now.path, {threshold, noise, draw: uniform(5)});
-      cloud.events = now.events.flatMap((both, t) => both.flatMap((one, off) =>
-        [...one.keys()].filter((i) => one[i]).map((i) => [i % SIZE, t, Math.floor(i / SIZE), !off])));
+      cloud.events = now.events.flatMap((both, t) => both.flatMap((one, on) =>
+        [...one.keys()].filter((i) => one[i]).map((i) => [i % SIZE, t, Math.floor(i / SIZE), on === 1])));
     }
-    const [on, off] = now.events[step], places = (one) => [...one.keys()].filter((i) => one[i]);
+    const [off, on] = now.events[step], places = (one) => [...one.keys()].filter((i) => one[i]);
     const dots = (found) => [found.map((i) => i % SIZE), found.map((i) => Math.floor(i / SIZE))];
     const [x, y] = now.path[step + 1], rises = places(on), falls = places(off), middle = SIZE / 2;
     view.show([
@@ -180,7 +180,7 @@ export function eventsExplorer(place, data, saved, report) {
     cloud.now = step;
     cloud.draw();
     const sum = (index) => now.events.reduce((total, both) => total + places(both[index]).length, 0);
-    return `Step ${step}: ${rises.length} on, ${falls.length} off. All steps: ${sum(0)} on, ${sum(1)} off`;
+    return `Step ${step}: ${rises.length} on, ${falls.length} off. All steps: ${sum(1)} on, ${sum(0)} off`;
   }
 
   const play = button({label: "▶ Play", hint: "once through all steps, again and again", press: () => playing(!timer)});

@@ -20,7 +20,7 @@ def counter(channel=None, place=None, step=None, steps=None):
         height, width = recording.size
         count = steps(recording, window) if steps else -(-recording.duration // window)
         now = step(recording, window, count) if step else recording.t // window
-        which = channel(recording) if channel else 1 - recording.p.long()
+        which = channel(recording) if channel else recording.p.long()
         pixel = place(recording) if place else recording.y.long() * width + recording.x.long()
         cell = (now * 2 + which) * height * width + pixel
         return torch.bincount(cell, minlength=count * 2 * height * width).view(count, 2, height, width).float()
@@ -33,7 +33,7 @@ def empty(recording, window):
 
 
 def indices(recording, window):
-    return recording.t // window, (~recording.p).long(), recording.y.long(), recording.x.long()
+    return recording.t // window, recording.p.long(), recording.y.long(), recording.x.long()
 
 
 def once_per_place(recording, window):
@@ -45,7 +45,7 @@ def once_per_place(recording, window):
 def event_by_event(recording, window):
     frames = empty(recording, window)
     for t, x, y, p in zip(recording.t, recording.x, recording.y, recording.p, strict=True):
-        frames[int(t) // window, 0 if p else 1, int(y), int(x)] += 1
+        frames[int(t) // window, int(p), int(y), int(x)] += 1
     return frames
 
 
@@ -76,7 +76,7 @@ def mirrored_into(recording, window):
 
 
 COUNTS = [
-    (counter(channel=lambda r: r.p.long()), "one event", 1, "ON second"),
+    (counter(channel=lambda r: 1 - r.p.long()), "one event", 1, "ON first"),
     (counter(place=lambda r: r.x.long() * r.size[0] + r.y.long()), "one event", 2, "columns first"),
     (lambda recording, window: count_events(recording, window).flip(0), "one event", 0, "windows turned round"),
     (transposed_square, "rows and columns", 2),
