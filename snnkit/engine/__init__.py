@@ -104,7 +104,8 @@ def unroll(
 
     Raises:
         TypeError, ValueError: a wrong kind, rank, dtype, device or structure of ``x``, of ``state`` or of the step's
-            result; NaN or infinity in ``x`` (detected on a CPU only); gradients through one-byte spikes.
+            result; NaN or infinity in ``x``, or an output too large for float16 (detected on a CPU only); gradients
+            through one-byte spikes.
         MemoryError: too little memory; the message says how much was needed.
     """
     if isinstance(step, MethodType) and isinstance(step.__self__, nn.Module) and step.__name__ == "step":
@@ -165,6 +166,8 @@ def _run(
         out, last = eager.run(eager.checked(step, dtype), x, state, dtype, out_dtype) if result is None else result
         if x.device.type == "cpu" and not thread.last_is_finite and shows_values(x, *last):
             _check_finite(x, last, step)
+        if out.dtype == torch.float16 and shows_values(out):
+            _check_float16(out, step)
         return out, last
     finally:
         thread.last_is_finite = known
@@ -285,6 +288,15 @@ def _check_finite(x: Tensor, state: Any, step: Any) -> None:
         raise ValueError(
             f"state.{field_names(state)[i]} of {who} is not finite though x is: a parameter or the initial state is "
             "not, or the equation diverges at this step size"
+        )
+
+
+def _check_float16(out: Tensor, step: Any) -> None:
+    """An output that is no spike may be too large for float16, though the state, which is float32, is finite."""
+    if not torch.isfinite(out.detach()).all():
+        raise ValueError(
+            f"the output of {name_of(step)} must be within ±65,504, the largest numbers of float16, but it is larger; "
+            "use bfloat16 or float32, or smaller weights"
         )
 
 

@@ -156,6 +156,16 @@ SURROGATES = (ATan, FastSigmoid, Sigmoid, SuperSpike, Triangle)
 EXTREMES = [size * sign for size in (5e-324, 1e-40, 1e-30, 1e-6, 1e6, 1e30, 3.5e38, 1e308) for sign in (1, -1)]
 
 
+@pytest.mark.parametrize("engine", ["eager", "cpp"])
+def test_a_membrane_beyond_float16_is_refused(engine):
+    x = torch.full((60, 2, 4), 20_000.0)
+    out, state = LI(engine=engine)(x)
+    assert state.v.isfinite().all() and out.max() > 65504
+    with pytest.raises(ValueError, match=r"the output of LI must be within ±65,504, the largest numbers of float16"):
+        LI(engine=engine)(x.half())
+    assert LI(engine=engine)(x.bfloat16())[0].isfinite().all() and LI(engine=engine)((x / 9).half())[0].isfinite().all()
+
+
 @pytest.mark.parametrize("kind", [IF, LIF, PLIF, ALIF, CubaLIF, Izhikevich, LI, partial(Leaky, 0.9), *SURROGATES])
 def test_extreme_numbers_are_refused_or_give_finite_gradients(kind):
     drives = [torch.rand(5, 2, 3) * 4 - 1, torch.ones(5, 2, 3), torch.zeros(5, 2, 3)]
