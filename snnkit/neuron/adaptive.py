@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ..surrogate import ATan
-from .base import Neuron, Value, everywhere, reset_membrane
+from .base import Neuron, Value, between, everywhere, reset_membrane
 
 
 class ALIFState(NamedTuple):
@@ -67,12 +67,14 @@ class ALIF(Neuron):
 
     def step(self, x: Tensor, state: ALIFState) -> tuple[Tensor, ALIFState]:
         v = _decay(self.tau) * state.v + x
-        spike = self.spike(v - (self.v_threshold + self.beta * state.a))
+        threshold = between(self.v_threshold, 0.0 if self.v_reset is None else self.v_reset, open=True)
+        spike = self.spike(v - (threshold + between(self.beta, 0.0) * state.a))
         a = _decay(self.tau_adapt) * state.a + spike
-        return spike, ALIFState(reset_membrane(v, spike, self.v_threshold, self.v_reset), a)
+        return spike, ALIFState(reset_membrane(v, spike, threshold, self.v_reset), a)
 
 
 def _decay(tau: Value) -> Value:
+    tau = between(tau, 0.0, open=True)
     return torch.exp(-1 / tau) if isinstance(tau, Tensor) else math.exp(-1 / tau)
 
 
@@ -146,4 +148,5 @@ class Izhikevich(Neuron):
         # Dividing by the peak gives surrogates made for thresholds of one a membrane of that size.
         spike = self.spike((v - self.v_peak) / self.v_peak)
         # torch.where would do, but it would keep the reset out of the gradient.
-        return spike, IzhikevichState(reset_membrane(v, spike, self.v_peak, self.c), u + spike * self.d)
+        reset = between(self.c, None, self.v_peak - 1)
+        return spike, IzhikevichState(reset_membrane(v, spike, self.v_peak, reset), u + spike * self.d)

@@ -27,6 +27,9 @@ Value = float | Tensor
 # In size. Beside a larger number, steps of about 1 are lost in float32, and its products soon overflow in gradients.
 _LARGEST = 1e9
 
+# How far within a bound that a number must not reach (a time constant above 0) a learned one counts as being.
+_WITHIN = 1e-6
+
 # Multiplications and additions of a product from which oneDNN is faster: its calls take 10 to 50 microseconds longer.
 _PAYING = 2**22
 
@@ -58,6 +61,10 @@ class Neuron(nn.Module):
     runs as fast as the neurons of this package, on any device. Numbers may be Python floats (constants), buffers or
     ``nn.Parameter``s that broadcast against a step [B, ...]: () for one number, [N] for one per neuron of [B, N], [C,
     1, 1] for one per channel of [B, C, H, W].
+
+    An optimiser may move a learnable number out of its range. One rule for the neurons of this package: a step takes
+    the nearest number in the range (``between``), and there the gradient of the number is 0. The number itself is left
+    as it is. If it lies outside after training, lower its learning rate, or learn a function of it as ``PLIF`` does.
     """
 
     State: ClassVar[Any] = MembraneState
@@ -223,6 +230,19 @@ def everywhere(x: Tensor, value: Value) -> Tensor:
     if x.numel() > 1 and not any(x.stride()):
         return x.new_full((), value).expand(x.shape)
     return torch.full_like(x, value)
+
+
+def between(value: Value, low: Value | None = None, high: Value | None = None, *, open: bool = False) -> Value:
+    """A number of an equation as its step takes it: of a tensor, the nearest values between ``low`` and ``high``.
+
+    Constants were checked when the neuron was made; a tensor may be learned, or share its bounds with one that is. With
+    ``open`` the range does not contain ``low``.
+    """
+    if isinstance(low, Tensor):
+        return torch.maximum(torch.as_tensor(value).to(low), low + _WITHIN * (1 + low.abs()) if open else low)
+    if not isinstance(value, Tensor):
+        return value
+    return value.clamp(low + _WITHIN * (1 + abs(low)) if open and low is not None else low, high)
 
 
 def reset_membrane(v: Tensor, spike: Tensor, v_threshold: Value, v_reset: Value | None) -> Tensor:

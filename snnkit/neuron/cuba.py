@@ -14,7 +14,7 @@ from torch import Tensor
 
 from .. import checks
 from ..surrogate import SuperSpike
-from .base import Neuron, Value, reset_membrane
+from .base import Neuron, Value, between, reset_membrane
 
 
 class SynapticState(NamedTuple):
@@ -60,8 +60,8 @@ class _Synaptic(Neuron):
 
     def charge(self, x: Tensor, state: SynapticState) -> SynapticState:
         i = state.i + x
-        v = state.v + self.dt * self.tau_mem_inv * ((self.v_leak - state.v) + i)
-        return SynapticState(v, i - self.dt * self.tau_syn_inv * i)
+        v = state.v + self.dt * between(self.tau_mem_inv, 0.0, 2 / self.dt) * ((self.v_leak - state.v) + i)
+        return SynapticState(v, i - self.dt * between(self.tau_syn_inv, 0.0, 2 / self.dt) * i)
 
 
 class CubaLIF(_Synaptic):
@@ -105,7 +105,7 @@ class CubaLIF(_Synaptic):
 
     def step(self, x: Tensor, state: SynapticState) -> tuple[Tensor, SynapticState]:
         v, i = self.charge(x, state)
-        spike = self.spike(v - self.v_th, strict=True)
+        spike = self.spike(v - between(self.v_th, self.v_reset, open=True), strict=True)
         return spike, SynapticState(reset_membrane(v, spike, self.v_th, self.v_reset), i)
 
 

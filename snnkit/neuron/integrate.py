@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from .. import checks
 from ..surrogate import ATan
-from .base import MembraneState, Neuron, Value, reset_membrane
+from .base import MembraneState, Neuron, Value, between, reset_membrane
 
 
 class _Integrator(Neuron):
@@ -39,9 +39,10 @@ class _Integrator(Neuron):
         self.threshold_and_reset(v_threshold, v_reset)
 
     def fire_and_reset(self, v: Tensor) -> tuple[Tensor, MembraneState]:
-        spike = self.spike(v - self.v_threshold)
+        threshold = between(self.v_threshold, 0.0 if self.v_reset is None else self.v_reset, open=True)
+        spike = self.spike(v - threshold)
         counted = spike.detach() if self.detach_reset else spike
-        return spike, MembraneState(reset_membrane(v, counted, self.v_threshold, self.v_reset))
+        return spike, MembraneState(reset_membrane(v, counted, threshold, self.v_reset))
 
 
 class IF(_Integrator):
@@ -110,10 +111,11 @@ class LIF(_Integrator):
 
     def step(self, x: Tensor, state: MembraneState) -> tuple[Tensor, MembraneState]:
         leak = state.v if self.v_reset is None else state.v - self.v_reset
+        tau = between(self.tau, 1.0)
         if self.decay_input:
-            v = state.v + (x - leak) / self.tau
+            v = state.v + (x - leak) / tau
         else:
-            v = state.v - leak / self.tau + x
+            v = state.v - leak / tau + x
         return self.fire_and_reset(v)
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from .. import checks
 from ..surrogate import ATan
-from .base import Neuron, Value
+from .base import Neuron, Value, between
 
 RESETS = ("subtract", "zero", "none")
 
@@ -39,7 +39,8 @@ class Leaky(Neuron):
     and defaults: snnTorch 1.0 ``Leaky`` (Eshraghian et al. 2023, doi:10.1109/JPROC.2023.3308088).
 
     Args:
-        beta: decay per step, between 0 and 1; a learnable one is clamped to that range in each step.
+        beta: decay per step, between 0 and 1. A learnable one that leaves the range counts as the nearest number in
+            it, as in every neuron.
         threshold: membrane potential above which it fires, positive.
         reset_mechanism: "subtract", "zero" or "none".
         reset_delay: whether the reset waits for the next step.
@@ -70,19 +71,19 @@ class Leaky(Neuron):
 
     def step(self, x: Tensor, state: LeakyState) -> tuple[Tensor, LeakyState]:
         mem = state.mem
-        beta = self.beta.clamp(0, 1) if isinstance(self.beta, Tensor) else self.beta
-        fired = (mem > self.threshold).to(mem.dtype)
+        beta, threshold = between(self.beta, 0, 1), between(self.threshold, 0.0, open=True)
+        fired = (mem > threshold).to(mem.dtype)
         if self.reset_mechanism == "subtract":
-            mem = beta * mem + x - fired * self.threshold
+            mem = beta * mem + x - fired * threshold
         elif self.reset_mechanism == "zero":
             mem = beta * ((1 - fired) * mem) + x
         else:
             mem = beta * mem + x
-        spike = self.spike(mem - self.threshold, strict=True)
+        spike = self.spike(mem - threshold, strict=True)
         if not self.reset_delay:
             due = spike - fired
             if self.reset_mechanism == "subtract":
-                mem = mem - due * self.threshold
+                mem = mem - due * threshold
             elif self.reset_mechanism == "zero":
                 mem = mem - due * mem
         return spike, LeakyState(mem)

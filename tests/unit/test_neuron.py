@@ -156,6 +156,52 @@ SURROGATES = (ATan, FastSigmoid, Sigmoid, SuperSpike, Triangle)
 EXTREMES = [size * sign for size in (5e-324, 1e-40, 1e-30, 1e-6, 1e6, 1e30, 3.5e38, 1e308) for sign in (1, -1)]
 
 
+# A neuron, a learnable number that an optimiser moved out of its range, and the nearest one within.
+MOVED = [
+    (LIF, "tau", 0.3, 1.0),
+    (LIF, "v_threshold", -0.5, 1e-6),
+    (IF, "v_threshold", -0.5, 1e-6),
+    (partial(LIF, v_reset=None), "v_threshold", -0.5, 1e-6),
+    (partial(LIF, v_reset=0.5), "v_threshold", 0.2, 0.5 + 1.5e-6),
+    (partial(PLIF, v_reset=None), "v_threshold", -0.5, 1e-6),
+    (partial(Leaky, 0.9), "threshold", -0.5, 1e-6),
+    (Leaky, "beta", 1.5, 1.0),
+    (CubaLIF, "tau_mem_inv", -50.0, 0.0),
+    (CubaLIF, "tau_syn_inv", 5000.0, 2000.0),
+    (CubaLIF, "v_th", -0.5, 1e-6),
+    (LI, "tau_mem_inv", -50.0, 0.0),
+    (ALIF, "tau", -3.0, 1e-6),
+    (ALIF, "tau_adapt", -3.0, 1e-6),
+    (ALIF, "beta", -0.1, 0.0),
+    (ALIF, "v_threshold", -0.5, 1e-6),
+    (Izhikevich, "c", 40.0, 29.0),
+]
+
+
+@pytest.mark.parametrize(("kind", "name", "moved", "nearest"), MOVED)
+def test_a_number_that_was_moved_out_of_its_range_counts_as_the_nearest_in_it(kind, name, moved, nearest):
+    start = {"tau": 2.0, "beta": 0.5, "tau_mem_inv": 100.0, "tau_syn_inv": 200.0, "c": -65.0, "tau_adapt": 20.0}
+    x = 2 * torch.randn(12, 3, 5, generator=torch.Generator().manual_seed(0))
+    outs = []
+    for value in (moved, nearest):
+        cell = kind(**{name: nn.Parameter(torch.tensor(start.get(name, 1.0)))}, engine="eager")
+        number = getattr(cell, name)
+        number.data.fill_(value)
+        out, state = cell(x.requires_grad_())
+        (out.sum() + sum(part.sum() for part in state)).backward()
+        outs.append(torch.stack([out, *(part.expand(12, 3, 5) for part in state)]))
+        assert out.isfinite().all() and number.grad.isfinite() and number.item() == pytest.approx(value)
+        assert value == nearest or number.grad == 0
+    torch.testing.assert_close(*outs)
+
+
+def test_a_reset_that_was_learned_stays_below_the_threshold():
+    cell = LIF(v_reset=nn.Parameter(torch.tensor([0.0, 0.0])), engine="eager")
+    cell.v_reset.data.copy_(torch.tensor([3.0, 0.0]))
+    out, _ = cell(torch.zeros(9, 1, 2))
+    assert not out.any()  # it does not fire for ever without an input
+
+
 @pytest.mark.parametrize("engine", ["eager", "cpp"])
 def test_a_membrane_beyond_float16_is_refused(engine):
     x = torch.full((60, 2, 4), 20_000.0)
