@@ -147,17 +147,17 @@ def fits(name: str, value: int, size: float) -> None:
 def free_memory() -> float:
     """Bytes that could be allocated now, as far as the machine and ``ulimit`` say; infinity where it is not known."""
     try:
+        import resource  # Unix has it
+
         with open("/proc/meminfo") as memory, open("/proc/self/statm") as used:
             left = next(float(line.split()[1]) for line in memory if line.startswith("MemAvailable")) * 1024
             pages = int(used.read().split()[0])
-    except (OSError, StopIteration):  # no Linux
+    except (ImportError, OSError, StopIteration):  # no Linux
         try:
             import psutil
         except ImportError:  # it comes with the notebooks
             return math.inf
         return psutil.virtual_memory().available
-    import resource
-
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     return left if limit == resource.RLIM_INFINITY else min(left, limit - pages * resource.getpagesize())
 

@@ -9,7 +9,6 @@ import os
 import re
 import secrets
 import stat
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -218,7 +217,7 @@ def exposed(path: Path) -> str:
     As ssh looks at keys: `path` must belong to this user or to root, the folders above it as well, up to the home
     folder, and none may be writable by others. In a folder with the sticky bit, such as /tmp, they can't replace it.
     """
-    if sys.platform == "win32":
+    if not hasattr(os, "getuid"):  # Windows
         return ""  # folders below that of a user are the user's alone
     path = Path(os.path.realpath(path))
     home = os.path.realpath(os.path.expanduser("~"))
@@ -240,12 +239,12 @@ def exposed(path: Path) -> str:
 
 def _is_own_group(number: int) -> bool:
     """Whether this user is alone in it, but for root: many systems make such a group for each user."""
-    import grp
-    import pwd
-
     try:
+        import grp
+        import pwd
+
         name, members = pwd.getpwuid(os.getuid()).pw_name, grp.getgrgid(number).gr_mem
-    except KeyError:
+    except (ImportError, KeyError):
         return False
     users = pwd.getpwall()
     others = {user.pw_name for user in users if user.pw_gid == number} | set(members)

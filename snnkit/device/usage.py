@@ -78,8 +78,10 @@ def available(device: torch.device) -> int | None:
 
 
 def _peak_resident() -> int:
-    import resource
-
+    try:
+        import resource  # Unix has it
+    except ImportError:
+        return 0
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 

@@ -25,7 +25,7 @@ from .autograd import CompilationFailed, Gradients, Pass, Results
 from .code_cache import secure_inductor
 from .cpp.toolchain import missing_compiler
 from .page_pool import fresh
-from .trace import Equation, undisturbed
+from .trace import Disturbed, Equation, undisturbed
 from .trace_cache import recent
 
 # Steps in a block: the largest that fits is used, so T = 25 is 4 + 4 + 4 + 4 + 4 + 4 + 1 on a CPU. There, forward plus
@@ -128,6 +128,8 @@ def _kernel(
         if key not in _kernels:
             try:
                 _kernels[key] = undisturbed(_compile, equation, steps, x, out_dtype, dims, needs, summed)
+            except Disturbed as error:
+                raise CompilationFailed(str(error)) from None
             except Exception as error:
                 _kernels[key] = f"{type(error).__name__}: {str(error).strip().splitlines()[0][:200]}"
         kernel = recent(_kernels, key, _MOST_KERNELS)
@@ -178,15 +180,18 @@ def _by_inductor(block: Callable, example: list[Tensor]) -> Callable:
                 graph = trace(*example)
             return standalone_compile(graph, list(example), dynamic_shapes="from_graph")
 
-    if example[0].device.type != "cpu" or config.cpp.vec_isa_ok is not None:
+    if example[0].device.type != "cpu":
         return compiled()
+    here = {"compile_threads": 1}  # a single kernel needs no pool of threads, and there may be none
+    if config.cpp.vec_isa_ok is not None:
+        return compiled(**here)
     # Inductor tests which vectors the compiler knows: it builds a program for each kind and loads it in a new Python.
     # That takes 6 of the 13 s of a first compilation. A compiler without the processor's vectors says so itself.
     try:
-        return compiled(**{"cpp.vec_isa_ok": True})
+        return compiled(**here, **{"cpp.vec_isa_ok": True})
     except Exception:
         cpu_vec_isa.valid_vec_isa_list.cache_clear()
-        return compiled()
+        return compiled(**here)
 
 
 def _forward_block(equation: Equation, steps: int) -> Callable:

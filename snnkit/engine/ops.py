@@ -64,15 +64,16 @@ def handle_of(step: nn.Module, engine: str, dtype: torch.dtype, device_type: str
     try:
         rest = step.initial_state(torch.empty(3, dtype=dtype, device=device))  # type: ignore[operator]
         equation = equation_of(step, rest, dtype, device)
+        # Sizes are symbols here, so it is planned as a large pass.
+        planned = candidates(facts_of(engine, device_type, INLINED, 2**20, static=False))
+        name = next((name for name in planned if not backend(name).supports(equation, device)), None)
     except (NotElementwise, AttributeError, RuntimeError):
         return ""
-    # Sizes are symbols here, so it is planned as a large pass.
-    for name in candidates(facts_of(engine, device_type, INLINED, 2**20, static=False)):
-        if not backend(name).supports(equation, device):
-            if name == "triton":
-                importlib.import_module(f"{__package__}.triton.triton_ops")  # registers its operations
-            return f"{name}:{register(equation)}"
-    return ""
+    if name is None:
+        return ""
+    if name == "triton":
+        importlib.import_module(f"{__package__}.triton.triton_ops")  # registers its operations
+    return f"{name}:{register(equation)}"
 
 
 def register(equation: Equation) -> str:

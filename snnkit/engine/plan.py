@@ -27,7 +27,7 @@ from ..tables import text_table
 from .autograd import backend
 from .memory_gate import foreign, inside_functional_transform, recorder
 from .program import is_exact
-from .trace import Equation, NotElementwise, name_of, trace
+from .trace import Disturbed, Equation, NotElementwise, name_of, trace
 from .trace_cache import Opaque, Reading, equation_by_key, reading_of, tensors_of
 
 ENGINES = ("auto", "eager", "block", "cpp", "triton")
@@ -192,7 +192,10 @@ def plan_for(engine: str, step: Callable | nn.Module, x: Tensor, state: Any) -> 
             except NotElementwise as reason:
                 return str(reason)
 
-        plan = make_plan(facts, equation, x.device)
+        try:
+            plan = make_plan(facts, equation, x.device)
+        except Disturbed as reason:  # of this call: the next one may be able to
+            return Plan("eager", str(reason), fallback=True)
         if known is not None:
             known.plans[key] = plan
     return plan

@@ -18,7 +18,7 @@ from torch import Tensor, fx
 
 from snnkit import checks
 
-from .trace import Equation, graph_of, undisturbed
+from .trace import Disturbed, Equation, graph_of, undisturbed
 
 Value = str | float | int | bool  # the name of a value, or a Python number
 
@@ -172,6 +172,8 @@ def programs(equation: Equation) -> Programs:
     pairs = ((equation.forward, arguments), (equation.backward, [*arguments, *gradients]))
     try:
         simple = undisturbed(lambda: [_taken_apart(graph, len(names), equation.dtype) for graph, names in pairs])
+    except Disturbed:
+        raise
     except Exception as error:
         raise Untranslatable(f"it can't be taken apart: {error}") from error
     return Programs(*(_Reader(names, equation.dtype).read(g) for (_, names), g in zip(pairs, simple, strict=True)))

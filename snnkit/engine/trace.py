@@ -25,6 +25,7 @@ from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, fx, nn
+from torch.autograd import forward_ad
 from torch.autograd.graph import _engine_run_backward
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
@@ -85,6 +86,10 @@ _FACTORIES |= {"new_zeros": 1, "new_ones": 1, "new_full": 1, "expand": 1}
 
 class NotElementwise(Exception):
     """This step can't be compiled neuron by neuron; the message says why."""
+
+
+class Disturbed(RuntimeError):
+    """Nothing can be traced or compiled now, though perhaps in a later call; the message says why."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,10 +172,44 @@ def undisturbed(function: Callable[..., Result], *arguments: Any) -> Result:
     """``function(*arguments)`` without the transforms, hooks and modes that are active here.
 
     They belong to a thread (``torch.func``'s levels, saved-tensor hooks, autocast, grad mode), so it runs in another.
+
+    Raises:
+        Disturbed: no thread can be started (``ulimit -u``, WebAssembly), and what is active here can't be set aside.
     """
-    _hold_device_guard()
-    with ThreadPoolExecutor(1, initializer=lambda: setattr(thread, "tracing", True)) as clean:
-        return clean.submit(function, *arguments).result()
+    try:
+        _hold_device_guard()
+        with ThreadPoolExecutor(1, initializer=lambda: setattr(thread, "tracing", True)) as clean:
+            done = clean.submit(function, *arguments)
+    except RuntimeError:
+        return _in_this_thread(function, *arguments)
+    return done.result()
+
+
+def _in_this_thread(function: Callable[..., Result], *arguments: Any) -> Result:
+    if active := _active():
+        raise Disturbed(f"no thread can be started to trace its step in, and {active} active in this one")
+    tracing, thread.tracing = thread.tracing, True
+    try:
+        # Leaving inference mode also records gradients again.
+        with torch.inference_mode(False), torch._C._DisableAutocast():  # pyright: ignore[reportAttributeAccessIssue]
+            return function(*arguments)
+    finally:
+        thread.tracing = tracing
+
+
+def _active() -> str:
+    """What would see, or change, all operations of this thread, with its verb; an empty string if nothing does."""
+    if torch._C._functorch.peek_interpreter_stack() is not None:  # pyright: ignore[reportAttributeAccessIssue]
+        return "a transform of torch.func is"
+    if forward_ad._current_level >= 0:
+        return "forward-mode differentiation is"
+    if torch._C._get_tracing_state() is not None:
+        return "torch.jit.trace is"
+    if torch._C._len_torch_dispatch_stack() or torch._C._len_torch_function_stack():
+        return "a mode that sees all operations is"
+    if torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
+        return "hooks for saved tensors are"
+    return ""
 
 
 @functools.cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import platform
 import shutil
 import sys
@@ -142,10 +143,16 @@ def warm() -> Line:
         out.sum().backward()
 
     start = time.monotonic()
-    with ThreadPoolExecutor(machine.cores()) as pool:
-        kernels = pool.submit(pooling.kernels)  # for a CPU
-        list(pool.map(compile_both, neurons))
-        kernels.result()
+    jobs = [pooling.kernels, *(functools.partial(compile_both, layer) for layer in neurons)]  # pooling: for a CPU
+    try:
+        with ThreadPoolExecutor(machine.cores()) as pool:
+            every = [pool.submit(job) for job in jobs]
+    except RuntimeError:  # no thread can be started
+        for job in jobs:
+            job()
+    else:
+        for one in every:
+            one.result()
     return Line("kernels", GREEN, f"{len(neurons)} neurons compiled for {device} in {time.monotonic() - start:.1f} s")
 
 

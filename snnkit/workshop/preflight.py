@@ -63,8 +63,8 @@ def check(name: str, lines: Sequence[doctor.Line]) -> Verdict:
     wrong = _wrong(lines)
     try:
         login = getpass.getuser()
-    except (KeyError, OSError):  # of a number without a name
-        login = f"user {os.getuid()}"
+    except (ImportError, KeyError, OSError):  # a number without a name, or a system without users
+        login = f"user {os.getuid()}" if hasattr(os, "getuid") else "user"
     red = [line.name for line in wrong if line.status == doctor.RED]
     amber = [line.name for line in wrong if line.status == doctor.AMBER]
     facts = {

@@ -75,7 +75,8 @@ def load(source: str) -> ctypes.CDLL:
 
 def load_ahead(source: str) -> None:
     """Begin in another thread what ``load`` will do, as the compiler is another process."""
-    threading.Thread(target=_requested, args=(source,)).start()
+    with contextlib.suppress(RuntimeError):  # where no thread can be started, ``load`` does all of it
+        threading.Thread(target=_requested, args=(source,)).start()
 
 
 def _requested(source: str) -> Future[ctypes.CDLL | str]:

@@ -1,0 +1,54 @@
+"""Runs code in a process without threads, or on a system that is no Unix: ``python bare.py KIND CODE``.
+
+``threads``: no thread can be started, as under a tight ``ulimit -u``. ``unix``: nor a process, and what only Unix has
+is missing, as on WebAssembly. PyTorch and psutil choose by the name of the system and not by what it has, so they are
+imported before.
+"""
+
+import _posixsubprocess
+import _thread
+import errno
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import psutil  # noqa: F401
+import torch  # noqa: F401
+
+MODULES = "fcntl grp pty pwd readline resource syslog termios tty".split()  # noqa: SIM905
+OF_OS = """
+    fork forkpty register_at_fork getuid getgid getegid getpgid killpg setsid sched_getaffinity sched_setaffinity
+    statvfs mkfifo sysconf getloadavg
+"""
+OF_SIGNAL = "SIGALRM SIGHUP SIGUSR1 SIGUSR2 SIGVTALRM SIGPROF setitimer pthread_sigmask alarm"
+
+
+def no_thread(*_, **__):
+    raise RuntimeError("can't start new thread")
+
+
+def no_process(*_):
+    raise OSError(errno.ENOTSUP, "processes are not supported")
+
+
+def without_threads():
+    _thread.start_new_thread = threading._start_new_thread = no_thread
+    threading._start_joinable_thread = no_thread  # Python 3.13
+
+
+def without_unix():
+    without_threads()
+    subprocess._fork_exec = _posixsubprocess.fork_exec = no_process
+    subprocess._USE_POSIX_SPAWN = False
+    sys.modules.update(dict.fromkeys(MODULES))
+    for holder, names in ((os, OF_OS), (signal, OF_SIGNAL)):
+        for name in names.split():
+            if hasattr(holder, name):
+                delattr(holder, name)
+
+
+if __name__ == "__main__":
+    {"threads": without_threads, "unix": without_unix}[sys.argv[1]]()
+    exec(compile(sys.argv[2], "<code>", "exec"), {"__name__": "bare"})
