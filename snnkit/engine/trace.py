@@ -16,6 +16,7 @@ raises ``NotElementwise`` with the reason, and the equation runs in the eager en
 from __future__ import annotations
 
 import functools
+import math
 import operator
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -71,7 +72,7 @@ _EXAMPLES = ((13,), (3, 5))
 
 # Operations that give one value per neuron though PyTorch does not tag them as pointwise (name without overload).
 _ELEMENTWISE = {
-    *("_to_copy", "alias", "clone", "detach", "lift_fresh_copy"),
+    *("_to_copy", "alias", "clone", "copy_", "detach", "lift_fresh_copy"),
     *("empty_like", "fill", "fill_", "full_like", "new_zeros", "ones_like", "scalar_tensor", "zeros_like"),
     *("addcdiv", "addcmul", "copysign", "masked_fill", "masked_fill_", "sgn", "where"),
     *("elu", "elu_backward", "hardsigmoid", "hardsigmoid_backward"),
@@ -284,6 +285,57 @@ class _Recorder(TorchDispatchMode):
         return self.nodes[id(tensor)]
 
 
+def _floored(a: Tensor | float, b: Tensor | float, *, rounding_mode: str | None = "floor") -> Tensor:
+    """Division rounded down, as PyTorch's own kernel computes it: 1 // 0.1 is 9, while floor(1 / 0.1) is 10.
+
+    ``torch.compile`` has the latter. In these operations, all engines agree with eager to the bit.
+    """
+    if rounding_mode != "floor":
+        return NotImplemented
+    a, b = _both(a, b)
+    quotient, rest = a / b, torch.fmod(a, b)
+    exact = torch.where((quotient.abs() == math.inf) & (a.abs() != math.inf), a, a - rest) / b
+    exact = torch.where((rest != 0) & ((b < 0) ^ (rest < 0)), exact - 1, exact)
+    down = torch.floor(exact)
+    down = torch.where(exact - down > 0.5, down + 1, down)
+    down = torch.where(exact == 0, torch.copysign(torch.zeros_like(quotient), quotient), down)
+    return torch.where(b == 0, quotient, down)
+
+
+def _remainder(a: Tensor | float, b: Tensor | float) -> Tensor:
+    """What is left of such a division."""
+    a, b = _both(a, b)
+    rest = torch.fmod(a, b)
+    return torch.where((rest != 0) & ((b < 0) ^ (rest < 0)), rest + b, rest)
+
+
+def _both(a: Tensor | float, b: Tensor | float) -> tuple[Tensor, Tensor]:
+    if not isinstance(a, Tensor):
+        return torch.full_like(b, a), b  # type: ignore[arg-type, return-value]
+    return a, b if isinstance(b, Tensor) else torch.full_like(a, b)
+
+
+def _in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def changed(a: Tensor, b: Tensor | float, **settings: Any) -> Tensor:
+        result = function(a, b, **settings)
+        return result if result is NotImplemented else a.copy_(result)
+
+    return changed
+
+
+def _rewritten() -> dict[Any, Callable]:
+    aten = torch.ops.aten
+    table = dict.fromkeys((aten.div.Tensor_mode, aten.div.Scalar_mode, aten.floor_divide.default), _floored)
+    table |= dict.fromkeys((aten.remainder.Tensor, aten.remainder.Scalar, aten.remainder.Scalar_Tensor), _remainder)
+    places = (aten.div_.Tensor_mode, aten.div_.Scalar_mode, aten.floor_divide_.Tensor, aten.floor_divide_.Scalar)
+    table |= dict.fromkeys(places, _in_place(_floored))
+    return table | dict.fromkeys((aten.remainder_.Tensor, aten.remainder_.Scalar), _in_place(_remainder))
+
+
+# Operations that some engine computes in another way than eager PyTorch, by others in which all agree.
+_REWRITTEN = _rewritten()
+
+
 class _DataDependent(Exception):
     """An operation that takes a value out of a tensor."""
 
@@ -347,7 +399,7 @@ def _graph(function: Callable, example: list[Tensor]) -> fx.GraphModule:
         # On CUDA, backward runs in a thread of the device, and that thread may be waiting for this trace.
         one_thread = torch.autograd.set_multithreading_enabled(False)
         with torch.no_grad(), one_thread, torch.autograd.set_detect_anomaly(False), _WithoutValues():
-            return graph_of(function, example)
+            return graph_of(function, example, _REWRITTEN)
     except _DataDependent:
         text = "it decides something from the values of a tensor (if, while, float(...)); use torch.where"
         raise NotElementwise(text) from None

@@ -66,8 +66,6 @@ EXPRESSIONS = {
     **{name: f"std::{name}({{0}}, {{1}})" for name in ("fmod", "copysign", "atan2", "hypot")},
     **{name: f"{{0}} {sign} {{1}}" for name, sign in _INFIX.items()},
     "div_trunc": "std::trunc({0} / {1})",
-    "div_floor": "floor_divided({0}, {1})",
-    "remainder": "remainder_of({0}, {1})",
     "neg": "-{0}",
     "reciprocal": _in("{T}(1) / {0}"),
     "abs": "std::fabs({0})",

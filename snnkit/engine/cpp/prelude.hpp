@@ -22,22 +22,6 @@ __attribute__((simd("notinbranch"))) double log(double) noexcept;
 
 namespace {
 
-// As Python divides: the remainder has the sign of the divisor, and the quotient is a whole number that fits it, which
-// floor(a / b) is not where a / b was rounded up to one (1 // 0.1 is 9).
-template <typename S>
-inline S remainder_of(S a, S b) {
-  const S rest = std::fmod(a, b);
-  return rest != 0 && (b < 0) != (rest < 0) ? rest + b : rest;
-}
-
-template <typename S>
-inline S floor_divided(S a, S b) {
-  if (b == 0) return a / b;
-  const S rest = std::fmod(a, b);
-  const S quotient = (a - rest) / b - (rest != 0 && (b < 0) != (rest < 0) ? S(1) : S(0));
-  return quotient == 0 ? std::copysign(S(0), a / b) : std::nearbyint(quotient);
-}
-
 // The upper half of a float32.
 struct bfloat16 {
   uint16_t bits;

@@ -6,16 +6,6 @@ export const EQUATIONS = (() => {
     return above < 0.5 || (above === 0.5 && down % 2 === 0) ? down : down + 1;
   };
   const copysign = (a, b) => ((a < 0 || Object.is(a, -0)) === (b < 0 || Object.is(b, -0)) ? a : -a);
-  const remainder = (a, b) => {
-    const rest = a % b;
-    return rest !== 0 && b < 0 !== rest < 0 ? f(rest + b) : rest;
-  };
-  const floorDivided = (a, b) => {
-    if (b === 0) return a / b;
-    const rest = a % b;
-    const quotient = f(f(f(a - rest) / b) - (rest !== 0 && b < 0 !== rest < 0 ? 1 : 0));
-    return quotient === 0 ? copysign(0, a / b) : nearest(quotient);
-  };
   // The series of erf near 0, and the continued fraction of erfc away from it (Abramowitz and Stegun 7.1.6 and 7.1.14).
   const erfc = (a) => {
     if (a !== a) return a;
