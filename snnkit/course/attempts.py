@@ -16,15 +16,16 @@ from snnkit import checks
 from snnkit.viz.frontend import live
 
 from . import exercise as registry
-from . import progress, sandbox
+from . import progress, sandbox, time_limit
 from .card import TONES, Card, Line, short
-from .exercise import Exercise, NotWritten, Violation
+from .exercise import Check, Exercise, NotWritten, Violation
 
 _TONE = {"passed": "good", "failed": "bad", "to do": "open"}
 _HINTS: dict[type[BaseException], str] = {
     RecursionError: "The function calls itself without end.",
     SystemExit: "A function ends with `return`; `exit()` ends the program, here the kernel.",
 }
+_rehearsed: set[Check] = set()
 
 # --- grading ----------------------------------------------------------------------------------------------------------
 
@@ -50,7 +51,7 @@ class Outcome:
 def grade(exercise: Exercise | str, candidate: Any) -> Outcome:
     """Run the checks of ``exercise`` (or of its key) on ``candidate``, up to the first that fails.
 
-    Each check may take ``exercise.seconds``; the reference has no limit. A wrong answer never raises here.
+    Each check may take ``exercise.seconds``, after a rehearsal with the reference. A wrong answer never raises here.
     """
     if isinstance(exercise, str):
         exercise = registry.find(exercise)
@@ -58,9 +59,9 @@ def grade(exercise: Exercise | str, candidate: Any) -> Outcome:
     mine = sandbox.Candidate(candidate, exercise)
     if mine.is_stub:
         return Outcome("to do", total=total)
-    limit = None if candidate is exercise.reference else exercise.seconds
-    prints = sandbox.Prints()
+    limit, prints = exercise.seconds, sandbox.Prints()
     for passed, check in enumerate(exercise.checks):
+        _rehearse(check, exercise.reference)
         trial = sandbox.run(functools.partial(check.run, mine.answer, exercise.reference), limit, prints)
         error, where = trial.error, _line(trial.stack, mine.files)
         outcome = functools.partial(Outcome, total=total, printed=prints.text())
@@ -81,6 +82,13 @@ def grade(exercise: Exercise | str, candidate: Any) -> Outcome:
     return Outcome("passed", passed=total, total=total, printed=prints.text())
 
 
+def _rehearse(check: Check, reference: Any) -> None:
+    """Run a check with the reference, once in a process: what it imports, traces and compiles is no answer's time."""
+    if check not in _rehearsed:
+        sandbox.run(functools.partial(check.run, reference, reference), None, sandbox.Prints())
+        _rehearsed.add(check)
+
+
 def _line(stack: Iterable[FrameSummary], files: set[str]) -> str:
     """The last line of the learner's own file or cell that was running."""
     frames = [frame for frame in stack if frame.filename in files]
@@ -99,11 +107,17 @@ def _text_of(error: BaseException) -> str:
         return ""
 
 
-def _raised(error: BaseException, text: str, where: str, last: Any, limit: float | None) -> dict[str, Any]:
+def _raised(error: BaseException, text: str, where: str, last: Any, limit: float) -> dict[str, Any]:
     """``where``: the learner's line, "" for a line of the check; ``last``: the last result of the function."""
-    if isinstance(error, sandbox.OutOfTime):
+    if isinstance(error, time_limit.OutOfTime):
         hint = "Does every loop end? What changes from one iteration to the next? Is a tensor too large?"
-        return {"message": f"Your code was stopped: it was still running after {limit:g} s.", "hint": hint}
+        if error.waiting:
+            hint = "An answer computes and returns. It does not sleep, ask for input or wait for anything else."
+        did = "waited" if error.waiting else "computed"
+        message = f"Your code was stopped: it had {did} for {limit:g} s and was not done."
+        if error.left_at is not None:
+            message = f"Your code has {did} for {limit:g} s, and can't be stopped here. To end it, restart the kernel."
+        return {"message": message, "hint": hint}
     kind = type(error).__name__
     message = f"{kind}: {text}" if text else kind
     if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "memory" in text):

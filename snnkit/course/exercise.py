@@ -65,7 +65,7 @@ class Exercise:
     hints: Sequence[str] = ()  #: from a nudge to nearly the answer
     plot: Callable[[Any, Any], Any] | None = None  #: (candidate, reference) to a figure, shown under the card
     in_place: bool = False  #: whether the answer may change its arguments; if not, that is a violation
-    seconds: float = 10.0  #: how long each check may take with a learner's answer
+    seconds: float = 10.0  #: that each check may compute or wait with a learner's answer
     list_all: bool = False  #: whether the card lists all checks, with their signs
 
     def __post_init__(self) -> None:

@@ -258,7 +258,6 @@ EXERCISES = [
         ],
         minutes=10,
         difficulty=3,
-        seconds=30.0,  # the first time, tracing has to be imported
         hints=(
             "The threshold is now `1 + state.a`. Pass the distance from it: `self.spike(v - (1 + state.a))`.",
             "Hard reset without an `if`: `v * (1 - spike)`.",

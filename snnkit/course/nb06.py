@@ -186,7 +186,6 @@ EXERCISES = [
         [_many_neurons, _two_steps_of_rest, _as_one_neuron_does, _elementwise, _learns],
         minutes=8,
         difficulty=3,
-        seconds=30.0,  # the first time, tracing has to be imported
         hints=(
             "`torch.where(condition, this, that)` chooses for each neuron. `rest <= 0` is such a condition.",
             "Each neuron alone (no `.any()`, `.mean()`, …), line by line as in `one_resting_neuron`.",

@@ -259,6 +259,7 @@ EXERCISES = [
         leaky,
         [_the_numbers, _a_static_graph, Check("the gradient", _no_gradient_in_reset)],
         difficulty=2,
+        seconds=30.0,  # ipu.check traces a model several times
         hints=(
             "mem ← beta · mem + x - reset · threshold. The old membrane decides on the reset: `mem > threshold`.",
             "`if`, `.item()`, `bool()` and `float()` look at a value, and a recorded graph has none. Compute with 0 "
@@ -276,6 +277,7 @@ EXERCISES = [
         spike,
         [Check("0 or 1", _is_0_or_1), Check("the gradient", _has_the_gradient), _plain_operations],
         difficulty=2,
+        seconds=30.0,  # ipu.check traces a model several times
         hints=(
             "Add a term to the step that is 0 and has the gradient of `smooth(u)`: `s` minus `s` detached.",
             "A comparison has no gradient. It must come from a term that is computed from `smooth(u)`.",
@@ -291,6 +293,7 @@ EXERCISES = [
         Training,
         [_without_labels, _with_labels, _the_rules],
         difficulty=2,
+        seconds=30.0,  # ipu.check traces a model several times
         hints=(
             "`x.view(128, -1)` fits one batch size only, but an IPU splits a call into micro-batches: `x.flatten(1)`.",
             "`if y is None: return out`.",

@@ -1,8 +1,4 @@
-"""Runs a learner's answer and shields the notebook from it: time, prints, settings, arguments.
-
-A timer's signal stops a check when its time is over. That needs the main thread of a system with timers (Linux,
-macOS); elsewhere there is no limit. A call into C that never returns to Python can't be interrupted.
-"""
+"""Runs a learner's answer and shields the notebook from it: time, prints, settings, arguments."""
 
 from __future__ import annotations
 
@@ -13,7 +9,6 @@ import functools
 import inspect
 import io
 import random
-import signal
 import threading
 from collections.abc import Callable, Iterator
 from traceback import StackSummary, extract_tb
@@ -24,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from . import expect
+from . import expect, time_limit
 from .exercise import Exercise, NotWritten, Violation
 
 BYTES = 1 << 20  # of larger tensors the values are not compared
@@ -40,10 +35,6 @@ SETTINGS: tuple[tuple[str, Callable[[], Any], Callable[[Any], Any]], ...] = (
 )
 # Prints and settings belong to the process, so two checks at a time would mix them up.
 _one_at_a_time = threading.RLock()
-
-
-class OutOfTime(BaseException):
-    """Raised in code that has used up its time. A BaseException, so that ``except Exception`` lets it pass."""
 
 
 class Trial(NamedTuple):
@@ -73,38 +64,37 @@ class Prints(io.StringIO):
 
 
 def run(work: Callable[[], Any], seconds: float | None, prints: Prints) -> Trial:
-    """Call ``work()`` within ``seconds`` (None: no limit). Raises nothing but KeyboardInterrupt."""
+    """Call ``work()`` with a limit of ``time_limit.call`` (None: no limit). Raises nothing but KeyboardInterrupt."""
     error: BaseException | None = None
-    changed: list[str] = []
+    stack, changed, settings = StackSummary(), [], _read_settings()
+
+    def there_and_back() -> None:  # it may run in a thread of its own, and some settings belong to a thread
+        _write_settings(settings)
+        try:
+            work()
+        finally:
+            settings[:] = _read_settings()
+
     with _one_at_a_time, _restored(changed), contextlib.redirect_stdout(prints), contextlib.redirect_stderr(prints):
         try:
-            with _time_limit(seconds):
-                work()
+            work() if seconds is None else time_limit.call(there_and_back, seconds)
         except KeyboardInterrupt:
             raise
         except BaseException as raised:
-            error = raised
-    return Trial(error, extract_tb(error.__traceback__) if error is not None else StackSummary(), changed)
+            error, stack = raised, getattr(raised, "left_at", None) or extract_tb(raised.__traceback__)
+        if seconds is not None:
+            _write_settings(settings)
+    return Trial(error, stack, changed)
 
 
-@contextlib.contextmanager
-def _time_limit(seconds: float | None) -> Iterator[None]:
-    in_main = threading.current_thread() is threading.main_thread()
-    if seconds is None or not in_main or not hasattr(signal, "setitimer"):
-        yield
-        return
+def _read_settings() -> list[Any]:
+    return [read() for _, read, _ in SETTINGS]
 
-    def expire(*_: Any) -> None:
-        raise OutOfTime
 
-    before = signal.signal(signal.SIGALRM, expire)
-    # The signal repeats until the code has stopped, as a destructor may swallow one.
-    signal.setitimer(signal.ITIMER_REAL, seconds, 0.05)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+def _write_settings(values: list[Any]) -> None:
+    for (_, read, write), value in zip(SETTINGS, values, strict=True):
+        if read() != value:
+            write(value)
 
 
 @contextlib.contextmanager
@@ -114,7 +104,7 @@ def _restored(changed: list[str]) -> Iterator[None]:
     Random number generators are restored silently: drawing from them is no mistake, but a check must not change the
     numbers of the next cell. Setting PyTorch's seed is reported.
     """
-    settings, seed = [read() for _, read, _ in SETTINGS], torch.initial_seed()
+    settings, seed = _read_settings(), torch.initial_seed()
     numpy_state, python_state = np.random.get_state(), random.getstate()
     with torch.random.fork_rng(devices=None if torch.cuda.is_initialized() else []):
         try:

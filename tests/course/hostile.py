@@ -84,9 +84,9 @@ def to_meta_by_default(v, x, beta):
 
 
 CASES = {
-    for_ever: "was stopped: it was still running after 1 s",
-    asleep: "was stopped: it was still running after 1 s",
-    printing: "was stopped: it was still running after 1 s",
+    for_ever: "was stopped: it had computed for 1 s",
+    asleep: "was stopped: it had waited for 1 s",
+    printing: "was stopped: it had computed for 1 s",
     exits: "A function ends with `return`",
     raises_its_own: "Your code raised Own",
     recurses: "calls itself without end",
