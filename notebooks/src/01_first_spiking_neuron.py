@@ -359,13 +359,13 @@ second, state = cell(x[70:], state)
 
 print("shapes: spikes", tuple(whole.shape), "and state v", tuple(state.v.shape))
 print("in two pieces the same spikes:", torch.equal(whole, torch.cat([first, second])))
-print("your neuron, the same spikes: ", torch.equal(simulate(x)[0], whole))
+print("as `simulate`, the same spikes:", torch.equal(simulate(x)[0], whole))
 
 # %% [markdown]
 # **What to notice.** The state has the shape of *one step*, `[B, N]`: time is not in it. It holds everything about the
 # past that the future depends on. So one run of 200 steps, runs of 70 and 130, or 200 runs of 1 step give the same
-# result. (The last line compares your neuron with the kit's Euler step. If yours uses the exact step, a few spikes shift
-# and the line prints `False`. Both are good approximations.)
+# result. (The last line compares `simulate` with the kit's Euler step. If your `lif_step` uses the exact step, a few spikes
+# shift and the line prints `False`. Both are good approximations.)
 
 # %% [markdown] tags=["slide"]
 # ## What broke?
@@ -615,7 +615,7 @@ x = torch.full((400,), 2.5)
 v, spikes = watch(mine, x)
 gaps = spikes.nonzero().squeeze(1).diff().tolist()
 print("intervals between its spikes:", gaps)
-runs = {"your neuron": (v, spikes), "LIF": watch(neuron.LIF(tau=TAU), x)}
+runs = {"Adaptive": (v, spikes), "LIF": watch(neuron.LIF(tau=TAU), x)}
 viz.show(figures.gallery(runs, columns=1, title="A constant input: adaptation"))
 
 # %% [markdown]

@@ -133,7 +133,7 @@ weights, larger = sum(p.numel() for p in net.parameters()), []
 for batch in (B, 128):
     model_bytes, activity = training_bytes(weights, 2794, T, batch, copies=2)
     larger.append("the model" if model_bytes > activity else "the activity")
-    print(f"your formula, batch {batch:3}: model {model_bytes / MB:5.1f} MB, activity {activity / MB:5.1f} MB")
+    print(f"training_bytes, batch {batch:3}: model {model_bytes / MB:5.1f} MB, activity {activity / MB:5.1f} MB")
 outcome("08.a", "{} at 32, {} at 128".format(*larger))
 table = device.explain_memory(net, spikes_in, optimizer="adam")
 table

@@ -30,6 +30,7 @@ from snnkit.viz.frontend import in_notebook, live, on_colab
 # The figures' colours (viz.theme); each also has a sign and a word, so colour alone carries no meaning.
 TONES = {"good": ("✓", "#009E73"), "bad": ("✗", "#D55E00"), "open": ("○", "#D47F00"), "info": ("·", "#3399E0")}
 LIMIT, ITEMS, DEPTH = 400, 8, 4  # characters, entries and levels of a value that are shown
+WHOLE = 16  # numbers of an array that are all shown
 _GREY = "background:rgba(127,127,127,.14);border-radius:3px"
 
 
@@ -137,8 +138,15 @@ def _array(value: Tensor | np.ndarray) -> str:
         value = (value.float() if value.dtype == torch.bfloat16 else value.resolve_conj()).numpy()
     if value.ndim == 0:
         return f"{value.item():.6g}" if value.dtype.kind == "f" else str(value.item())
-    with np.printoptions(precision=4, threshold=16, edgeitems=3, suppress=True, linewidth=90):
-        return str(value) if value.size <= 16 else f"{value}\n{note}"
+    if value.size > 1 and (value == value.flat[0]).all():
+        return f"{_short(value.flat[0].item(), 0)} everywhere, {note}"
+    others = np.argwhere(value != 0)
+    if value.size > WHOLE and len(others) <= ITEMS:
+        listed = ", ".join(f"{_short(value[tuple(place)].item(), 0)} at {place.tolist()}" for place in others)
+        return f"0 but for {listed}\n{note}"
+    with np.printoptions(precision=4, threshold=WHOLE, edgeitems=3, suppress=True, linewidth=90):
+        text = str(value) if value.ndim < 3 else str(value.reshape(-1))
+        return text if value.size <= WHOLE and value.ndim < 3 else f"{text}\n{note}"
 
 
 # --- pages -----------------------------------------------------------------------------------------------------------

@@ -14,11 +14,13 @@ import copy
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from snnkit.engine import NotElementwise, equation_of
 
+from .card import WHOLE
 from .exercise import Check, NotWritten, Shown, Violation
 
 if TYPE_CHECKING:
@@ -45,8 +47,10 @@ def true(condition: Any, message: str, **shown: Unpack[Shown]) -> None:
 
 
 def parts(yours: Any, count: int, message: str, /, **shown: Unpack[Shown]) -> Sequence[Any]:
-    """Return ``yours``, which must be a tuple or a list of so many parts."""
+    """Return ``yours``, which must be a tuple, a list, a tensor or an array of so many parts."""
     written(yours)
+    if isinstance(yours, (Tensor, np.ndarray)) and yours.ndim:
+        yours = list(yours)
     if not isinstance(yours, (tuple, list)) or len(yours) != count:
         shown.setdefault("yours", yours)
         raise Violation(message, **shown)
@@ -88,8 +92,14 @@ def close(
     if a.shape != b.shape:
         have, want = (f"shape {tuple(one.shape)}" for one in (a, b))
         raise Violation(f"{message} (The shapes differ.)", **(shown | {"yours": have, "expected": want}))
-    if not torch.allclose(a, b, rtol=rtol, atol=atol, equal_nan=True):
-        raise Violation(message, **(shown | {"yours": yours, "expected": expected}))
+    off = ~torch.isclose(a, b, rtol=rtol, atol=atol, equal_nan=True)
+    if off.any():
+        have, want = yours, expected
+        if a.numel() > WHOLE:  # too many to compare by eye
+            place = tuple(off.nonzero()[0].tolist())
+            have = f"{a[place]:.6g} at {list(place)} ({off.sum()} of {off.numel()} numbers differ)"
+            want = f"{b[place]:.6g} at {list(place)}"
+        raise Violation(message, **(shown | {"yours": have, "expected": want}))
 
 
 @contextlib.contextmanager

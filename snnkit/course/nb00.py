@@ -18,12 +18,12 @@ def count_spikes(spikes):
     return spikes.sum()
 
 
-def _spikes(seed: int) -> torch.Tensor:
-    return (torch.rand(6, 2, 3, generator=torch.Generator().manual_seed(seed)) < 0.3).float()
+def _spikes(seed: int, *shape: int) -> torch.Tensor:
+    return (torch.rand(shape, generator=torch.Generator().manual_seed(seed)) < 0.3).float()
 
 
 def _one_number(candidate: Any, _: Any) -> None:
-    count = expect.written(candidate(_spikes(0)))
+    count = expect.written(candidate(_spikes(0, 6, 2, 3)))
     message = "The answer is one number."
     number = isinstance(count, (Real, torch.Tensor))
     expect.true(number, message, yours=type(count).__name__, expected="one number", hint=0)
@@ -63,7 +63,13 @@ EXERCISES = [
         [
             _one_number,
             expect.same("silence", 1, "If no neuron spikes, the count is 0.", {"spikes": torch.zeros(6, 2, 3)}),
-            expect.same("count", 1, "Each spike counts as one.", {"spikes": _spikes(1)}, {"spikes": _spikes(2)}),
+            expect.same(
+                "count",
+                1,
+                "Each spike counts as one.",
+                {"spikes": _spikes(1, 6, 2, 3)},
+                {"spikes": _spikes(2, 7, 4, 5)},
+            ),
         ],
         minutes=2,
         hints=(

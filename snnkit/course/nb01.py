@@ -51,6 +51,9 @@ class Adaptive(Neuron):
         return spike, AdaptiveState(v, a)
 
 
+UNBOUNDED = "A membrane has no bounds: clamp nothing."
+
+
 def _the_result_looks_like_v(candidate: Any, reference: Any) -> None:
     for v in (torch.full((3, 2), 0.5, dtype=torch.float64), torch.tensor(0.5)):
         expect.tensor(candidate(torch.zeros_like(v), v, 10.0), v, inputs={"v": v, "x": torch.zeros_like(v)}, hint=4)
@@ -66,10 +69,10 @@ def _without_input_it_leaks(candidate: Any, reference: Any) -> None:
 
 
 def _it_settles_at_x(candidate: Any, reference: Any) -> None:
-    x = torch.tensor([0.7, -0.3])
     message = "A membrane that has reached x stays there: leak and drive are in balance."
-    expect.close(candidate(x, x.clone(), 10.0), x, message, inputs={"x": x, "v": x, "tau": 10.0}, hint=1)
-    v = torch.zeros(2)
+    for x, hint in ((torch.tensor([0.7, -0.3]), 1), (torch.tensor([30.0, -30.0]), UNBOUNDED)):
+        expect.close(candidate(x, x.clone(), 10.0), x, message, inputs={"x": x, "v": x, "tau": 10.0}, hint=hint)
+    x, v = torch.tensor([0.7, -0.3]), torch.zeros(2)
     new = candidate(x, v, 10.0)
     between = (new * x > 0) & (new.abs() < x.abs())
     shown = {"yours": new, "expected": reference(x, v, 10.0)}
@@ -84,6 +87,13 @@ def _tau_is_its_memory(candidate: Any, reference: Any) -> None:
         # Euler's method is off by 1/(2 tau), the exact solution is not off: both are right answers.
         message = f"After tau = {tau:g} steps without input, 1/e = 0.368 of the potential is left."
         expect.close(v, torch.full_like(v, math.exp(-1)), message, rtol=0.03, hint=2)
+
+
+def _any_tau(candidate: Any, reference: Any) -> None:
+    v, x = torch.ones(1), torch.zeros(1)
+    less, more = (candidate(x, v, tau) for tau in (2.0, 2.5))
+    message = "tau need not be a whole number: with tau = 2.5 more is left after a step than with tau = 2."
+    expect.true(more > less + 0.01, message, inputs={"x": x, "v": v}, yours=(less, more), hint=2)
 
 
 def intervals(step: Any, current: float, tau: float) -> list[int]:
@@ -143,13 +153,13 @@ def _it_fires_at_the_threshold(candidate: Any, reference: Any) -> None:
         expect.close(yours, want, message, inputs={"v": v, "threshold": threshold}, hint=hint)
 
 
-_V = torch.tensor([0.5, 1.0, 1.3, -0.7])
+_V = torch.tensor([0.5, 1.0, 1.3, 2.6, -0.7, -3.0])
 
 
 def _hard_reset(candidate: Any, reference: Any) -> None:
     v = _V.clone()
     message = "Hard reset: a neuron that fired goes to v_reset, and no other changes."
-    for v_reset, hint in ((-0.2, 2), (0.0, 4)):
+    for v_reset, hint in ((-0.2, 2), (0.3, 2), (0.0, 4)):
         inputs = {"v": v, "threshold": 1.0, "v_reset": v_reset}
         expect.close(candidate(v, 1.0, v_reset)[1], reference(v, 1.0, v_reset)[1], message, inputs=inputs, hint=hint)
 
@@ -167,19 +177,22 @@ def _a_step_of_the_right_form(candidate: Any, reference: Any) -> None:
 
 
 def _adaptive_state(candidate: Any, reference: Any) -> None:
-    mine, right = candidate(tau_a=50.0, jump=0.3), reference(tau_a=50.0, jump=0.3)
-    x, v, a = torch.tensor([0.1, 24.0, 24.0]), torch.tensor([0.4, 0.0, -0.2]), torch.tensor([0.5, 0.0, 0.5])
     message = {
         "a": ("a shrinks by a / tau_a in each step and grows by jump where the neuron fired.", 2),
         "v": ("A neuron that fired starts again at 0; no other v changes.", 1),
     }
-    spike, state = mine.step(x, mine.State(v, a))
-    want_spike, want = right.step(x, right.State(v, a))
-    inputs = {"x": x, "v": v, "a": a}
-    expect.close(spike, want_spike, "It fires where v has reached 1 + a.", inputs=inputs, hint=0)
-    for name, (text, hint) in message.items():
-        # The exact decay exp(-1/tau_a) is as good an answer as Euler's 1 - 1/tau_a.
-        expect.close(getattr(state, name), getattr(want, name), text, inputs=inputs, hint=hint, atol=1e-3)
+    for tau, tau_a, jump in ((20.0, 50.0, 0.3), (8.0, 30.0, 0.1)):
+        # The last neuron would fire if its threshold relaxed first. One is far below rest, and one has a negative a.
+        x = tau * torch.tensor([0.01, 1.2, 1.2, -3.0, 0.01, 1.495])
+        v, a = torch.tensor([0.4, 0.0, -0.2, -1.0, 0.0, 0.0]), torch.tensor([0.5, 0.0, 0.5, 2.0, -0.2, 0.5])
+        mine, right = (neuron(tau, tau_a, jump) for neuron in (candidate, reference))
+        spike, state = mine.step(x, mine.State(v, a))
+        want_spike, want = right.step(x, right.State(v, a))
+        inputs = {"tau": tau, "tau_a": tau_a, "jump": jump, "x": x, "v": v, "a": a}
+        expect.close(spike, want_spike, "It fires where v has reached 1 + a.", inputs=inputs, hint=0)
+        for name, (text, hint) in message.items():
+            # The exact decay exp(-1/tau_a) is as good an answer as Euler's 1 - 1/tau_a.
+            expect.close(getattr(state, name), getattr(want, name), text, inputs=inputs, hint=hint, atol=1e-3)
 
 
 def _it_tires(candidate: Any, reference: Any) -> None:
@@ -207,6 +220,7 @@ EXERCISES = [
             _without_input_it_leaks,
             _it_settles_at_x,
             _tau_is_its_memory,
+            _any_tau,
             _it_fires_as_the_formula_says,
         ],
         minutes=6,

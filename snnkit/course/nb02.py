@@ -37,13 +37,20 @@ def dead_neurons(u, surrogate, floor):
     return silent & deaf
 
 
+RETURN_BOTH = "The last line: `return grad_output * slope, None`. An argument without a gradient gets None."
+
+
 def gradient(candidate: Any, u: Tensor, alpha: float, upstream: Tensor | None = None) -> Tensor:
     """What arrives at ``u`` when ``upstream`` (ones) arrives at the spikes."""
     u = u.clone().requires_grad_()
     spikes = expect.written(candidate.apply(u, alpha))
     if not (isinstance(spikes, Tensor) and spikes.requires_grad):
         raise Violation("The spikes are connected to u.", yours="no graph", expected="a graph back to u", hint=0)
-    spikes.backward(torch.ones_like(spikes) if upstream is None else upstream)
+    upstream = torch.ones_like(spikes) if upstream is None else upstream
+    given, message = upstream.clone(), "backward returns two values: the gradient for u, and None for alpha."
+    with expect.explained(RuntimeError, "incorrect number of gradients|different than None", message, hint=RETURN_BOTH):
+        spikes.backward(given)
+    expect.true(torch.equal(given, upstream), "backward must not change grad_output in place.", hint=3)
     if u.grad is None:
         raise Violation("backward returns a gradient for u.", yours=None, expected="a tensor like u", hint=1)
     return u.grad
@@ -87,8 +94,8 @@ def _finite_far_out(candidate: Any, reference: Any) -> None:
     u = torch.tensor([-3e38, -1e20, 1e20, 3e38])
     result = gradient(candidate, u, 2.0)
     message = "Far from the threshold the gradient fades to 0; it never becomes NaN or infinite."
-    expect.true(torch.isfinite(result), message, inputs={"u": u}, yours=result, expected=torch.zeros(4), hint=4)
     expect.tensor(result, u)
+    expect.close(result, torch.zeros(4), message, inputs={"u": u}, hint=4)
 
 
 def _plot_slope(candidate: Any, reference: Any) -> Any:
@@ -136,6 +143,17 @@ def _ask_the_surrogate(candidate: Any, reference: Any) -> None:
         expect.close(candidate(_U, surrogate, floor), want, message, inputs=inputs, hint=3)
 
 
+def _any_recording(candidate: Any, reference: Any) -> None:
+    for u in (torch.cat([_U, _U - 1]), _U[:, :1], _U[1:, 1:]):
+        message = "Any number of steps and samples."
+        with expect.explained(RuntimeError, "", message, inputs={"u": list(u.shape)}, hint=0):
+            yours, want = (one(u, Triangle(1.0), 1e-3) for one in (candidate, reference))
+        expect.close(yours, want, message, inputs={"u": list(u.shape)}, hint=0)
+    message = "A neuron that is exactly at the threshold fires, so it is not dead, whatever its gradient."
+    yours = candidate(torch.zeros(3, 2, 1), ATan(2.0), 1.5)
+    expect.close(yours, torch.tensor([False]), message, inputs={"u": "0 everywhere", "floor": 1.5}, hint=1)
+
+
 EXERCISES = [
     Exercise(
         "02.1",
@@ -157,7 +175,7 @@ EXERCISES = [
         "02.2",
         "Find the dead neurons",
         dead_neurons,
-        [_one_answer_per_neuron, _silent_and_deaf, _ask_the_surrogate],
+        [_one_answer_per_neuron, _silent_and_deaf, _ask_the_surrogate, _any_recording],
         minutes=8,
         difficulty=2,
         hints=(

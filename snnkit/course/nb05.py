@@ -120,6 +120,18 @@ def _lists(candidate: Any, reference: Any) -> None:
     message = "The cells are those that were there, with their time constants."
     mine, theirs = ([v for name, v in one.state_dict().items() if name.startswith("cells")] for one in (net, want))
     expect.close(mine, theirs, message, hint="Change only where the cells are stored.")
+    sizes = (4, 3, 2, 2)
+    mine, theirs = (
+        {
+            name: tuple(value.shape)
+            for name, value in one.state_dict().items()
+            if name.split(".")[0] in ("layers", "cells")
+        }
+        for one in (build(candidate, _GAIN[:4], sizes), reference(sizes, _GAIN[:4]))
+    )
+    message = "There is a layer and a cell for each pair of sizes, whatever the sizes."
+    hint = "`sizes` is an argument: `pairwise(sizes)` gives the pairs."
+    expect.true(mine == theirs, message, inputs={"sizes": sizes}, yours=mine, expected=theirs, hint=hint)
 
 
 def _the_gain(candidate: Any, reference: Any) -> None:
@@ -130,7 +142,9 @@ def _the_gain(candidate: Any, reference: Any) -> None:
     expect.true("gain" in dict(net.named_buffers()), message, yours="a plain attribute", expected="a buffer", hint=1)
     message = "`gain` is saved: without it a loaded network would scale its input by the wrong numbers."
     expect.true("gain" in net.state_dict(), message, yours="not in state_dict()", hint=2)
-    expect.close(net.get_buffer("gain"), _GAIN, "`gain` holds the given values.", hint=2)
+    for gain in (_GAIN, _GAIN.flip(0)):
+        message = "`gain` holds the given values."
+        expect.close(build(candidate, gain).get_buffer("gain"), gain, message, inputs={"gain": gain}, hint=2)
 
 
 def _the_volume(candidate: Any, reference: Any) -> None:
@@ -138,6 +152,7 @@ def _the_volume(candidate: Any, reference: Any) -> None:
     message = "`volume` is among the parameters, so that an optimizer can learn it."
     result = dict(net.named_parameters())
     expect.true("volume" in result, message, yours=sorted(result), expected="volume among them", hint=3)
+    expect.true(result["volume"].requires_grad, message, yours="requires_grad=False", hint=3)
     message = "`volume` is one number, and starts at 1 as it did."
     expect.tensor(result["volume"], torch.tensor(1.0), message, hint=3)
     expect.close(result["volume"], 1.0, message, hint=3)
@@ -165,13 +180,16 @@ def _it_loads(candidate: Any, reference: Any) -> None:
 
 
 _IMAGES = torch.arange(0, 192, dtype=torch.uint8).reshape(3, 1, 8, 8)
+_COLOURS = torch.arange(0, 256, 2, dtype=torch.uint8).add(1).reshape(2, 4, 4, 4)
 
 
 def _the_sequence(candidate: Any, reference: Any) -> None:
-    inputs = "images 0 … 191 as uint8 [3, 1, 8, 8], steps 5"
-    result, want = candidate(_IMAGES, 5, "cpu"), reference(_IMAGES, 5, "cpu")
-    expect.tensor(result, want, "The sequence is float32 [T, B, 1, H, W].", inputs=inputs, hint=0)
-    expect.close(result, want, "Each step shows the image with grey values in [0, 1].", inputs=inputs, hint=0)
+    for images, steps in ((_IMAGES, 5), (_COLOURS, 3)):
+        inputs = f"images 0 … {images.max()} as uint8 {list(images.shape)}, steps {steps}"
+        with expect.explained(RuntimeError, "", "Images of any shape, any number of steps.", inputs=inputs, hint=0):
+            result, want = candidate(images, steps, "cpu"), reference(images, steps, "cpu")
+        expect.tensor(result, want, "The sequence is float32 [T, B, channels, H, W].", inputs=inputs, hint=0)
+        expect.close(result, want, "Each step shows the image with grey values in [0, 1].", inputs=inputs, hint=0)
 
 
 def _watch(candidate: Any, steps: int = 5) -> tuple[Any, Transfers]:

@@ -99,11 +99,12 @@ def _step(candidate: Any, x: Tensor, v: Tensor, rest: Tensor) -> Sequence[Any]:
 
 
 def _many_neurons(candidate: Any, reference: Any) -> None:
-    x = torch.tensor([1.5, 0.2, 1.5])
-    v, rest = torch.tensor([0.0, 0.5, 0.0]), torch.tensor([0.0, 0.0, 2.0])
-    result = _step(candidate, x, v, rest)
-    for name, part in zip(("spike", "v", "rest"), result, strict=True):
-        expect.tensor(part, x, f"`{name}` is a tensor with a number for each neuron.", hint=1)
+    for dtype in (torch.float32, torch.float64):
+        x = torch.tensor([1.5, 0.2, 1.5], dtype=dtype)
+        v, rest = torch.tensor([0.0, 0.5, 0.0], dtype=dtype), torch.tensor([0.0, 0.0, 2.0], dtype=dtype)
+        result = _step(candidate, x, v, rest)
+        for name, part in zip(("spike", "v", "rest"), result, strict=True):
+            expect.tensor(part, x, f"`{name}` is a tensor with a number for each neuron, of the dtype of x.", hint=1)
 
 
 def _two_steps_of_rest(candidate: Any, reference: Any) -> None:
@@ -121,6 +122,7 @@ def _two_steps_of_rest(candidate: Any, reference: Any) -> None:
 def _as_one_neuron_does(candidate: Any, reference: Any) -> None:
     generator = torch.Generator().manual_seed(2)
     x = torch.rand(40, 6, generator=generator) * 1.2 - 0.1
+    x[20:, 5], x[:, 4] = -9.0, 3 * x[:, 4]  # far below rest
     rows = [[(0.0, 0.0, 0.0)] * 6]  # spike, v and rest of each neuron, before the first step
     for x_t in x.tolist():
         rows.append([one_resting_neuron(one, v, rest) for one, (_, v, rest) in zip(x_t, rows[-1], strict=True)])
@@ -147,6 +149,13 @@ def _learns(candidate: Any, reference: Any) -> None:
     (result,) = torch.autograd.grad(spike.sum(), x)
     (want,) = torch.autograd.grad(reference(x, v, rest, _FIRE)[0].sum(), x)
     expect.close(result, want, message, inputs={"v": v, "rest": rest}, hint=5)
+    earlier = torch.full((3,), 0.2, requires_grad=True)
+    _, v, rest = _step(candidate, earlier, torch.zeros(3), torch.zeros(3))
+    spike = _step(candidate, x.detach(), v, rest)[0]
+    (result,) = torch.autograd.grad(spike.sum(), earlier, allow_unused=True) if v.requires_grad else (None,)
+    message = "The gradient reaches the input of the step before, through the membrane."
+    reached = result is not None and bool((result > 0.01).all())
+    expect.true(reached, message, yours=result, hint="No `.detach()` of v: a membrane passes its gradient on.")
 
 
 def _memory_is_slow(candidate: Any, reference: Any) -> None:
@@ -155,6 +164,9 @@ def _memory_is_slow(candidate: Any, reference: Any) -> None:
     message = "8.5 GB at 1 GB/s and next to nothing to compute: 8.5 seconds."
     hint = 1 if isinstance(result, (int, float)) and 0 < result < 1e-3 else 0
     expect.close(result, 8.5, message, inputs=inputs, hint=hint)
+    inputs = {"operations": 10.0, "bytes": 1e9, "rate": 1e12, "bandwidth": 3e9}
+    message = "1 GB at 3 GB/s and next to nothing to compute: a third of a second."
+    expect.close(candidate(*inputs.values()), 1 / 3, message, inputs=inputs, hint=0)
 
 
 EXERCISES = [

@@ -50,9 +50,11 @@ def _conv(*sizes: int) -> dict[str, Any]:
 
 def _a_sum_of_products(candidate: Any, reference: Any) -> None:
     given = _conv(5, 1, 3, 1, 1)
-    result = candidate(**given)
+    result = candidate(*given.values())
     message = "One output value from 5 channels with a 3 × 3 kernel is a sum of 45 products."
     expect.close(result, 90, message, inputs=given, hint={30: 2, 18: 1}.get(result, 1))
+    given = _conv(5, 1, 7, 1, 1)
+    expect.close(candidate(*given.values()), 490, "With a 7 × 7 kernel they are 245 products.", inputs=given, hint=2)
 
 
 # 07.2
@@ -92,22 +94,29 @@ def _one_call(candidate: Any, reference: Any) -> None:
 
 
 def _a_real_layer(candidate: Any, reference: Any) -> None:
-    layer, x = nn.Conv2d(2, 3, 3, padding=1), torch.rand(4, 5, 2, 6, 6)
-    message = "A convolution does not mix time steps: each step alone gives the same."
-    result = _applied(candidate, layer, x, hint=2)
-    want = torch.stack([layer(x_t) for x_t in x])
-    expect.tensor(result, want, message, inputs={"x": list(x.shape)}, hint=1)
-    expect.close(result, want, message, inputs={"x": list(x.shape)}, hint=2, atol=1e-5)
+    for dtype in (torch.float32, torch.float64):
+        layer = nn.Conv2d(2, 3, 3, padding=1, dtype=dtype)
+        x = torch.rand(4, 5, 2, 6, 6, dtype=dtype)
+        message = "A convolution does not mix time steps: each step alone gives the same."
+        result = _applied(candidate, layer, x, hint=2)
+        want = torch.stack([layer(x_t) for x_t in x])
+        expect.tensor(result, want, message, inputs={"x": list(x.shape)}, hint=1)
+        expect.close(result, want, message, inputs={"x": list(x.shape)}, hint=2, atol=1e-5)
+    for given in (x, repeat(x[0], 3)):
+        message = "The layer learns: the result has a gradient."
+        cut = "No `.detach()`, no `torch.no_grad()`: the layer has weights that learn."
+        expect.true(_applied(candidate, layer, given, hint=2).requires_grad, message, yours="no graph", hint=cut)
 
 
 def _static_once(candidate: Any, reference: Any) -> None:
-    layer, image = _Counting(), torch.rand(2, 4, 6)
-    result = _applied(candidate, layer, repeat(image, 5), hint=4)
-    message = "A static input goes through the layer once, as one step of B = 2 samples."
-    expect.true(layer.seen == [(2, 4, 6)], message, yours=layer.seen, expected=[(2, 4, 6)], hint=3)
-    want = (2 * image[..., ::2]).expand(5, 2, 4, 3)
-    expect.tensor(result, want, "The result has T = 5 steps again.", inputs={"x": [5, 2, 4, 6]}, hint=4)
-    expect.close(result, want, "All steps of the result are the layer applied to the image.", hint=4)
+    for steps in (7, 5):
+        layer, image = _Counting(), torch.rand(2, 4, 6)
+        result = _applied(candidate, layer, repeat(image, steps), hint=4)
+        message = "A static input goes through the layer once, as one step of B = 2 samples."
+        expect.true(layer.seen == [(2, 4, 6)], message, yours=layer.seen, expected=[(2, 4, 6)], hint=3)
+        want = (2 * image[..., ::2]).expand(steps, 2, 4, 3)
+        expect.tensor(result, want, f"The result has T = {steps} steps again.", inputs={"x": [steps, 2, 4, 6]}, hint=4)
+        expect.close(result, want, "All steps of the result are the layer applied to the image.", hint=4)
     message = "The result of a static input is static: a view with stride 0 in time."
     expect.true(is_static(result), message, yours=f"stride {result.stride()}", expected="stride (0, ...)", hint=5)
 
@@ -118,23 +127,29 @@ _SCALE = 2.0**10
 
 
 class _Bench:
-    """One weight of two numbers, plain SGD, a scaler; a loss whose gradient is the requested ``gradient``."""
+    """Two weights, plain SGD, a scaler; a loss whose gradient is the requested ``gradient``."""
 
     def __init__(self) -> None:
-        self.weight = nn.Parameter(torch.tensor([1.0, -2.0]))
-        self.optimizer = torch.optim.SGD([self.weight], lr=0.5)
+        self.weights = [nn.Parameter(torch.tensor(value)) for value in (1.0, -2.0)]
+        self.optimizer = torch.optim.SGD(self.weights, lr=0.5)
         self.scaler = torch.amp.GradScaler("cpu", init_scale=_SCALE, growth_interval=1000)
         self.arrived: list[Tensor] = []
-        self.weight.register_hook(lambda gradient: self.arrived.append(gradient.clone()))
+
+    @property
+    def weight(self) -> Tensor:
+        """The two as one tensor."""
+        return torch.stack(self.weights)
 
     def update(self, candidate: Any, gradient: tuple[float, float], clip: float = math.inf) -> Any:
-        loss = (self.weight * torch.tensor(gradient)).sum()
+        together = self.weight
+        together.register_hook(lambda gradient: self.arrived.append(gradient.clone()))
+        loss = (together * torch.tensor(gradient)).sum()
         once = "A scaler is unscaled once for each update, and `scaler.update()` ends it."
         with (
             expect.explained(RuntimeError, "unscale_() has already been called", once, hint=5),
             expect.explained(AssertionError, "", "The scaler needs gradients of a scaled loss.", hint=0),
         ):
-            return candidate(loss, [self.weight], self.optimizer, self.scaler, clip)
+            return candidate(loss, list(self.weights), self.optimizer, self.scaler, clip)
 
 
 def _scaled_on_the_way(candidate: Any, reference: Any) -> None:
@@ -163,6 +178,12 @@ def _clipped(candidate: Any, reference: Any) -> None:
     want = torch.tensor([1.0, -2.0]) - 0.5 * torch.tensor([0.6, 0.8])
     expect.close(bench.weight, want, message, inputs={"clip": 1.0, "scale": _SCALE}, hint=3, rtol=1e-3)
     expect.close(norm, 5.0, "The norm is the one before clipping.", inputs={"clip": 1.0}, hint=2)
+    bench = _Bench()
+    bench.update(candidate, (3.0, 4.0), clip=100.0)
+    want = torch.tensor([1.0, -2.0]) - 0.5 * torch.tensor([3.0, 4.0])
+    message = "Gradients whose norm is below `clip` stay as they are."
+    hint = "Clipping only shortens: the factor is `min(1, clip / norm)`."
+    expect.close(bench.weight, want, message, inputs={"gradient": (3.0, 4.0), "clip": 100.0}, hint=hint, rtol=1e-3)
 
 
 def _overflow(candidate: Any, reference: Any) -> None:
@@ -198,7 +219,12 @@ EXERCISES = [
                 _conv(2, 7, 3, 4, 5),
             ),
             expect.same(
-                "every step", 4, "Six different steps are six convolutions.", _conv(2, 3, 3, 4, 4) | {"steps": 6}
+                "every step",
+                4,
+                "Six different steps are six convolutions.",
+                _conv(2, 3, 3, 4, 4) | {"steps": 6},
+                "Eleven different steps are eleven.",
+                _conv(2, 3, 3, 4, 4) | {"steps": 11},
             ),
             expect.same(
                 "static",

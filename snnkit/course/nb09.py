@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from numbers import Real
 from typing import Any
 
+import numpy as np
 import torch
 
 from snnkit import neuron, nn
@@ -43,11 +44,17 @@ def ring_seconds(ranks, size, latency, bandwidth):
     return 2 * (ranks - 1) * (latency + size / ranks / bandwidth)
 
 
+def _samples(count: int) -> list[int]:
+    """They are not their own numbers."""
+    return [10 + 3 * number for number in range(count)]
+
+
 def _shares(candidate: Any, count: int, ranks: int) -> list[tuple[list[int], float]]:
     result = []
     for rank in range(ranks):
-        answer = candidate(list(range(count)), rank, ranks)
+        answer = candidate(_samples(count), rank, ranks)
         mine, weight = expect.parts(answer, 2, "The answer is a pair: the part, its weight.")
+        mine = mine.tolist() if isinstance(mine, (np.ndarray, torch.Tensor)) and mine.ndim == 1 else mine
         if not isinstance(mine, Sequence) or isinstance(mine, str):
             raise Violation("The part is a list of samples.", yours=mine, hint=0)
         if not isinstance(weight, (Real, torch.Tensor)):
@@ -62,10 +69,16 @@ _CASES = (8, 1), (8, 2), (7, 2), (10, 4), (7, 4), (5, 4), (3, 4)
 def _each_sample_once(candidate: Any, reference: Any) -> None:
     for count, ranks in _CASES:
         parts = [mine for mine, _ in _shares(candidate, count, ranks)]
-        every, inputs = sorted(sample for mine in parts for sample in mine), {"samples": count, "ranks": ranks}
-        twice, lost = len(every) - len(set(every)), sorted(set(range(count)) - set(every))
+        every, inputs = (
+            sorted(sample for mine in parts for sample in mine),
+            {"samples": _samples(count), "ranks": ranks},
+        )
+        strange, twice = sorted(set(every) - set(_samples(count))), len(every) - len(set(every))
+        message = "A part holds samples of the batch, not their numbers."
+        expect.true(not strange, message, inputs=inputs, yours=parts, expected=_samples(count), hint=0)
+        lost = sorted(set(_samples(count)) - set(every))
         message = "All ranks together have every sample once."
-        hint = 1 if ranks > 1 and all(mine == list(range(count)) for mine in parts) else 3 if twice else 2
+        hint = 1 if ranks > 1 and all(mine == _samples(count) for mine in parts) else 3 if twice else 2
         expect.true(not twice and not lost, message, inputs=inputs, yours=parts, hint=hint)
 
 
@@ -80,13 +93,13 @@ def _fair(candidate: Any, reference: Any) -> None:
 def _the_mean_of_all(candidate: Any, reference: Any) -> None:
     for count, ranks in _CASES:
         result = _shares(candidate, count, ranks)
-        inputs = {"samples": f"losses 0, 1, … {count - 1}", "ranks": ranks}
+        inputs = {"samples": "losses 10, 13, 16, …", "ranks": ranks}
         mean = sum(weight * sum(mine) / len(mine) for mine, weight in result if mine) / ranks
         message = "The mean over ranks of (weight × mean loss of the part) is the mean loss of the whole batch."
         weights = [weight for _, weight in result]
         even = all(weight == 1 for weight in weights)
         hint = 6 if even else 7 if math.isclose(sum(weights), 1.0, rel_tol=1e-6) else 5
-        expect.close(mean, (count - 1) / 2, message, inputs=inputs, hint=hint)
+        expect.close(mean, 10 + 3 * (count - 1) / 2, message, inputs=inputs, hint=hint)
 
 
 def _restored(candidate: Any, updates: int) -> tuple[TinyRun, TinyRun]:
@@ -141,25 +154,27 @@ def _identical(candidate: Any, reference: Any) -> None:
 
 
 _LINK = {"latency": 1e-5, "bandwidth": 1e9}
+_SLOW = {"latency": 1e-3, "bandwidth": 1e9}
 
 
 def _latency(candidate: Any, reference: Any) -> None:
-    for ranks in (2, 8):
+    for ranks, latency in ((2, 1e-5), (8, 1e-5), (8, 3e-4)):
         message = "An empty message still takes the steps, each with its latency."
-        result, want = candidate(ranks, 0.0, **_LINK), 2 * (ranks - 1) * 1e-5
+        result, want = candidate(ranks, 0.0, latency, 1e9), 2 * (ranks - 1) * latency
         hint = 1 if math.isclose(result, want / 2) else 0
-        expect.close(result, want, message, inputs={"ranks": ranks, "size": 0}, hint=hint, atol=1e-12)
+        inputs = {"ranks": ranks, "size": 0, "latency": latency}
+        expect.close(result, want, message, inputs=inputs, hint=hint, atol=1e-12)
 
 
 def _bandwidth(candidate: Any, reference: Any) -> None:
-    for ranks, size in ((2, 4e6), (4, 4e6), (1000, 4e6), (4, 10.0)):
-        want = 2 * (ranks - 1) / ranks * size / 1e9
-        result = candidate(ranks, size, latency=1e-300, bandwidth=1e9)
-        whole = 2 * (ranks - 1) * (size // ranks) / 1e9
-        mistakes = ((1, want / 2), (2, want * ranks), (2, whole), (3, want * 1e18))
+    for ranks, size, bandwidth in ((2, 4e6, 1e9), (4, 4e6, 1e9), (1000, 4e6, 3e8), (4, 10.0, 1e9)):
+        want = 2 * (ranks - 1) / ranks * size / bandwidth
+        result = candidate(ranks, size, 1e-300, bandwidth)
+        whole = 2 * (ranks - 1) * (size // ranks) / bandwidth
+        mistakes = ((1, want / 2), (2, want * ranks), (2, whole), (3, want * bandwidth**2))
         close = [hint for hint, wrong in mistakes if math.isclose(result, wrong)]
         message = "Almost without latency: in each step, a piece of size / ranks goes over the link."
-        inputs = {"ranks": ranks, "size": size, "bandwidth": 1e9}
+        inputs = {"ranks": ranks, "size": size, "bandwidth": bandwidth}
         expect.close(result, want, message, inputs=inputs, hint=[*close, 0][0], rtol=1e-6, atol=1e-12)
 
 
@@ -189,7 +204,9 @@ class TinyRun:
         for linear in (first, second):
             torch.nn.init.normal_(linear.weight, generator=start)
             torch.nn.init.constant_(linear.bias, 0.1)
-        self.model = nn.Sequential(first, neuron.Leaky(0.9, engine="eager"), second, neuron.LI(engine="eager"))
+        self.model = nn.Sequential(
+            first, neuron.Leaky(torch.full((6,), 0.9), engine="eager"), second, neuron.LI(engine="eager")
+        )
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.05)
         self.scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(self.optimizer, 9)
         self.noise = torch.Generator().manual_seed(1)
@@ -375,6 +392,9 @@ EXERCISES = [
             expect.same("alone", 0, "One rank alone has nothing to add up.", {"ranks": 1, "size": 4e6} | _LINK),
             _latency,
             _bandwidth,
+            expect.same(
+                "both", 0, "A step takes its latency, and then the piece its time.", {"ranks": 5, "size": 4e6} | _SLOW
+            ),
         ],
         hints=(
             "How many steps are there, and how long is one? Multiply.",

@@ -89,10 +89,16 @@ def _the_numbers(candidate: Any, reference: Any) -> None:
     expect.close(result_mem, want_mem, message, hint=0 if torch.allclose(result_mem.float(), without) else 3)
     expect.close(result, want, "The neuron fires where the new membrane is above its threshold.", hint=0)
     mem, given = torch.tensor([0.4, 0.5, 0.6]), {"beta": 0.8, "threshold": 0.5}
-    inputs = {"mem": mem, "x": "0 everywhere", **given}
-    result, want = (step(mem, torch.zeros(3), _strict, **given)[1] for step in (candidate, reference))
+    inputs = {"mem": mem, "x": "0.3 everywhere", **given}
+    result, want = (step(mem, torch.full((3,), 0.3), _strict, *given.values()) for step in (candidate, reference))
     message = "`beta` and `threshold` are given, and a membrane at the threshold is not above it."
     expect.close(result, want, message, inputs=inputs, hint=0)
+    mem, x = torch.tensor([30.0, -30.0], dtype=torch.float64), torch.zeros(2, dtype=torch.float64)
+    result, want = (step(mem, x, _strict) for step in (candidate, reference))
+    message = "The membrane has no bounds, and its dtype stays."
+    for yours, right in zip(result, want, strict=True):
+        expect.tensor(yours, right, message, inputs={"mem": mem, "x": 0}, hint=5)
+    expect.close(result, want, message, inputs={"mem": mem, "x": 0}, hint="Clamp nothing: only the reset changes it.")
 
 
 def _a_static_graph(candidate: Any, reference: Any) -> None:
@@ -123,13 +129,14 @@ def _is_0_or_1(candidate: Any, reference: Any) -> None:
 def _has_the_gradient(candidate: Any, reference: Any) -> None:
     u = torch.linspace(-2, 2, 9, requires_grad=True)
     message = "The gradient is that of the smooth function."
-    result = candidate(u, torch.sigmoid)
-    if not result.requires_grad:
-        raise Violation(message, yours="no gradient at all", hint=1)
-    (grad,) = torch.autograd.grad(result.sum(), u, allow_unused=True)
-    (want,) = torch.autograd.grad(torch.sigmoid(u).sum(), u)
-    grad = torch.zeros_like(u) if grad is None else grad
-    expect.close(grad, want, message, inputs={"u": "-2 … 2", "smooth": "a sigmoid"}, hint=0 if grad.any() else 1)
+    for name, smooth in {"a sigmoid": torch.sigmoid, "an arctan": torch.atan}.items():
+        result = candidate(u, smooth)
+        if not result.requires_grad:
+            raise Violation(message, yours="no gradient at all", hint=1)
+        (grad,) = torch.autograd.grad(result.sum(), u, allow_unused=True)
+        (want,) = torch.autograd.grad(smooth(u).sum(), u)
+        grad = torch.zeros_like(u) if grad is None else grad
+        expect.close(grad, want, message, inputs={"u": "-2 … 2", "smooth": name}, hint=0 if grad.any() else 1)
 
 
 def _plain_operations(candidate: Any, reference: Any) -> None:
@@ -169,7 +176,7 @@ def _the_rules(candidate: Any, reference: Any) -> None:
 
 def _the_crossover(candidate: Any, reference: Any) -> None:
     message = "Time is a + b · batch; the answer is the batch at which b · batch = a."
-    for a, b, small, large in ((3e-3, 1e-4, 1, 101), (2e-3, 5e-4, 8, 64), (0.5, 0.01, 20, 30)):
+    for a, b, small, large in ((3e-3, 1e-4, 1, 101), (2e-3, 5e-4, 8, 64), (0.5, 0.01, 20, 30), (1e-4, 3e-4, 1, 9)):
         t0, t1 = a + b * small, a + b * large
         inputs = {"small": (small, t0), "large": (large, t1)}
         result = expect.written(candidate(*inputs.values()))
@@ -180,13 +187,13 @@ def _the_crossover(candidate: Any, reference: Any) -> None:
 
 
 def _a_flat_line(candidate: Any, reference: Any) -> None:
-    flat = (1, 0.004), (64, 0.004)
-    try:
-        result = expect.written(candidate(*flat))
-    except ZeroDivisionError:
-        result = "ZeroDivisionError"
-    message = "If a larger batch takes no longer, the crossover is never reached: `math.inf`."
-    expect.true(result == math.inf, message, inputs={"small": flat[0], "large": flat[1]}, yours=result, hint=4)
+    for flat in (((1, 0.004), (64, 0.004)), ((1, 0.004), (64, 0.003))):
+        try:
+            result = expect.written(candidate(*flat))
+        except ZeroDivisionError:
+            result = "ZeroDivisionError"
+        message = "If a larger batch takes no longer, the crossover is never reached: `math.inf`."
+        expect.true(result == math.inf, message, inputs={"small": flat[0], "large": flat[1]}, yours=result, hint=4)
 
 
 # --- a small network made of the answer, and the first rule that it breaks --------------------------------------------

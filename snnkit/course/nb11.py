@@ -102,9 +102,11 @@ def _all_pairs(candidate: Any, reference: Any) -> None:
 _ONE = torch.ones(1)
 W = torch.tensor([[0.2, 0.5, 0.9], [0.0, 0.6, 1.0]], dtype=torch.float64)
 
+_OWN = torch.tensor([[1.0, 0.8, 1.0], [1.0, 0.9, 1.0]], dtype=torch.float64)  # each weight has its own change
+
 
 def _change(up: float = 0.0, down: float = 0.0, mu: Any = 1.0) -> dict[str, Any]:
-    return {"w": W, "increase": up * torch.ones_like(W), "decrease": down * torch.ones_like(W), "mu": mu}
+    return {"w": W, "increase": up * _OWN, "decrease": down * _OWN.flip(1), "mu": mu}
 
 
 def _additive(candidate: Any, reference: Any) -> None:
@@ -183,7 +185,12 @@ EXERCISES = [
                 _change(up=1.5),
             ),
             expect.same(
-                "at once", 3, "Both factors see the weight as it was before the step.", _change(up=0.4, down=0.3)
+                "at once",
+                3,
+                "Both factors see the weight as it was before the step.",
+                _change(up=0.4, down=0.3),
+                "The sum of both changes is clamped, once.",
+                _change(up=0.7, down=0.4, mu=0.0),
             ),
             expect.same(
                 "in between",
@@ -192,6 +199,8 @@ EXERCISES = [
                 _change(up=0.1, down=0.1, mu=0.5),
                 "mu may be a column: one exponent for each postsynaptic neuron.",
                 _change(up=0.1, down=0.1, mu=torch.tensor([[0.0], [1.0]], dtype=torch.float64)),
+                "mu may be above 1.",
+                _change(up=0.1, down=0.1, mu=2.0),
             ),
         ],
         hints=(
@@ -213,18 +222,23 @@ EXERCISES = [
                 "A neuron represents the class whose images make it fire most.",
                 _counts([[5, 0, 1], [0, 4, 1], [1, 0, 9]], [0, 1, 2], 3),
                 _counts([[5, 0], [0, 4], [1, 3], [0, 1]], [2, 0, 2, 1], 3),
+                _counts([[30], [20]], [1, 0], 2),
             ),
             expect.same(
                 "the mean",
                 1,
                 "Means count: three images of class 0 with 2 spikes each are less than one of class 1 with 5.",
                 _counts([[2], [2], [2], [5]], [0, 0, 0, 1], 2),
+                "Means need not be whole numbers: 2 spikes are less than 2.5.",
+                _counts([[2], [2], [2], [3]], [0, 0, 1, 1], 2),
             ),
             expect.same(
                 "all images",
                 2,
                 "Images of class 1 with 9, 0 and 0 spikes, 3 on average, are less than one of class 0 with 4.",
                 _counts([[4], [9], [0], [0]], [0, 1, 1, 1], 2),
+                "Images of class 1 with 9, 0 and 0 spikes are more than one of class 0 with 2.",
+                _counts([[2], [9], [0], [0]], [0, 1, 1, 1], 2),
             ),
             expect.same(
                 "silence", 3, "A neuron that never fires represents nothing: -1.", _counts([[0, 3], [0, 1]], [1, 0], 2)

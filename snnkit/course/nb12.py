@@ -202,6 +202,8 @@ def _alone(candidate: Any, reference: Any) -> None:
     result, inputs = _answers(candidate, [(100, 1, 1, 1)])
     hint = "At the start no pixel has fired yet: `last_near` begins with `-torch.inf`."
     expect.true(result == [False], "The very first event has no support.", inputs=inputs, yours=result, hint=hint)
+    ever = bool(candidate(made([(100, 1, 1, 1)], (5, 6)), 10**7)[0])
+    expect.true(not ever, "The very first event has no support.", inputs={"within": 10**7}, yours=ever, hint=hint)
 
 
 def _neighbours(candidate: Any, reference: Any) -> None:
@@ -224,6 +226,9 @@ def _in_time(candidate: Any, reference: Any) -> None:
         result, inputs = _answers(candidate, rows)
         message = f"The neighbour fired {later} µs before."
         expect.true(result[1] == want, message, inputs=inputs, yours=result[1], expected=want, hint=2)
+    late = candidate(made([(500, 2, 2, 1), (50_000, 3, 2, 1)], (5, 6)), 60_000)
+    message = "The neighbour fired 49,500 µs before."
+    expect.true(bool(late[1]), message, inputs={"within": 60_000}, yours=late, hint=2)
     rows = [(500, 2, 2, 1), (1400, 1, 2, 1), (2000, 3, 2, 1)]
     result, inputs = _answers(candidate, rows)
     message = "The neighbour of the third fired 1500 µs before. The second is not its neighbour."

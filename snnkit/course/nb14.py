@@ -30,11 +30,25 @@ def to_integers(weight, bits=8):
 PARTS = ("net", "optimizer", "order", "epoch")
 
 
+class _Net(nn.Linear):
+    """A layer that also keeps the mean of its inputs, as a batch norm does."""
+
+    mean: Tensor
+
+    def __init__(self) -> None:
+        super().__init__(2, 1, bias=False)
+        self.register_buffer("mean", torch.zeros(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.mean.lerp_(x.mean(0), 0.1)
+        return super().forward(x)
+
+
 class _Run:
     """A layer, SGD with momentum, and a generator that draws the samples."""
 
     def __init__(self, seed: int) -> None:
-        self.net = nn.Linear(2, 1, bias=False)
+        self.net = _Net()
         nn.init.constant_(self.net.weight, float(seed))
         self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1, momentum=0.9)
         self.order = torch.Generator().manual_seed(seed)
@@ -43,6 +57,10 @@ class _Run:
         self.optimizer.zero_grad()
         (self.net(x) - 1).square().sum().backward()
         self.optimizer.step()
+
+    def state(self) -> list[Tensor]:
+        momenta = [entry["momentum_buffer"] for entry in self.optimizer.state.values()]
+        return [*self.net.state_dict().values(), *momenta, self.order.get_state()]
 
     def updates(self, count: int) -> _Run:
         for _ in range(count):
@@ -72,18 +90,26 @@ def _restored(saved: dict[str, Any], run: _Run) -> _Run:
 
 
 def _four_parts(candidate: Any, reference: Any) -> None:
-    saved = _taken(candidate, _Run(1).updates(3), epoch=3)
-    expect.close(saved["epoch"], 3, '"epoch" is how many epochs are finished.', inputs={"epoch": 3}, hint=0)
+    for epoch in (3, 8):
+        run = _Run(1).updates(3)
+        before = copy.deepcopy(run.state())
+        saved = _taken(candidate, run, epoch)
+        message = "A snapshot changes nothing: the run goes on as if nobody had looked."
+        unchanged = len(before) == len(run.state()) and all(map(torch.equal, before, run.state())) and run.net.training
+        expect.true(unchanged, message, hint="Draw no samples, clear nothing, and leave `net` in its mode.")
+        expect.close(saved["epoch"], epoch, '"epoch" is how many epochs are finished.', inputs={"epoch": epoch}, hint=0)
 
 
 def _it_goes_on(candidate: Any, reference: Any) -> None:
     run = _Run(1).updates(3)
+    run.optimizer.param_groups[0]["lr"] = 0.05  # as a schedule does
     other = _restored(_taken(candidate, run), _Run(2))
     expect.close(other.net.weight, run.net.weight, "The restored net has the same weights.", hint=1)
+    expect.close(other.net.mean, run.net.mean, "The restored net has the same running means.", hint=1)
     x = torch.tensor([[1.0, 2.0]])
     run.update(x)
     other.update(x)
-    message = "From the same sample, both make the same update: the momentum is restored."
+    message = "From the same sample, both make the same update: momentum and learning rate are restored."
     expect.close(other.net.weight, run.net.weight, message, hint=2)
     yours, expected = (torch.rand(3, generator=one.order) for one in (other, run))
     expect.close(yours, expected, "Both draw the same samples next.", hint=3)
@@ -96,7 +122,8 @@ def _a_picture_of_the_moment(candidate: Any, reference: Any) -> None:
     run.updates(5)
     other = _restored(saved, _Run(2))
     message = "The run goes on for 5 updates after the snapshot. They must not change the snapshot."
-    expect.close(other.net.weight, then[0]["weight"], message, hint=4)
+    for name in ("weight", "mean"):
+        expect.close(getattr(other.net, name), then[0][name], message, hint=4)
     yours, expected = (one["state"][0]["momentum_buffer"] for one in (other.optimizer.state_dict(), then[1]))
     expect.close(yours, expected, message, hint=4)
 
@@ -106,14 +133,17 @@ def _a_picture_of_the_moment(candidate: Any, reference: Any) -> None:
 
 def _converted(candidate: Any, weight: Tensor, **more: Any) -> tuple[Tensor, Tensor]:
     message = "The answer is a pair: the whole numbers, then the scales."
-    numbers, scale = (expect.written(one) for one in expect.parts(candidate(weight, **more), 2, message, hint=0))
+    numbers, scale = (
+        expect.written(one) for one in expect.parts(candidate(weight, *more.values()), 2, message, hint=0)
+    )
     expect.tensor(numbers, weight.to(torch.int8), inputs={"weight": weight}, hint=0)
     message = "There is one scale per output: [outputs, 1]."
     expect.tensor(scale, weight[:, :1], message, inputs={"weight": weight}, hint=1)
     return numbers, scale
 
 
-WEIGHT = torch.tensor([[1.0, -0.3, 0.4962, -1.0], [0.01, 0.002, -0.0076, 0.01]])
+WEIGHT = torch.tensor([[1.0, -0.3, 0.4962, -1.0], [0.01, 0.002, -0.0076, 0.01], [-2.0, 0.5, 1.25, -0.1]])
+TOP = torch.tensor([[1.0], [0.01], [2.0]])  # the largest of each row
 
 
 def _a_pair(candidate: Any, reference: Any) -> None:
@@ -124,14 +154,14 @@ def _one_scale_per_output(candidate: Any, reference: Any) -> None:
     _, scale = _converted(candidate, WEIGHT)
     message = "The largest weight of each row becomes 127. Other rows do not matter."
     # Of 127 and 128 the next check tells more.
-    expect.close(scale * 127, torch.tensor([[1.0], [0.01]]), message, inputs={"weight": WEIGHT}, rtol=0.02, hint=1)
+    expect.close(scale * 127, TOP, message, inputs={"weight": WEIGHT}, rtol=0.02, hint=1)
 
 
 def _no_overflow(candidate: Any, reference: Any) -> None:
     numbers, _ = _converted(candidate, WEIGHT)
     message = "int8 reaches from -128 to 127. The largest weight becomes 127, its negative -127."
-    in_range = numbers[0, 0] == 127 and numbers[0, 3] == -127
-    expect.true(in_range, message, inputs={"weight": WEIGHT}, yours=numbers[0], hint=2)
+    in_range = numbers[0, 0] == 127 and numbers[0, 3] == -127 and numbers[2, 0] == -127
+    expect.true(in_range, message, inputs={"weight": WEIGHT}, yours=numbers, hint=2)
 
 
 def _rounded(candidate: Any, reference: Any) -> None:
@@ -139,15 +169,20 @@ def _rounded(candidate: Any, reference: Any) -> None:
     message = "Each number is the nearest one: no weight is off by more than half a scale."
     wanted, _ = reference(WEIGHT)
     expect.close(numbers, wanted, message, inputs={"weight": WEIGHT}, hint=3)
-    expect.close(scale * 127, torch.tensor([[1.0], [0.01]]), "scale · number gives the weight again.", hint=2)
+    expect.close(scale * 127, TOP, "scale · number gives the weight again.", hint=2)
 
 
 def _fewer_bits(candidate: Any, reference: Any) -> None:
-    inputs, message = {"weight": WEIGHT, "bits": 4}, "With 4 bits the numbers reach from -7 to 7."
-    expect.close(_converted(candidate, **inputs), reference(**inputs), message, inputs=inputs, hint=4)
+    for bits, top in ((4, 7), (6, 31)):
+        inputs, message = {"weight": WEIGHT, "bits": bits}, f"With {bits} bits the numbers reach from -{top} to {top}."
+        expect.close(_converted(candidate, **inputs), reference(**inputs), message, inputs=inputs, hint=4)
 
 
 def _a_row_of_zeros(candidate: Any, reference: Any) -> None:
+    small = 1e-4 * WEIGHT
+    message = "Weights that are 10,000 times smaller give the same numbers."
+    hint = "What keeps the scale above 0 must be far below any weight, 1e-12 say."
+    expect.close(_converted(candidate, small)[0], reference(small)[0], message, inputs={"weight": small}, hint=hint)
     weight = torch.tensor([[0.0, 0.0], [1.0, 0.5]])
     numbers, scale = _converted(candidate, weight)
     message = "A row of zeros stays a row of zeros. Its scale is above 0: else 0 is divided by 0."

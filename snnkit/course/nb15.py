@@ -99,13 +99,22 @@ def _alone(candidate: Any, reference: Any) -> None:
     generator = torch.Generator().manual_seed(3)
     current = torch.rand(20, 2, 3, generator=generator) * 0.5
     r = torch.randn(3, 3, generator=generator)
-    whole = candidate(current, r, 0.9)
+    whole = candidate(current, r, 0.7)
     expect.tensor(whole, current)
     message = "The second sample's spikes do not depend on the first sample."
     changed = torch.cat([current[:, :1] + 1, current[:, 1:]], 1)
-    expect.close(candidate(changed, r, 0.9)[:, 1], whole[:, 1], message, hint=4)
+    expect.close(candidate(changed, r, 0.7)[:, 1], whole[:, 1], message, hint=4)
     message = "For random currents and weights the spikes are the reference's."
-    expect.close(whole, reference(current, r, 0.9), message, inputs="20 steps, 2 samples, 3 neurons", hint=1)
+    expect.close(whole, reference(current, r, 0.7), message, inputs="20 steps, 2 samples, 3 neurons, beta 0.7", hint=1)
+
+
+def _no_bounds(candidate: Any, reference: Any) -> None:
+    message = "The membrane has no bounds, neither below nor above."
+    for steps in ((-9.0, 0.0, 7.0, 2.0, 2.0), (30.0, *[0.0] * 19)):
+        current = torch.tensor(steps).view(-1, 1, 1).expand(-1, 1, 3)
+        yours, want = (one(current, torch.zeros(3, 3), 0.9) for one in (candidate, reference))
+        hint = "Clamp nothing: only the leak, the input and the reset change v."
+        expect.close(yours, want, message, inputs={"current": list(steps), "beta": 0.9}, hint=hint)
 
 
 EXERCISES = [
@@ -158,6 +167,7 @@ EXERCISES = [
                 "Neuron 0 fires in the first step. By r[1, 0] it makes neuron 1 fire, one step later, and no other.",
                 {"current": _FIRST, "r": _LINK, "beta": 0.9},
             ),
+            _no_bounds,
             _alone,
             _a_gradient_for_r,
         ],

@@ -97,10 +97,11 @@ def _spikes_and_v(candidate: Any, reference: Any) -> None:
 
 
 def _it_leaks_and_charges(candidate: Any, reference: Any) -> None:
-    x = torch.tensor([-0.4, -0.2, 0.0, 0.05]).view(4, 1, 1)
-    want = reference(x, 0.5, step)[1]
     message = "Below the threshold: v is beta times the old v, plus the input."
-    expect.close(_both(candidate, x)[1], want, message, inputs={"x": x.flatten(), "beta": 0.5}, hint=1)
+    for steps, hint in (((-0.4, -0.2, 0.0, 0.05), 1), ((-30.0, 0.0, 0.05), "v has no lower bound: clamp nothing.")):
+        x = torch.tensor(steps).view(-1, 1, 1)
+        want = reference(x, 0.5, step)[1]
+        expect.close(_both(candidate, x)[1], want, message, inputs={"x": x.flatten(), "beta": 0.5}, hint=hint)
 
 
 def _it_fires_as_fire_says(candidate: Any, reference: Any) -> None:
@@ -115,10 +116,11 @@ def _it_fires_as_fire_says(candidate: Any, reference: Any) -> None:
 def _the_surplus_stays(candidate: Any, reference: Any) -> None:
     x = torch.tensor([1.7, 0.0, 3.0, 0.0, 0.0]).view(5, 1, 1)
     message = "Soft reset, in the step of the spike: a neuron that fired loses 1 and keeps the rest."
-    for steps in (5, 1):
-        inputs = {"x": x[:steps].flatten(), "beta": 0.5}
-        for yours, want in zip(_both(candidate, x[:steps]), reference(x[:steps], 0.5, step), strict=True):
-            expect.close(yours.flatten(), want.flatten(), message, inputs=inputs, hint=3)
+    far = torch.tensor([30.0, 0.0, 0.0]).view(3, 1, 1)
+    for given, hint in ((x, 3), (x[:1], 3), (far, "v has no upper bound: clamp nothing.")):
+        for yours, want in zip(_both(candidate, given), reference(given, 0.5, step), strict=True):
+            inputs = {"x": given.flatten(), "beta": 0.5}
+            expect.close(yours.flatten(), want.flatten(), message, inputs=inputs, hint=hint)
 
 
 def _each_its_own_beta(candidate: Any, reference: Any) -> None:
@@ -150,6 +152,12 @@ def _gradient_to_the_first_step(candidate: Any, reference: Any) -> None:
     expect.true(spikes.requires_grad, message, yours="the spikes are cut off from x", hint=6)
     (gradient,) = torch.autograd.grad(spikes[-1].sum(), x, allow_unused=True)
     expect.true(gradient is not None and bool((gradient[0] > 0).all()), message, yours=gradient, hint=6)
+    message = "The gradient crosses the border of two pieces: through the v that is given, and the v returned."
+    start = torch.full((1, 2), 0.1).requires_grad_()
+    end = _both(candidate, x.detach(), 0.9, ATan(2.0), v=start)[1]
+    expect.true(end.requires_grad, message, yours="v is cut off from the v given", hint=6)
+    (gradient,) = torch.autograd.grad(end.sum(), start, allow_unused=True)
+    expect.true(gradient is not None and bool((gradient != 0).all()), message, yours=gradient, hint=6)
 
 
 # --- 16.2 -------------------------------------------------------------------------------------------------------------
@@ -162,7 +170,10 @@ def _slope(candidate: Any, u: Tensor, width: float, upstream: Tensor | None = No
     expect.tensor(spikes, u, hint=0)
     expect.true(spikes.requires_grad, "The spikes are connected to u.", yours="no graph back to u", hint=1)
     upstream = torch.ones_like(u) if upstream is None else upstream
-    (gradient,) = torch.autograd.grad(spikes, u, upstream, allow_unused=True)
+    given, message = upstream.clone(), "`backward` returns two values: the gradient for u, and None for width."
+    with expect.explained(RuntimeError, "incorrect number of gradients|different than None", message, hint=4):
+        (gradient,) = torch.autograd.grad(spikes, u, given, allow_unused=True)
+    expect.true(torch.equal(given, upstream), "The gradient that arrives must not be changed in place.", hint=4)
     expect.true(gradient is not None, "A gradient arrives at u.", yours=None, hint=1)
     return gradient
 
@@ -173,6 +184,8 @@ def _exactly_0_and_1(candidate: Any, reference: Any) -> None:
             yours, want = expect.written(candidate(u, width)), reference(u, width)
             message = "1 where u >= 0, else 0, in the shape and dtype of u."
             expect.tensor(yours, u, message, hint=0)
+            if bool((yours[u == 0] == 0).all()) and torch.equal(yours[u != 0], want[u != 0]):
+                expect.close(yours, want, message, inputs={"u": u}, hint=0)
             off = yours[yours != want]
             shown = {"inputs": {"width": width}, "yours": [f"{one:.9g}" for one in off[:3].flatten().tolist()]}
             expect.true(len(off) == 0, "The spikes are 0 or 1 exactly, not nearly.", hint=2, **shown)
@@ -180,7 +193,7 @@ def _exactly_0_and_1(candidate: Any, reference: Any) -> None:
 
 def _the_slope_at_the_threshold(candidate: Any, reference: Any) -> None:
     u = torch.zeros(1)
-    for width in (1.0, 0.5):
+    for width in (1.0, 0.5, 0.1):
         message = "At the threshold the slope is 1 / width."
         expect.close(_slope(candidate, u, width), 1 / (width + u), message, inputs={"u": u, "width": width}, hint=3)
 
@@ -221,21 +234,29 @@ def _inside_your_population(candidate: Any, reference: Any) -> None:
 
 
 def _linear(x: Tensor, weights: list[Tensor]) -> Tensor:
-    return x @ weights[0].T + weights[1]
+    return weights[2] * (x @ weights[0].T) + weights[1]
 
 
 def _weights() -> list[Tensor]:
-    """Of 3 inputs and 3 classes."""
-    return [(_seeded(3, 3, seed=7) - 0.5).requires_grad_(), torch.zeros(3, requires_grad=True)]
+    """Of 3 inputs and 3 classes: a matrix, a bias and a gain."""
+    start = _seeded(3, 3, seed=7) - 0.5, torch.zeros(3), torch.ones(3)
+    return [w.requires_grad_() for w in start]
 
 
 def _run(
-    fit: Any, x: Tensor, y: Tensor, scores: Any = _linear, epochs: int = 1, batch: int = 2, lr: float = 0.5
+    fit: Any,
+    x: Tensor,
+    y: Tensor,
+    scores: Any = _linear,
+    epochs: int = 1,
+    batch: int = 2,
+    lr: float = 0.5,
+    seed: int = 3,
 ) -> tuple[Any, list[Tensor]]:
     """The losses, and the weights after it."""
     weights = _weights()
     given = list(weights)
-    losses = fit(scores, weights, x, y, epochs, batch, lr, generator=torch.Generator().manual_seed(3))
+    losses = fit(scores, weights, x, y, epochs, batch, lr, generator=torch.Generator().manual_seed(seed))
     message = "The tensors in `weights` are changed in place, and still require gradients."
     pairs = zip(given, weights, strict=False)
     same = len(given) == len(weights) and all(a is b and a.is_leaf and a.requires_grad for a, b in pairs)
@@ -246,6 +267,7 @@ def _run(
 
 
 _X, _Y = torch.eye(3), torch.arange(3)
+PLAIN = "Every step is `w -= lr * gradient` with the same lr: no momentum, no decay, no clipping."
 
 
 def _one_float_per_epoch(candidate: Any, reference: Any) -> None:
@@ -256,19 +278,27 @@ def _one_float_per_epoch(candidate: Any, reference: Any) -> None:
 
 
 def _one_step_downhill(candidate: Any, reference: Any) -> None:
-    (_, yours), (_, want) = (_run(one, _X, 0 * _Y, batch=3) for one in (candidate, reference))
     message = "One batch: each weight moves by -lr times its gradient."
-    expect.close(yours, want, message, inputs="3 images, batch 3, 1 epoch, lr 0.5", hint=1)
+    for scale, hint in ((1.0, 1), (100.0, PLAIN)):
+        (_, yours), (_, want) = (_run(one, scale * _X, 0 * _Y, batch=3) for one in (candidate, reference))
+        inputs = f"3 images of brightness {scale:g}, batch 3, 1 epoch, lr 0.5"
+        expect.close(yours, want, message, inputs=inputs, hint=hint)
 
 
 def _every_step_starts_from_zero(candidate: Any, reference: Any) -> None:
     x, y = torch.tensor([[1.0, 0.5, 0.0]]).repeat(6, 1), torch.zeros(6, dtype=torch.int64)
     (_, yours), (_, want) = (_run(one, x, y, epochs=2) for one in (candidate, reference))
+    added, total = _weights(), [torch.zeros_like(w) for w in want]  # what becomes of gradients that are never cleared
+    for _ in range(6):
+        gradients = torch.autograd.grad(F.cross_entropy(_linear(x[:2], added), y[:2]), added)
+        total = [a + b for a, b in zip(total, gradients, strict=True)]
+        added = [(w - 0.5 * one).detach().requires_grad_() for w, one in zip(added, total, strict=True)]
+    hint = 2 if all(torch.allclose(a, b, atol=1e-5) for a, b in zip(yours, added, strict=True)) else PLAIN
     message = "Six equal images in batches of 2, two epochs: six steps, each with the gradient of its own batch only."
-    expect.close(yours, want, message, hint=2)
+    expect.close(yours, want, message, hint=hint)
 
 
-def _seen(fit: Any, epochs: int = 4) -> list[list[int]]:
+def _seen(fit: Any, epochs: int = 4, seed: int = 3) -> list[list[int]]:
     """Which of 7 images were in each batch."""
     batches: list[list[int]] = []
 
@@ -277,7 +307,7 @@ def _seen(fit: Any, epochs: int = 4) -> list[list[int]]:
         return _linear(x, weights)
 
     x = torch.arange(7.0)[:, None] * torch.tensor([1.0, 0.0, 0.0])
-    _run(fit, x, torch.arange(7) % 3, scores, epochs, batch=3, lr=1e-3)
+    _run(fit, x, torch.arange(7) % 3, scores, epochs, batch=3, lr=1e-3, seed=seed)
     return batches
 
 
@@ -300,6 +330,8 @@ def _the_generator_decides(candidate: Any, reference: Any) -> None:
     first, second = _seen(candidate), _seen(candidate)
     message = "Two calls with equal generators see the images in the same order."
     expect.true(first == second, message, yours=(first[:3], second[:3]), hint=4)
+    message = "Another seed of the generator gives another order."
+    expect.true(first != _seen(candidate, seed=4), message, yours=first[:3], hint=4)
 
 
 def _images_keep_their_labels(candidate: Any, reference: Any) -> None:
@@ -330,10 +362,11 @@ _W = torch.tensor([[0.5, 0.4], [0.3, 0.6], [0.5, 0.5]])  # from 2 inputs to 3 ne
 
 
 def _weights_like_w(candidate: Any, reference: Any) -> None:
-    pre, post = torch.zeros(20, 2), torch.zeros(20, 3)
-    w = _stdp(candidate, pre, post, _W)[0]
-    expect.tensor(w, _W, "The weights have the shape and dtype of w, [N, M].", hint=0)
-    expect.close(w, _W, "Without spikes no weight changes.", hint=0)
+    for given in (_W, _W.double()):
+        pre, post = given.new_zeros(20, 2), given.new_zeros(20, 3)
+        w = _stdp(candidate, pre, post, given)[0]
+        expect.tensor(w, given, "The weights have the shape and dtype of w, [N, M].", hint=0)
+        expect.close(w, given, "Without spikes no weight changes.", hint=0)
 
 
 def _pair(candidate: Any, reference: Any, first: int, then: int, message: str, hint: int) -> None:
@@ -341,7 +374,7 @@ def _pair(candidate: Any, reference: Any, first: int, then: int, message: str, h
     pre, post = torch.zeros(20, 2), torch.zeros(20, 3)
     pre[first, 1] = post[then, 2] = 1.0
     inputs = {"input 1 fires at": first, "neuron 2 fires at": then, "w": _W, "tau": 10, "up": 0.1, "down": 0.05}
-    for tau in (10.0, 4.0):
+    for tau in (10.0, 4.5):
         yours, want = (_stdp(one, pre, post, _W, tau=tau)[0] for one in (candidate, reference))
         expect.close(yours, want, message, inputs=inputs | {"tau": tau}, hint=hint)
 
@@ -371,9 +404,12 @@ def _every_pair_counts(candidate: Any, reference: Any) -> None:
 def _between_0_and_1(candidate: Any, reference: Any) -> None:
     pre, post = torch.zeros(20, 2), torch.zeros(20, 3)
     pre[2], post[3], pre[9] = 1.0, 1.0, 1.0
-    for change in ({"up": 2.0, "down": 0.4}, {"up": 0.0, "down": 2.0}):
+    post[9, 1:] = 1.0  # both at once: the sum of both changes is clamped, once
+    for change in ({"up": 2.0, "down": 0.4}, {"up": 0.0, "down": 2.0}, {"up": 0.6, "down": 2.0}):
         yours, want = (_stdp(one, pre, post, _W, **change)[0] for one in (candidate, reference))
-        message = "After each step the weights are in [0, 1], and the next step starts from these."
+        message = (
+            "After each step, growth and shrinkage together, the weights are in [0, 1]. The next starts from these."
+        )
         expect.close(yours, want, message, inputs=change, hint=5)
 
 
@@ -491,7 +527,7 @@ EXERCISES = [
             "The mirror: `y = keep * y + post_t`. Where pre fires, w shrinks: `down * torch.outer(y, pre_t)`.",
             "Update both traces first, then the weights. Then a spike also meets the other side's spike of this step.",
             "A trace adds up: `+ pre_t`, not a maximum or a restart at 1.",
-            "`.clamp(0, 1)` inside the loop, after each change.",
+            "`.clamp(0, 1)` inside the loop, once in a step: after both changes.",
             "If traces are given, start from them in place of zeros.",
         ),
     ),

@@ -42,7 +42,7 @@ class OutOfTime(BaseException):
 
 
 def call(work: Callable[[], Any], seconds: float) -> None:
-    """Call ``work()``, a function in Python. OutOfTime after so many ``seconds`` of computing, or as many of waiting."""
+    """Call ``work()``, a Python function. OutOfTime after so many ``seconds`` of computing, or as many of waiting."""
     if threading.current_thread() is threading.main_thread() and hasattr(signal, "setitimer"):
         _with_a_timer(work, seconds)
     else:

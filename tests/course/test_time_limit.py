@@ -1,11 +1,13 @@
-"""Code that computes or waits for too long is ended; a slow or busy machine ends nothing, and an import is never cut."""
+"""Code that computes or waits for too long is ended. A slow or busy machine ends nothing, and no import is cut."""
 
+import contextlib
 import functools
 import importlib
 import os
 import signal
 import subprocess
 import sys
+import textwrap
 import threading
 import time
 from pathlib import Path
@@ -31,10 +33,8 @@ def spin(seconds):
 
 def _catches_exceptions():
     while True:
-        try:
+        with contextlib.suppress(Exception):
             spin(600)
-        except Exception:
-            pass
 
 
 def _cleans_up():
@@ -123,8 +123,15 @@ def test_only_its_own_computing_counts_on_a_busy_machine(share, want):
 @pytest.fixture
 def slow_module(tmp_path, monkeypatch):
     """The name of a module that computes and waits for longer than ``call`` below allows."""
-    text = "import time\nend = time.thread_time() + 0.3\nwhile time.thread_time() < end: pass\ntime.sleep(0.3)\nwhole = 1\n"
-    (tmp_path / "a_slow_module.py").write_text(text)
+    text = """
+        import time
+        end = time.thread_time() + 0.3
+        while time.thread_time() < end:
+            pass
+        time.sleep(0.3)
+        whole = 1
+    """
+    (tmp_path / "a_slow_module.py").write_text(textwrap.dedent(text))
     monkeypatch.syspath_prepend(tmp_path)
     yield "a_slow_module"
     sys.modules.pop("a_slow_module", None)

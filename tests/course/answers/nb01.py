@@ -20,6 +20,9 @@ def _in_place(x, v, tau):
 
 
 CHARGES = [
+    (lambda x, v, tau: (v + (x - v) / tau).clamp(-1, 1), "it settles at x", "clamp nothing", "clamped"),
+    (lambda x, v, tau: (v + (x - v) / tau).clamp(min=-0.5), "it settles at x", "clamp nothing", "clamped below"),
+    (lambda x, v, tau: v + (x - v) / int(tau), "any tau", 2, "whole tau"),
     (lambda x, v, tau: float(v.mean()), "the result looks like v", 4),
     (lambda x, v, tau: torch.zeros(1), "the result looks like v", 4),
     (lambda x, v, tau: (v + (x - v) / tau).float(), "the result looks like v", 4),
@@ -35,7 +38,7 @@ CHARGES = [
     (lambda x, v, tau: v + (x - v) / tau**2, "tau is its memory", 2),
     (lambda x, v, tau: v + (x - v) / 50.0, "tau is its memory", 2),
     (lambda x, v, tau: v + (x.mean() - v) / tau, "it settles at x", 1),
-    (lambda x, v, tau: v + (x.clamp(max=2.5) - v) / tau, "it fires as the formula says", 2),
+    (lambda x, v, tau: v + (x.clamp(max=2.5) - v) / tau, "it settles at x", "clamp nothing"),
     (lambda x, v, tau: v + (x + 0.02 * (x > 0.9) - v) / tau, "it fires as the formula says", 1),
     (_in_place, "the result looks like v", "In-place operations"),
 ]
@@ -74,6 +77,9 @@ def _masked(v, threshold, v_reset):
 
 
 FIRES = [
+    (_fires(_at, lambda v, s, th, r: _right(v, s, th, r).clamp(max=1)), "soft reset", 3, "clamped"),
+    (_fires(_at, lambda v, s, th, r: _right(v, s, th, r).clamp(min=-1)), "hard reset", 2, "clamped below"),
+    (_fires(_at, lambda v, s, th, r: _right(v, s, th, None if r is None else -abs(r))), "hard reset", 2, "negative"),
     (lambda v, threshold, v_reset: _at(v, threshold), "two tensors like v", None),
     (_fires(lambda v, th: v >= th, _right), "two tensors like v", 0),
     (_fires(lambda v, th: (v >= th).float(), _right), "two tensors like v", 0),
@@ -131,7 +137,23 @@ class _LeaksUpwards(_Slip):
         return super().step(x + 2 * state.v, state)
 
 
+class _FixedTau(_Slip):
+    def __init__(self, tau=20.0, tau_a=200.0, jump=0.2, *, engine="auto"):
+        super().__init__(20.0, tau_a, jump, engine=engine)
+
+
 ADAPTATIONS = [
+    (_slip(adapt=lambda self, a, s: a - a / self.tau_a + 0.3 * s), "threshold, reset, adaptation", 2, "a fixed jump"),
+    (_slip(adapt=lambda self, a, s: a - a / 50.0 + self.jump * s), "threshold, reset, adaptation", 2, "a fixed tau_a"),
+    (_slip(reset=lambda self, v, s: v.clamp(min=0) * (1 - s)), "threshold, reset, adaptation", 1, "clamped"),
+    (
+        _slip(adapt=lambda self, a, s: (a - a / self.tau_a + self.jump * s).clamp(0)),
+        "threshold, reset, adaptation",
+        2,
+        "a >= 0",
+    ),
+    (_slip(u=lambda self, v, a: v - 1 - (a - a / self.tau_a)), "threshold, reset, adaptation", 0, "relaxes first"),
+    (_FixedTau, "threshold, reset, adaptation", 0),
     (_LeaksUpwards, "threshold, reset, adaptation", 1),
     (_OnlySpike, "a step of the right form", None),
     (_slip(u=lambda self, v, a: v - a), "a step of the right form", 0, "no threshold"),

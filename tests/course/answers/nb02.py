@@ -70,7 +70,21 @@ class CutOff(MySpike):
         return spikes
 
 
+def returning(result):
+    """An answer to 02.1 whose backward returns ``result(grad_output, slope)``."""
+
+    def backward(ctx, grad_output):
+        (u,) = ctx.saved_tensors
+        return result(grad_output, right(u, ctx.alpha))
+
+    return type("Answer", (MySpike,), {"backward": staticmethod(backward)})
+
+
 SLOPES = [
+    (returning(lambda grad, slope: grad * slope), "the peak", "gets None", "forgotten None"),
+    (returning(lambda grad, slope: (None, grad * slope)), "the peak", "gets None", "None first"),
+    (returning(lambda grad, slope: (grad.mul_(slope), None)), "the peak", 3, "in place"),
+    (spike(lambda u, a: right(u, a).clamp(min=1e-3)), "finite far out", 4),
     (NoGradient, "the peak", 1),
     (CutOff, "the peak", 0),
     (spike(right, forward=sigma), "forward is a step", 0),
@@ -113,6 +127,13 @@ def _one_by_one(u, surrogate, floor):
 
 
 DEAD = [
+    (
+        lambda u, s, f: (u.view(6, -1) < 0).all(0) & (s.derivative(u).view(6, -1) < f).all(0),
+        "any recording",
+        0,
+        "of six rows",
+    ),
+    (lambda u, s, f: (u <= 0).all(0).all(0) & _slope(u, s, f).all(0).all(0), "any recording", 1, "at the threshold"),
     (lambda u, s, f: (u < 0) & _slope(u, s, f), "one answer per neuron", 0),
     (lambda u, s, f: ((u < 0) & _slope(u, s, f)).all(0), "one answer per neuron", 0),
     (lambda u, s, f: dead_neurons(u, s, f).float(), "one answer per neuron", 0),

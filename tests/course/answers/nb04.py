@@ -16,6 +16,7 @@ def by_hand(spikes, labels):
 
 
 LOSSES = [
+    (lambda s, y: F.cross_entropy(s.sum(0).clamp(max=4), y), "right votes help", 1, "clamped counts"),
     (lambda s, y: F.cross_entropy(s.sum(0), y, reduction="none"), "one number", 3, "one loss per image"),
     (lambda s, y: F.cross_entropy(s.sum(0), y, reduction="sum"), "silence is a guess", 2, "sum over the batch"),
     (lambda s, y: s.sum(0).log_softmax(1).gather(1, y[:, None]).mean(), "silence is a guess", 2, "sign forgotten"),
@@ -76,7 +77,14 @@ def by_hand_and_by_autograd(net, optimizer, loss_fn, x, y):
     return float(value.detach())
 
 
+def lower_rate_each_time(net, optimizer, loss_fn, x, y):
+    value = recipe("zero", "back", "step")(net, optimizer, loss_fn, x, y)
+    optimizer.param_groups[0]["lr"] *= 0.9
+    return value
+
+
 STEPS = [
+    (lower_rate_each_time, "fresh gradients", "All steps are alike"),
     (recipe("zero", "step"), "the weights move", 1, "no backward"),
     (recipe("zero", "back"), "the weights move", 2, "no step"),
     (recipe(), "the weights move", 1, "forward only"),
@@ -98,6 +106,7 @@ STEPS = [
 
 
 COUNTS = [
+    (lambda s, fan_out: int(s.sum() * fan_out / s.shape[1]), "per image", 2, "a whole number"),
     (lambda s, fan_out: s.sum() / s.shape[1], "one spike", 0, "no fan_out"),
     (lambda s, fan_out: s.mean() * fan_out, "one spike", 0, "the rate"),
     (lambda s, fan_out: s.sum() * fan_out / s.shape[0], "one spike", 0, "divided by the steps"),

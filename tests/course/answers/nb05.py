@@ -68,7 +68,7 @@ MOVES = [
 # 05.2
 
 
-def network(gain="buffer", keep=nn.ModuleList, volume=None, cells=None, tau=2.0):
+def network(gain="buffer", keep=nn.ModuleList, volume=None, cells=None, layers=None, tau=2.0):
     """An answer to 05.2 with one of its parts exchanged."""
 
     class Answer(NestedSNN):
@@ -78,11 +78,13 @@ def network(gain="buffer", keep=nn.ModuleList, volume=None, cells=None, tau=2.0)
                 self.register_buffer("gain", given)
             elif gain == "unsaved":
                 self.register_buffer("gain", given, persistent=False)
+            elif gain == "counted":
+                self.register_buffer("gain", torch.arange(1.0, 1 + len(given)))
             elif gain == "ones":
                 self.register_buffer("gain", torch.ones_like(given))
             else:
                 self.gain = gain(given)
-            self.layers = keep([nn.Linear(a, b) for a, b in pairwise(sizes)])
+            self.layers = layers(sizes) if layers else keep([nn.Linear(a, b) for a, b in pairwise(sizes)])
             self.cells = (cells or keep)([LIF(tau=torch.full((b,), tau)) for b in sizes[1:]])
             self.volume = nn.Parameter(torch.tensor(1.0)) if volume is None else volume()
 
@@ -130,6 +132,14 @@ class _Grown(NestedSNN):
 
 
 REPAIRS = [
+    (
+        network(layers=lambda sizes: nn.ModuleList([nn.Linear(6, 5), nn.Linear(5, 3)])),
+        "lists",
+        "pairwise",
+        "of these sizes",
+    ),
+    (network(gain="counted"), "the gain", 2, "a gain of its own"),
+    (network(volume=lambda: nn.Parameter(torch.tensor(1.0), requires_grad=False)), "the volume", 3, "frozen"),
     (_given(forgets=True), "it loads", "Only `__init__`", "forgetful"),
     (_given(x=lambda x, net: x / net.gain + 1), "it loads", 2, "added"),
     (network(volume=lambda: nn.Parameter(torch.tensor(0.0))), "the volume", 3),
@@ -189,6 +199,13 @@ def _two_copies(images, steps, device):
 
 
 PACKED = [
+    (lambda images, steps, device: encode.repeat(data.to_unit(images.to(device)), 5), "the sequence", 0, "always 5"),
+    (
+        lambda images, steps, device: data.to_unit(images.to(device)).view(3, 1, 8, 8).expand(steps, -1, -1, -1, -1),
+        "the sequence",
+        0,
+        "of one shape",
+    ),
     (lambda images, steps, device: encode.repeat(images.to(device), steps), "the sequence", None),
     (lambda images, steps, device: images.to(device).float().expand(steps, *images.shape), "the sequence", 0),
     (lambda images, steps, device: data.to_unit(images.to(device)), "the sequence", 0),

@@ -1,5 +1,6 @@
 """Answers to the exercises of notebook 06."""
 
+import numpy as np
 import torch
 
 from snnkit.course.nb06 import bytes_moved, resting_step
@@ -135,6 +136,19 @@ def in_place(x, v, rest, fire):
 
 
 STEPS = [
+    (
+        stepper(charge=lambda v, x, awake: torch.where(awake, 0.9 * v.detach() + x, v.detach())),
+        "learns",
+        "No `.detach()`",
+        "cut in time",
+    ),
+    (
+        stepper(charge=lambda v, x, awake: torch.where(awake, (0.9 * v + x).clamp(-5, 5), v)),
+        "as one neuron does",
+        1,
+        "clamped",
+    ),
+    (lambda *given: [part.float() for part in resting_step(*given)], "many neurons", 1, "float32 only"),
     (with_if(lambda rest: rest > 0), "many neurons", 0, "an if"),
     (never_resting, "two steps of rest", 3),
     (stepper(count=lambda rest, s, awake: torch.where(awake, 2 * s, rest)), "two steps of rest", 3, "for ever"),
@@ -162,6 +176,13 @@ def by_intensity(operations, bytes, rate, bandwidth):
 
 
 ROOFS = [
+    (lambda operations, bytes, rate, bandwidth: max(operations / rate, bytes / 1e9), "memory is slow", 0, "1 GB/s"),
+    (
+        lambda operations, bytes, rate, bandwidth: round(max(operations / rate, bytes / bandwidth), 1),
+        "memory is slow",
+        0,
+        "rounded",
+    ),
     (lambda operations, bytes, rate, bandwidth: max(operations / rate, bytes // bandwidth), "memory is slow", 0),
     (lambda operations, bytes, rate, bandwidth: max(operations // rate, bytes / bandwidth), "arithmetic is slow", 2),
     (lambda operations, bytes, rate, bandwidth: operations / rate + bytes / bandwidth, "at the same time", 3),
@@ -175,7 +196,7 @@ ROOFS = [
 WRONG = {"06.1": COUNTS, "06.2": STEPS, "06.3": ROOFS}
 
 RIGHT = {
-    "06.1": [by_streams, by_tensors],
+    "06.1": [by_streams, by_tensors, lambda ops, x=4, spike=4: np.array(bytes_moved(ops, x, spike))],
     "06.2": [by_masks, by_clamping],
     "06.3": [by_intensity, lambda work, bytes, rate, bandwidth: sorted([work / rate, bytes / bandwidth])[-1]],
 }

@@ -23,6 +23,18 @@ def price(formula):
 
 
 PRICES = [
+    (
+        price(lambda i, o, k, h, w, s, static: 2 * i * o * (9 if k > 1 else 1) * h * w * (1 if static else s)),
+        "a sum of products",
+        2,
+        "nine",
+    ),
+    (
+        price(lambda i, o, k, h, w, s, static: 2 * i * o * k * k * h * w * (6 if s > 1 and not static else 1)),
+        "every step",
+        4,
+        "six",
+    ),
     (price(lambda i, o, k, h, w, s, static: i * o * k * k * h * w * (1 if static else s)), "one value", 0),
     (price(lambda i, o, k, h, w, s, static: 2 * o * k * k * h * w * (1 if static else s)), "a sum of products", 1),
     (price(lambda i, o, k, h, w, s, static: 2 * i * o * h * w * (1 if static else s)), "a sum of products", 1),
@@ -76,6 +88,14 @@ def part_by_part(layer, x):
 
 
 FOLDS = [
+    (lambda layer, x: all_steps(layer, x).float(), "a real layer", 1, "float32 only"),
+    (lambda layer, x: all_steps(layer, x).detach(), "a real layer", "No `.detach()`", "detached"),
+    (
+        lambda layer, x: layer(x[0]).expand(5, *x.shape[1:-1], -1) if is_static(x) else always_all(layer, x),
+        "static once",
+        4,
+        "five",
+    ),
     (lambda layer, x: torch.stack([layer(x_t) for x_t in x]), "one call", 0, "in a loop"),
     (twice, "one call", 0),
     (lambda layer, x: layer(x[0]).unsqueeze(0).expand(len(x), *layer(x[0]).shape), "each step", 2, "the first step"),
@@ -119,7 +139,29 @@ def update(*calls, which=0):
     return answer
 
 
+def clipped(by):
+    """An answer to 07.3 with other clipping."""
+
+    def answer(loss, weights, optimizer, scaler, clip):
+        optimizer.zero_grad()
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        norm = by(weights, clip)
+        scaler.step(optimizer)
+        scaler.update()
+        return norm
+
+    return answer
+
+
 UPDATES = [
+    (clipped(lambda weights, clip: clip_grad_norm_(weights[0], clip)), "the true step", 2, "the first weight"),
+    (
+        clipped(lambda weights, clip: clip_grad_norm_(weights, min(clip, 1.0))),
+        "clipped",
+        "only shortens",
+        "at most one",
+    ),
     (update("zero", "bare backward", "clip", "bare step"), "scaled on the way", 0, "unscaled"),
     (update("zero", "bare backward", "clip", "step", "update"), "scaled on the way", 0, "half scaled"),
     (update("backward", "zero", "clip", "step", "update"), "scaled on the way", 0, "zeroed too late"),
@@ -155,7 +197,11 @@ def without_return(loss, weights, optimizer, scaler, clip):
 WRONG = {"07.1": PRICES, "07.2": FOLDS, "07.3": UPDATES}
 
 RIGHT = {
-    "07.1": [counted_by_pytorch, value_by_value],
+    "07.1": [
+        counted_by_pytorch,
+        value_by_value,
+        lambda i, o, k, h, w, t=1, same=False: 2 * i * o * k * k * h * w * (1 if same else t),
+    ],
     "07.2": [part_by_part, time_batched],
     "07.3": [update("backward", "unscale", "clip", "step", "update", "zero"), clipped_by_hand],
 }

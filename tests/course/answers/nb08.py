@@ -24,6 +24,13 @@ def other_defaults(weights, stored, steps, batch, copies=2, width=4):
 
 
 BILLS = [
+    (bill(model=lambda copies, **_: 4000 * (2 + copies)), "the model", 0, "a thousand weights"),
+    (
+        bill(activity=lambda stored, steps, batch, width, **_: steps * batch * stored * (2 if width == 2 else 4)),
+        "narrow numbers",
+        5,
+        "two or four",
+    ),
     (other_defaults, "narrow numbers", "and their defaults"),
     (bill(model=lambda weights, **_: 4 * weights), "the model", 0),
     (bill(model=lambda weights, copies, **_: 4 * weights * (1 + copies)), "the model", 0),
@@ -51,7 +58,9 @@ def tensor_by_tensor(weights, stored, steps, batch, copies=1, width=4):
 
 def of_real_tensors(weights, stored, steps, batch, copies=1, width=4):
     weight = torch.empty(2 + copies, weights, device="meta")
-    potential = torch.empty(steps, batch, stored, dtype=torch.float32 if width == 4 else torch.bfloat16, device="meta")
+    potential = torch.empty(
+        steps, batch, stored, dtype={2: torch.bfloat16, 4: torch.float32, 8: torch.float64}[width], device="meta"
+    )
     return [weight.nbytes, potential.nbytes]
 
 
@@ -229,6 +238,7 @@ def one_part_too_many(fn, samples, size):
 
 
 HALVES = [
+    (halver(then=lambda start, size: (start, size - 1)), "order", 1, "one less"),
     (one_part_too_many, "enough memory", 0),
     (halver(then=lambda start, size: (start, size // 4)), "order", 1),
     (halver(then=lambda start, size: (start, 1)), "order", 1),
@@ -249,7 +259,7 @@ HALVES = [
 WRONG = {"08.1": BILLS, "08.2": BITES, "08.3": HALVES}
 
 RIGHT = {
-    "08.1": [tensor_by_tensor, of_real_tensors],
+    "08.1": [tensor_by_tensor, of_real_tensors, lambda w, n, t, b, k=1, size=4: (4 * w * (2 + k), t * b * n * size)],
     "08.2": [by_scaling_at_the_end, by_slices],
     "08.3": [by_recursion, with_a_flag],
 }

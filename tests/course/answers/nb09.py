@@ -2,6 +2,8 @@
 
 import copy
 
+import numpy as np
+
 from snnkit.course.nb09 import PARTS, REPAIRED, snapshot
 
 # 09.1
@@ -45,6 +47,7 @@ def dealt(batch, rank, ranks):
 
 
 SHARES = [
+    (sharing(lambda batch, rank, ranks: list(range(rank, len(batch), ranks))), "each sample once", 0, "numbers"),
     (sharing(lambda batch, rank, ranks: batch), "each sample once", 1),
     (sharing(rounded_down), "each sample once", 2),
     (sharing(lambda batch, rank, ranks: batch[rank + 1 :: ranks]), "each sample once", 2, "from one"),
@@ -81,6 +84,7 @@ def with_the_first_rate(run):
 
 
 SNAPSHOTS = [
+    (without(model=lambda run: dict(run.model.named_parameters())), "a plain dict", 1, "parameters alone"),
     (without("model"), "model", 2),
     (without("optimizer"), "optimizer", 3),
     (without("scheduler"), "scheduler", 4),
@@ -160,6 +164,24 @@ def ring(factor=2, steps=lambda n: n - 1, piece=lambda size, n: size / n, speed=
 
 
 RINGS = [
+    (
+        lambda ranks, size, latency, bandwidth: 2 * (ranks - 1) * max(latency, size / ranks / bandwidth),
+        "both",
+        0,
+        "the larger",
+    ),
+    (
+        lambda ranks, size, latency, bandwidth: 2 * (ranks - 1) * (latency + size / ranks / 1e9),
+        "bandwidth",
+        0,
+        "1 GB/s",
+    ),
+    (
+        lambda ranks, size, latency, bandwidth: 2 * (ranks - 1) * (latency and 1e-5 + size / ranks / bandwidth),
+        "latency",
+        0,
+        "10 us",
+    ),
     (ring(piece=lambda size, n: size // n), "bandwidth", 2),
     (ring(steps=lambda n: n), "alone", 0),
     (lambda ranks, size, latency, bandwidth: latency + size / bandwidth, "alone", 0),
@@ -188,14 +210,19 @@ def by_its_two_parts(ranks, size, latency, bandwidth):
 WRONG = {"09.1": SHARES, "09.2": SNAPSHOTS, "09.3": SCRIPTS, "09.4": RINGS}
 
 RIGHT = {
-    "09.1": [sharing(contiguous), sharing(rounded_up), sharing(dealt)],
+    "09.1": [
+        sharing(contiguous),
+        sharing(rounded_up),
+        sharing(dealt),
+        sharing(lambda batch, rank, ranks: np.array_split(np.array(batch), ranks)[rank]),
+    ],
     "09.2": [by_asking, copied],
     "09.3": [
         repaired(("@120", "@60")),
         repaired(("=02:00:00", "=120")),
         repaired(("$((20000 + SLURM_JOB_ID % 10000))", "$((30000 + SLURM_JOB_ID % 1000))")),
     ],
-    "09.4": [step_by_step, by_its_two_parts],
+    "09.4": [step_by_step, by_its_two_parts, lambda n, s, t, b: 2 * (n - 1) * (t + s / n / b)],
 }
 
 STUBS = {

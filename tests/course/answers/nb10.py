@@ -61,6 +61,22 @@ def numbers_of_its_own(mem, x, fire, beta=0.9, threshold=1.0):
 
 
 NEURONS = [
+    (
+        neuron(lambda mem, x, fire, b, th: (b * mem + x - (mem > th).to(mem.dtype) * th).clamp(-5, 5)),
+        "the numbers",
+        "Clamp nothing",
+        "clamped",
+    ),
+    (
+        lambda mem, x, fire, beta=0.9, threshold=1.0: (
+            fire(leaky(mem, x, fire, beta, threshold)[1] - 1.0),
+            leaky(mem, x, fire, beta, threshold)[1],
+        ),
+        "the numbers",
+        0,
+        "fires at 1",
+    ),
+    (lambda *given: tuple(part.float() for part in leaky(*given)), "the numbers", 5, "float32 only"),
     (numbers_of_its_own, "the numbers", 0),
     (neuron(lambda mem, x, fire, b, th: b * mem + x - (mem >= th).to(mem.dtype) * th), "the numbers", 0, ">="),
     (neuron(lambda mem, x, fire, b, th: b * mem + x), "the numbers", 0, "no reset"),
@@ -97,6 +113,7 @@ def glide(u, smooth):
 
 
 SPIKES = [
+    (lambda u, smooth: (u > 0).to(u.dtype) + glide(u, torch.sigmoid), "the gradient", 0, "always a sigmoid"),
     (lambda u, smooth: (u >= 0).to(u.dtype) + glide(u, smooth), "0 or 1", 0),
     (lambda u, smooth: smooth(u), "0 or 1", 0),
     (lambda u, smooth: (u > 0).to(u.dtype) + smooth(u), "0 or 1", 0),
@@ -124,6 +141,20 @@ def careful(small, large, found):
 
 
 CROSSINGS = [
+    (
+        lambda small, large: crossover(small, large) if small[1] == large[1] else round(crossover(small, large)),
+        "the crossover",
+        0,
+        "rounded",
+    ),
+    (
+        lambda small, large: (
+            math.inf if small[1] == large[1] else max(line(small, large)[0] / line(small, large)[1], 0.0)
+        ),
+        "a flat line",
+        4,
+        "falling",
+    ),
     (lambda small, large: 0.5 * crossover(small, large), "the crossover", 0),
     (lambda small, large: careful(small, large, lambda s, t, a, b: b / a), "the crossover", 1),
     (lambda small, large: careful(small, large, lambda s, t, a, b: s[1] / b), "the crossover", 2),

@@ -115,7 +115,14 @@ def in_float64(w, increase, decrease, mu):
     return bounded(w.double(), increase, decrease, mu)
 
 
+def clamped_twice(w, increase, decrease, mu):
+    grown = (w + (1 - w) ** mu * increase).clamp(0, 1)
+    return (grown - w**mu * decrease).clamp(0, 1)
+
+
 BOUNDS = [
+    (clamped_twice, "at once", 3),
+    (lambda w, increase, decrease, mu: bounded(w, increase.mean(), decrease.mean(), mu), "room", 2, "the mean change"),
     (lambda w, increase, decrease, mu: increase - decrease, "additive", 0),
     (lambda w, increase, decrease, mu: (w + increase + decrease).clamp(0, 1), "additive", 0),
     (scaled(lambda w, mu: mu * (1 - w), lambda w, mu: mu * w), "additive", 0),
@@ -171,6 +178,9 @@ def mean_of_images_with_spikes(some):
 
 
 LABELS = [
+    (wrong(of=lambda some: some.median(0).values), "all images", 2, "median"),
+    (wrong(of=lambda some: some.mean(0).floor()), "the mean", 1, "whole means"),
+    (wrong(of=lambda some: some.clamp(max=5).mean(0)), "most spikes", 0, "clamped"),
     (lambda counts, labels, classes: counts.argmax(1), "most spikes", 0, "of the images"),
     (wrong(dim=0), "most spikes", 0),
     (lambda counts, labels, classes: by_class(counts, labels, classes) + 1, "most spikes", 0),

@@ -92,6 +92,8 @@ def on_a_larger_map(recording, within):
 WITNESSES = [
     (told_first, "alone", 0),
     (witness(start=0.0), "alone", "begins with", "starts at 0"),
+    (witness(start=-1e5), "alone", "begins with", "starts long ago"),
+    (witness(ask=lambda ago, within: ago <= min(within, 1000)), "in time", 2, "at most 1 ms"),
     (witness(tell=square(3)), "alone", 1, "seven by seven"),
     (witness(tell=square(2)), "alone", 1, "five by five"),
     (lambda recording, within: supported(recording, within).float(), "alone", "One bool", "floats"),

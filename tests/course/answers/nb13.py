@@ -24,6 +24,8 @@ def added_up(correct, spikes, price, **_):
 
 
 SCORES = [
+    (scorer(score=lambda each, **_: max(each.mean().item(), 0.0)), "the score", 1, "never below 0"),
+    (scorer(error=lambda each, **_: each.std().item() / 8**0.5), "the error", 2, "eight samples"),
     (lambda correct, spikes, price: correct.float().mean().item(), "the score", None, "one number"),
     (scorer(score=lambda correct, **_: correct.sum().item()), "the score", 0),
     (scorer(score=lambda correct, **_: correct.mean().item()), "the score", 1),
@@ -126,6 +128,8 @@ def with_error(of):
 
 
 PAIRS = [
+    (with_error(lambda d: d.abs().std().item() / len(d) ** 0.5), "its error", 2, "without signs"),
+    (with_error(lambda d: d.std().item() / 6**0.5), "its error", 2, "six seeds"),
     (lambda a, b: (a - b).mean().item(), "the difference", None, "one number"),
     (lambda a, b: (b.mean().item() - a.mean().item(), paired(a, b)[1]), "the difference", 0),
     (lambda a, b: ((a - b).abs().mean().item(), paired(a, b)[1]), "the difference", 0),
@@ -155,6 +159,13 @@ def in_python(a, b):
 # 13.4
 
 WINNERS = [
+    (lambda valid, test: (int(valid.argmax()), test.min().item()), "what to report", 1, "the worst"),
+    (
+        lambda valid, test: (int(valid[:3].argmax()), test[int(valid[:3].argmax())].item()),
+        "anyone may win",
+        2,
+        "of the first three",
+    ),
     (lambda valid, test: test.max().item(), "who wins", None, "one number"),
     (lambda valid, test: (int(test.argmax()), test.max().item()), "who wins", 0),
     (lambda valid, test: (int((valid + test).argmax()), test[int((valid + test).argmax())].item()), "who wins", 0),
@@ -180,7 +191,7 @@ WRONG = {"13.1": SCORES, "13.2": FRONTS, "13.3": PAIRS, "13.4": WINNERS}
 
 RIGHT = {
     "13.1": [in_two_parts, by_variance_and_covariance],
-    "13.2": [in_one_pass, with_tensors],
+    "13.2": [in_one_pass, with_tensors, lambda accuracy, spikes: with_tensors(accuracy, spikes).numpy()],
     "13.3": [by_covariance, in_python],
     "13.4": [by_sorting, as_tensors],
 }

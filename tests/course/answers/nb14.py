@@ -48,7 +48,23 @@ def seeded(net, optimizer, order, epoch):
     return torch.Generator().manual_seed(order.initial_seed()).get_state()
 
 
+def with_the_first_rate(net, optimizer, *_):
+    state = copy.deepcopy(optimizer.state_dict())
+    return state | {
+        "param_groups": torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9).state_dict()["param_groups"]
+    }
+
+
+def draws_a_sample(net, optimizer, order, epoch):
+    torch.rand(1, generator=order)
+    return snapshot(net, optimizer, order, epoch)
+
+
 SNAPSHOTS = [
+    (instead(net=lambda net, *_: copy.deepcopy(dict(net.named_parameters()))), "it goes on", 1, "parameters alone"),
+    (instead(epoch=lambda *_: 3), "four parts", 0, "always three"),
+    (instead(optimizer=with_the_first_rate), "it goes on", 2),
+    (draws_a_sample, "four parts", "Draw no samples"),
     (without("order"), "four parts", 0),
     (in_a_list, "four parts", 0),
     (instead(epoch=lambda *given: given[-1] + 1), "four parts", 0),
@@ -100,6 +116,25 @@ def unsigned_bits(weight, bits=8):
 
 
 INTEGERS = [
+    (
+        whole(lambda w, largest: w.amax(1, keepdim=True).clamp(min=1e-12) / largest, torch.round),
+        "one scale per output",
+        1,
+        "no abs",
+    ),
+    (
+        whole(lambda w, largest: -w.amin(1, keepdim=True) / largest, torch.round),
+        "one scale per output",
+        1,
+        "the lowest",
+    ),
+    (
+        whole(lambda w, largest: w.abs().amax(1, keepdim=True).clamp(min=1e-3) / largest, torch.round),
+        "a row of zeros",
+        "far below",
+        "a large guard",
+    ),
+    (lambda weight, bits=8: to_integers(weight, 8 if bits == 8 else 4), "fewer bits", 4, "eight or four"),
     (lambda weight, bits=8: to_integers(weight, bits)[0], "a pair", 0),
     (lambda weight, bits=8: to_integers(weight, bits)[::-1], "a pair", 0, "swapped"),
     (lambda weight, bits=8: (to_integers(weight, bits)[0].float(), to_integers(weight, bits)[1]), "a pair", 0),
@@ -131,7 +166,10 @@ def row_by_row(weight, bits=8):
 
 
 WRONG = {"14.1": SNAPSHOTS, "14.2": INTEGERS}
-RIGHT = {"14.1": [through_a_file, copied_objects], "14.2": [in_numpy_style, row_by_row]}
+RIGHT = {
+    "14.1": [through_a_file, copied_objects],
+    "14.2": [in_numpy_style, row_by_row, lambda w, n=8: in_numpy_style(w, n)],
+}
 STUBS = {
     "14.1": [lambda net, optimizer, order, epoch: ...],
     "14.2": [lambda weight, bits=8: ..., lambda weight, bits=8: (..., ...)],

@@ -88,7 +88,25 @@ def mean_of_the_batch(s, r):
     return (s.mean(0, keepdim=True) @ r.T).expand_as(s)
 
 
+def bounded(low, high):
+    """The right answer, but for a membrane that is clamped."""
+
+    def answer(current, r, beta):
+        v = s = torch.zeros_like(current[0])
+        spikes = []
+        for x_t in current:
+            v = (beta * v + x_t + s @ r.T - (v > 1).to(v.dtype)).clamp(low, high)
+            s = Spike.apply(v - 1)
+            spikes.append(s)
+        return torch.stack(spikes)
+
+    return answer
+
+
 RECURRENT = [
+    (lambda current, r, beta: recurrent(current, r, 0.9), "alone", 1, "beta of its own"),
+    (bounded(-1.0, 1e9), "no bounds", "Clamp nothing", "no lower than -1"),
+    (bounded(-1e9, 5.0), "no bounds", "Clamp nothing", "no higher than 5"),
     (without_a_reset, "without feedback", 0),
     (lambda current, r, beta: recurrent(current, r, 0.5), "without feedback", 0),
     (layer(feed=lambda s, r: s @ r), "one step later", 1),

@@ -71,6 +71,20 @@ def afterwards(change):
 
 
 POPULATIONS = [
+    (
+        neurons(charge=lambda beta, v, x: (beta * v + x).clamp(min=-0.5)),
+        "it leaks and charges",
+        "no lower bound",
+        "not below -0.5",
+    ),
+    (
+        neurons(charge=lambda beta, v, x: (beta * v + x).clamp(max=5)),
+        "the surplus stays",
+        "no upper bound",
+        "not above 5",
+    ),
+    (neurons(start=lambda v: v.detach()), "gradient to the first step", 6, "detached at the start"),
+    (afterwards(lambda spikes, v: (spikes, v.detach())), "gradient to the first step", 6, "detached at the end"),
     (afterwards(lambda spikes, v: spikes), "spikes and v", 0, "spikes alone"),
     (afterwards(lambda spikes, v: (list(spikes), v)), "spikes and v", 0, "as a list"),
     (afterwards(lambda spikes, v: (spikes, torch.stack([v] * len(spikes)))), "spikes and v", 0, "with a history"),
@@ -134,6 +148,16 @@ def by_function(slope, forward=lambda u: (u >= 0).to(u.dtype), chained=True):
     return lambda u, width: Answer.apply(u, width)
 
 
+def returning(result):
+    """An answer to 16.2 whose backward returns ``result(grad, slope)``."""
+
+    def backward(ctx, grad):
+        (u,) = ctx.saved_tensors
+        return result(grad, triangle(u, ctx.width))
+
+    return type("Answer", (Triangle,), {"backward": staticmethod(backward)}).apply
+
+
 def triangle(u, width):
     return (1 - u.abs() / width).clamp(min=0) / width
 
@@ -162,7 +186,10 @@ def by_a_long_line(u, width):
 
 SPIKES = [
     (lambda u, width: u >= 0, "exactly 0 and 1", 0),
-    (by_function(triangle, forward=lambda u: (u > 0).to(u.dtype)), "exactly 0 and 1", 2),
+    (by_function(triangle, forward=lambda u: (u > 0).to(u.dtype)), "exactly 0 and 1", 0, "above the threshold"),
+    (returning(lambda grad, slope: grad * slope), "the slope at the threshold", 4, "forgotten None"),
+    (returning(lambda grad, slope: (grad.mul_(slope), None)), "the slope at the threshold", 4, "in place"),
+    (by_function(lambda u, width: triangle(u, width).clamp(max=3)), "the slope at the threshold", 3, "clamped"),
     (by_function(triangle, forward=lambda u: (u >= 0).float()), "exactly 0 and 1", 0),
     (lambda u, width: ramp(u, width), "exactly 0 and 1", 2),
     (by_a_long_line, "the triangle", 3),
@@ -231,7 +258,53 @@ def new_names(scores, weights, x, y, epochs, batch, lr, generator):
     return losses
 
 
+def stepping(rule):
+    """An answer to 16.3 with another step: a function of (weights, gradients, lr, the number of steps before)."""
+
+    def answer(scores, weights, x, y, epochs, batch, lr, generator):
+        losses, steps = [], 0
+        for _ in range(epochs):
+            total = 0.0
+            for rows in torch.randperm(len(x), generator=generator).split(batch):
+                loss = F.cross_entropy(scores(x[rows], weights), y[rows])
+                gradients = torch.autograd.grad(loss, weights)
+                with torch.no_grad():
+                    rule(weights, gradients, lr, steps)
+                total, steps = total + loss.item() * len(rows), steps + 1
+            losses.append(total / len(x))
+        return losses
+
+    return answer
+
+
+def with_momentum(weights, gradients, lr, steps):
+    for w, gradient in zip(weights, gradients, strict=True):
+        w.speed = gradient if not steps else 0.9 * w.speed + gradient
+        w -= lr * w.speed
+
+
+def with_decay(weights, gradients, lr, steps):
+    for w, gradient in zip(weights, gradients, strict=True):
+        w -= lr * 0.9**steps * gradient
+
+
+def with_clipping(weights, gradients, lr, steps):
+    norm = torch.cat([gradient.flatten() for gradient in gradients]).norm()
+    for w, gradient in zip(weights, gradients, strict=True):
+        w -= lr * gradient / norm.clamp(min=5) * 5
+
+
+def for_two(weights, gradients, lr, steps):
+    for w, gradient in list(zip(weights, gradients, strict=True))[:2]:
+        w -= lr * gradient
+
+
 LOOPS = [
+    (stepping(with_momentum), "every step starts from zero", "no momentum", "momentum"),
+    (stepping(with_decay), "every step starts from zero", "no decay", "a falling rate"),
+    (stepping(with_clipping), "one step downhill", "no clipping", "clipped"),
+    (stepping(for_two), "one step downhill", 1, "two weights"),
+    (lambda *given, generator: fit(*given, torch.Generator().manual_seed(0)), "the generator decides", 4, "a seed"),
     (lambda *given, **named: fit(*given, **named)[-1], "one float per epoch", 0, "the last of all"),
     (lambda *given, **named: [*map(torch.tensor, fit(*given, **named))], "one float per epoch", 0, "tensors"),
     (new_names, "one float per epoch", 1, "other tensors"),
@@ -294,7 +367,19 @@ def rule(
     return answer
 
 
+def clamped_twice(pre, post, w, tau, up, down, traces=None):
+    x, y = (torch.zeros_like(pre[0]), torch.zeros_like(post[0])) if traces is None else traces
+    for pre_t, post_t in zip(pre, post, strict=True):
+        x, y = math.exp(-1 / tau) * x + pre_t, math.exp(-1 / tau) * y + post_t
+        w = (w + up * torch.outer(post_t, x)).clamp(0, 1)
+        w = (w - down * torch.outer(y, pre_t)).clamp(0, 1)
+    return w, (x, y)
+
+
 RULES = [
+    (clamped_twice, "between 0 and 1", 5),
+    (rule(keep=lambda tau: math.exp(-1 / int(tau))), "pre, then post", 1, "whole tau"),
+    (lambda *given, **named: [stdp(*given, **named)[0].float(), 0], "weights like w", 0, "float32 only"),
     (lambda pre, post, w, tau, up, down, traces=None: stdp(pre, post, w, tau, up, down)[0], "weights like w", 0),
     (lambda *a, traces=None, **k: (rule()(*a, **k)[0].double(), None), "weights like w", 0),
     (rule(cut=lambda w: 0.99 * w), "weights like w", 0),
