@@ -123,14 +123,19 @@ spikes, _ = neuron.LIF(tau=20.0)(torch.full((100, 1, 1), 0.9))
 outcome("00.a", min(int(spikes.sum()), 2))  # 0: never, 1: once, 2: more often
 
 # %% [markdown]
-# Now move the slider of the input, and look for the value at which the neuron starts to fire.
+# Now move the slider of the input. How does the number of spikes depend on it?
 
 # %% tags=["slide"]
 viz.labs.population_lab(neurons=1, steps=100, current=1.5, only_current=True)
 
 # %% [markdown] tags=["slide"]
-# **What to notice.** Up to an input of 1 the leak wins and the neuron never fires. Above 1 it fires regularly. Triangles
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# Up to an input of 1 the leak wins and the neuron never fires. Above 1 it fires regularly. Triangles
 # mark the spikes; after each the membrane starts again from 0. Notebook 01 explains every feature of this curve.
+#
+# </details>
 #
 # ## Spikes are tensors, and time comes first
 #
@@ -159,8 +164,13 @@ viz.show(viz.figures.raster(hidden[:, 0], title="Hidden neurons see a 5"))
 outcome("00.b", int((hidden[:, 0].sum(0) > 0).sum()))
 
 # %% [markdown]
+# <details>
+# <summary><b>What to notice</b></summary>
+#
 # Most neurons are silent, and each image wakes others. Such **sparse** activity is what makes spiking networks
 # interesting for hardware: a silent neuron has nothing to send.
+#
+# </details>
 #
 # A network returns **two** things: its output spikes, and its **state** at the end. It stores no state itself. To continue
 # a sequence, pass the state to the next call. To start again from rest, leave it out.
@@ -241,9 +251,14 @@ for order, x in orders.items():
 outcome("00.c", 1 if right["batch first"] == right["time first"] else 2)
 
 # %% [markdown] tags=["slide"]
+# <details>
+# <summary><b>What to notice</b></summary>
+#
 # There is no error, and the shape is the same. But each of the 20 samples now shows all 20
 # images, one per step, so all 20 answers are the same. **The fix:** apply `x.transpose(0, 1)` where the data come in. When a number
 # surprises you in this course, print the shapes first.
+#
+# </details>
 #
 # ## For reference (optional)
 #

@@ -149,14 +149,18 @@ def euler_against_exact(ratio):
 
 ratios = [0.05, 0.1, 0.2, 0.5, 1.0, 1.5, 2.0, 2.2]
 viz.show(viz.frames(euler_against_exact, "dt / tau", ratios, start=3))
+outcome("01.a")
 
 # %% [markdown]
-# **What to notice.**
+# <details>
+# <summary><b>What to notice</b></summary>
 #
 # - At $\Delta t = \tau/20$, the usual choice, Euler's error is about 1 %. No membrane is known that precisely.
 # - At $\Delta t = \tau$ Euler jumps to $x$ in one step, whatever $v$ was: the neuron has no memory left.
 # - Above $\tau$ it jumps past $x$. Above $2\tau$ it swings with growing size. The neuron does not do this; the numerical
 #   method does. The exact step is well behaved at any $\Delta t$.
+#
+# </details>
 #
 # From here on we count time in steps: $\Delta t = 1$, so `tau = 20` means *20 steps*. If a step means 1 ms, that
 # is 20 ms. A trained network works without this knowledge; you need it for real recordings.
@@ -234,9 +238,14 @@ title = f"A LIF neuron, tau = {TAU:g} steps"
 viz.show(figures.traces(membrane, spikes, threshold=1.0, current=x, title=title))
 
 # %% [markdown]
-# **What to notice.** The first pulse brings the membrane close to the threshold, and nothing happens. The second makes
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# The first pulse brings the membrane close to the threshold, and nothing happens. The second makes
 # the neuron fire at even intervals (triangles). The line never touches the threshold, because it is drawn *after* the
 # reset, which comes in the same step.
+#
+# </details>
 #
 # **Predict first.** Under a strong input, $x = 4$, which neuron fires more often: hard or soft reset?
 
@@ -318,7 +327,8 @@ print(f"at x = 100: {most:g} spikes per step")
 outcome("01.d", int(most == 1))
 
 # %% [markdown]
-# **What to notice.**
+# <details>
+# <summary><b>What to notice</b></summary>
 #
 # - The neuron is silent up to the rheobase; then the rate rises steeply. Just above $x = 1$, small changes of the input
 #   matter most. From 1.5 to 3 the rate grows 2.7-fold, not twofold.
@@ -331,6 +341,8 @@ outcome("01.d", int(most == 1))
 # - At weak inputs both simulations fire slightly *early*: at $x = 1.2$ after 35 steps, where (4) gives 35.8. That is
 #   Euler's step: it decays by $1 - 1/\tau$ instead of $e^{-1/\tau}$, so a little faster. (If your `lif_step` uses the
 #   exact step, the hard reset waits 36 steps.)
+#
+# </details>
 
 # %% [markdown] tags=["slide"]
 # ## 5 · You hold the state
@@ -362,10 +374,15 @@ print("in two pieces the same spikes:", torch.equal(whole, torch.cat([first, sec
 print("as `simulate`, the same spikes:", torch.equal(simulate(x)[0], whole))
 
 # %% [markdown]
-# **What to notice.** The state has the shape of *one step*, `[B, N]`: time is not in it. It holds everything about the
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# The state has the shape of *one step*, `[B, N]`: time is not in it. It holds everything about the
 # past that the future depends on. So one run of 200 steps, runs of 70 and 130, or 200 runs of 1 step give the same
 # result. (The last line compares `simulate` with the kit's Euler step. If your `lif_step` uses the exact step, a few spikes
 # shift and the line prints `False`. Both are good approximations.)
+#
+# </details>
 
 # %% [markdown] tags=["slide"]
 # ## What broke?
@@ -452,10 +469,15 @@ print(f"spikes within the pulse: {inside[:15].mean():.0%} for short tau, {inside
 outcome("01.e", int(inside[-15:].mean() > inside[:15].mean()))
 
 # %% [markdown]
-# **What to notice.** Neurons with a short memory (bottom) fire at every large fluctuation, pulse or no pulse. Neurons
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# Neurons with a short memory (bottom) fire at every large fluctuation, pulse or no pulse. Neurons
 # with a long memory (top) average the noise away. They are silent until the mean input is above the rheobase, respond
 # late even then, fire at nearly even intervals, and stop when the pulse ends. `tau` is a choice between fast and
 # reliable. Networks can learn it (`neuron.PLIF`).
+#
+# </details>
 
 # %% [markdown] tags=["slide"]
 # ## 7 · Other neurons of the catalogue
@@ -512,10 +534,15 @@ for name, (_, spikes) in runs.items():
 outcome("01.f", uneven)
 
 # %% [markdown]
-# **What to notice.** The synapse of `CubaLIF` rounds the onset: its first spike comes late. `ALIF` and the
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# The synapse of `CubaLIF` rounds the onset: its first spike comes late. `ALIF` and the
 # regular-spiking Izhikevich cell **adapt**: fast at first, then slower, as most excitatory cells of the cortex do. A
 # constant input carries no news, so the neuron signals it less and less. The chattering cell answers the same current
 # with bursts.
+#
+# </details>
 #
 # The last two neurons differ only in the reset potential (`c`) and in the jump of the recovery variable (`d`). They are
 # also the only two whose equations contain the upstroke of a spike: above some −50 mV the membrane rises faster and
@@ -528,8 +555,13 @@ listed = ("LIF, hard reset", *list(runs)[3:])
 viz.listen({name: runs[name][1] for name in listed}, seconds_per_step=0.01)
 
 # %% [markdown]
-# **What to notice.** The LIF ticks like a clock. `ALIF` and the regular-spiking cell slow down: that is what adaptation
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# The LIF ticks like a clock. `ALIF` and the regular-spiking cell slow down: that is what adaptation
 # sounds like. The chattering cell drums. At a quarter of the speed you can count the spikes of a burst.
+#
+# </details>
 #
 # ### The neuron lab
 #
@@ -555,10 +587,13 @@ levels = torch.tensor([1.5, 3.0]) * (1 - math.exp(-1 / 20))  # the x that lets v
 spikes, _ = neuron.ALIF(tau=20.0, beta=0.2, v_reset=0.0)(levels.expand(4000, 2))
 growth = spikes[1000:, 1].sum() / spikes[1000:, 0].sum()  # after 1000 steps the threshold has risen
 print(f"ALIF fires {growth:.1f} times as often")
+outcome("01.g")
+outcome("01.h")
 outcome("01.i", 0 if growth < 2.7 else 2)
 
 # %% [markdown]
-# **What to notice.**
+# <details>
+# <summary><b>What to notice</b></summary>
 #
 # - `IF` has no leak, so no input is too weak if you wait long enough. Its f-I curve is a straight line from 0. The
 #   corner comes from the leak.
@@ -568,6 +603,8 @@ outcome("01.i", 0 if growth < 2.7 else 2)
 # - In the long run `ALIF` fires 2.5 times as often: each spike raises its (dashed) threshold, so a strong input partly
 #   cancels its own effect.
 # - `LI` never fires. It is a readout: its membrane is the output.
+#
+# </details>
 
 # %% [markdown] tags=["slide"]
 # ## 8 · Your own neuron (stretch)

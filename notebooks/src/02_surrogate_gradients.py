@@ -118,10 +118,15 @@ print(f"input spikes: {int(train_in.sum())}; neighbouring weights with exactly t
 outcome("02.b", 1 if flat > 0.9 else 0)
 
 # %% [markdown] tags=["slide"]
-# **What to notice.** The curve is a staircase. A small change of the weight moves the membrane a little, but no spike,
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# The curve is a staircase. A small change of the weight moves the membrane a little, but no spike,
 # so the loss does not change at all. Then a spike jumps to the next time step, or a new one appears, and the loss jumps
 # with it. On every flat part the slope is exactly zero; at the edges it does not exist. And yet *you* see at once where
 # the minimum is. Remember this.
+#
+# </details>
 #
 # The reason is one function. With $u = v - \theta$, the distance from threshold, a spike is the Heaviside step,
 #
@@ -209,9 +214,14 @@ for name, one in curves.items():
 outcome("02.c", 1 if 0.4 < low < high < 0.6 else 0)
 
 # %% [markdown]
-# **What to notice.** The ramp of `FastSigmoid` rises by no more than $2/k = 0.08$, half of it within 0.04 of the
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# The ramp of `FastSigmoid` rises by no more than $2/k = 0.08$, half of it within 0.04 of the
 # threshold. That is not a probability, and it need not be one: only the slope enters the gradient. A smaller area acts
 # like a smaller learning rate, at each layer once more. Section 3 shows what becomes of that.
+#
+# </details>
 #
 # ### Exercise 02.1 · Your own backward pass (8 minutes, ●●○)
 #
@@ -293,10 +303,15 @@ outcome("02.d", 1 if to_the_teacher(*slopes_of(2.0)) > 0.9 else 2)
 # Now compare very wide ($\alpha$ small) and very narrow ($\alpha$ large) surrogates. The slider moves $\log_2 \alpha$,
 # from $\alpha = 1/4$ to 64.
 #
-# **What to notice.** On the flat parts the gradient is *not* zero: it points to the minimum across the steps, as your
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# On the flat parts the gradient is *not* zero: it points to the minimum across the steps, as your
 # eye did. It is the slope of no landscape, so do not compare its size with finite differences. Its sign matters, and
 # that is right nearly everywhere. A wide surrogate gives a smooth gradient that still pushes at the left end, where the
 # neuron is silent. A narrow one reacts to few membranes, but strongly when one is near the threshold.
+#
+# </details>
 #
 # Now untick `detach_reset` and go to $\alpha = 16$. The reset, $v \leftarrow (1 - s)\,v$, contains the spike. So the
 # gradient can also flow through the reset, and each time it is multiplied by about $-\theta\,\sigma'(u)$, up to
@@ -325,12 +340,18 @@ terraces = distance(member(inputs @ places)[0], wanted)[0]  # [3721]
 (downhill,) = torch.autograd.grad(terraces.sum(), places)
 where = {"low": 0.0, "high": 0.96, "target": (0.6, 0.4)}
 viz.landscape(terraces.view(61, 61), downhill.view(2, 61, 61), **where)
+outcome("02.e")
 
 # %% [markdown]
-# **What to notice.** On the true slope a ball stays where it falls: every terrace is flat, and gradient descent has
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# On the true slope a ball stays where it falls: every terrace is flat, and gradient descent has
 # nothing to follow. With the surrogate it crosses terraces and steps, sometimes a little uphill. It nearly always ends
 # where the spikes are the teacher's; that is a whole valley, not only the flag. Raise the learning rate until balls jump
 # over it.
+#
+# </details>
 #
 # ## 3 · How wide? Gradients through eight layers and several time steps
 #
@@ -407,7 +428,8 @@ for name, spike_function in of_width(0.03).items():
 outcome("02.f", explode)
 
 # %% [markdown]
-# **What to notice.**
+# <details>
+# <summary><b>What to notice</b></summary>
 #
 # - Look at the right end of the left panel (layer 8): the curves are close together. Now look at the left end while you
 #   move `h`: at 0.03 the curves spread over nearly nine powers of ten.
@@ -424,6 +446,8 @@ outcome("02.f", explode)
 # - Back in time (right panel, at the input) the curves vary less. The last input has the smallest gradient, since it
 #   has had one step to charge eight membranes. The inputs of some steps before it were stored by each layer in turn.
 #   Further back, the membranes' decay of $1 - 1/\tau$ per step would dominate.
+#
+# </details>
 #
 # ### The surrogate lab
 #
@@ -447,10 +471,13 @@ viz.labs.surrogate_lab()
 # %%
 by_layer, _ = gradient_flow(surrogate.StraightThrough())
 print(f"StraightThrough: gradient at layer 1 / at layer 8: {by_layer[0] / by_layer[-1]:.2g}")
+outcome("02.g")
 outcome("02.h", 1 if by_layer[0] > 100 * by_layer[-1] else 0)
+outcome("02.i")
 
 # %% [markdown]
-# **What to notice.**
+# <details>
+# <summary><b>What to notice</b></summary>
 #
 # - With `ATan(2)`, about one membrane in eight is within the half-width, and that is enough. With `FastSigmoid` at its
 #   default slope of 25 it is one in 150, and $10^{-5}$ of the gradient is left after eight layers.
@@ -458,6 +485,8 @@ outcome("02.h", 1 if by_layer[0] > 100 * by_layer[-1] else 0)
 #   weights only, and the result is four powers of ten too high.
 # - A deep network needs the right slope. At 16 layers, slopes of 1.4, 2 and 2.8 make the gradient shrink to a quarter,
 #   grow to 1.7 times, and grow elevenfold. At 2 layers you hardly see a difference.
+#
+# </details>
 
 # %% [markdown] tags=["slide"]
 # ## What broke?
@@ -572,10 +601,15 @@ print("tasks solved to the step:", dict(zip(slopes, [f"{one:.0%}" for one in sol
 outcome("02.j", int(losses[-1, -1].mean() > losses[-1, 0].mean()))
 
 # %% [markdown] tags=["slide"]
-# **What to notice.** From 1 to 5 training works: about half of the tasks are solved to the step. The *shape* of the
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# From 1 to 5 training works: about half of the tasks are solved to the step. The *shape* of the
 # surrogate hardly matters, and its width has a broad optimum [4]. At 0.25 the loss still falls, but only 1 task of 16 is
 # solved in this time. From 15 on nothing is solved: the gradient is large where a membrane happens to be near the
 # threshold and almost zero everywhere else, so each step is close to random.
+#
+# </details>
 
 # %% [markdown]
 # Now put `detach_reset=True` into `learn` and run it again: with $\alpha = 2$, 1 of the 16 tasks is solved instead of 9.
@@ -646,11 +680,16 @@ for spike_function, dead, silent in rows:
 outcome("02.k", sum(silent == 0 for *_, silent in rows) - 1)
 
 # %% [markdown]
-# **What to notice.** Your function knew before training: half of the neurons are outside the range of `Triangle`, and
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# Your function knew before training: half of the neurons are outside the range of `Triangle`, and
 # they stay silent for good. With the tails of the other two, all recover. Even slopes of 1/1000 are enough, because
 # Adam divides each gradient by its typical size. For Adam a small gradient is fine, but **zero is zero**. (With plain
 # SGD, which has one step size for all weights, at a rate that suits `ATan`, 0.1, the `FastSigmoid` neurons are all
 # still silent after 60 epochs. Try it.)
+#
+# </details>
 #
 # What helps in practice, in this order:
 #

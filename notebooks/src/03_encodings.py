@@ -168,11 +168,16 @@ outcome("03.a", 1 if short.sum() == lit else 0)
 outcome("03.b", 1 if long.sum() == short.sum() else 0)
 
 # %% [markdown]
-# **What to notice.** The raster in the middle has one row per pixel, from the top left corner of the image downwards. So
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# The raster in the middle has one row per pixel, from the top left corner of the image downwards. So
 # you see the rows of the image as groups of spikes. The strokes, full blue, spike first and their pale edges last. The
 # number of spikes is the number of pixels that are not blank, and **it does not depend on $T$**: a longer race costs
 # time, not spikes. The decoded image is nearly perfect. The only error is the rounding to the nearest step, at most
 # $\tfrac{1}{2(T-1)}$.
+#
+# </details>
 
 # %% [markdown] tags=["slide"]
 # ### A pitfall: the logarithm
@@ -198,10 +203,15 @@ when = encode.latency(x, 16)[:, 3].nonzero()[:, 0]
 outcome("03.c", 0 if when.max() == 0 else 2 if when.min() > 8 else 1)
 
 # %% [markdown]
+# <details>
+# <summary><b>What to notice</b></summary>
+#
 # All spike at step 0. The logarithm uses its steps for brightness just above the threshold: everything above
 # $x \approx 0.03$ falls into the first step. The shades of the digit are gone: each pixel is blank or full. There is no
 # error, and a network would even learn something from it. **Look at the raster before you train**, and use
 # `encode.latency(x, T, linear=True)` for images. That is the same as your `latency_encode`.
+#
+# </details>
 
 # %% [markdown] tags=["slide"]
 # ## 2 · The number of spikes: the rate code
@@ -270,10 +280,15 @@ def after(steps):
 viz.show(viz.frames(after, "T", [1, 2, 4, 8, 16, 32, 64, 128], start=3))
 
 # %% [markdown]
-# **What to notice.** The Poisson images come out of the noise, and the last noise disappears slowly. The error falls
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# The Poisson images come out of the noise, and the last noise disappears slowly. The error falls
 # with $1/\sqrt T$, so each halving costs **four times** the steps. Middle values are the noisiest ($x(1-x)$ is largest
 # at ½); 0 and 1 are exact from the first step. The latency code is rough below $T = 4$, where there are too few steps
 # to distinguish greys, and accurate soon after.
+#
+# </details>
 
 # %% [markdown] tags=["slide"]
 # ## 3 · Two more codes: a neuron per pixel, and direct coding
@@ -319,10 +334,15 @@ viz.show(
 )
 
 # %% [markdown]
-# **What to notice.** The LIF raster is regular where the Poisson raster was random. The faint edges of the digit are
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# The LIF raster is regular where the Poisson raster was random. The faint edges of the digit are
 # missing: they are in the dead zone. Direct coding is exact at any $T$, but it sends numbers, not spikes, so the first
 # layer must multiply. It does so only once: the repeated image is a view. Its stride in time, the step in memory from
 # one time to the next, is 0, and snnkit's layers notice this.
+#
+# </details>
 #
 # **Listen** to two pixels, a medium one and a bright one, as Poisson trains and as LIF neurons, 20 ms a step. Which of
 # the four do you recognise with closed eyes?
@@ -340,8 +360,13 @@ audible = {
 viz.listen(audible, seconds_per_step=0.02)
 
 # %% [markdown]
-# **What to notice.** The Poisson trains crackle like rain on a roof; the LIF trains tick. The brighter pixel is faster
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# The Poisson trains crackle like rain on a roof; the LIF trains tick. The brighter pixel is faster
 # in both. But in a crackle you have to wait to be sure: that is the price of randomness.
+#
+# </details>
 
 # %% tags=["slide"]
 repeated = encode.repeat(x, 32)
@@ -425,7 +450,8 @@ print(f"clean images: {best:.0f} % recognised; one step of Poisson spikes: {100 
 outcome("03.d", 100 * results["Poisson"][0, 1])
 
 # %% [markdown]
-# **What to notice.**
+# <details>
+# <summary><b>What to notice</b></summary>
 #
 # - Poisson follows its law: a straight line of slope $-\tfrac12$ in the doubly logarithmic plot. The only way to a
 #   smaller error is more steps.
@@ -439,6 +465,8 @@ outcome("03.d", 100 * results["Poisson"][0, 1])
 #   for accurate images, ask what your task needs. For this reason networks on MNIST get along with $T$ = 10 to 25.
 # - At $T = 1$ a latency code distinguishes only "lit or not". The LIF neurons have not had time to fire at all. A blank
 #   image is recognised at chance level, one time in ten: far below the edge of the plot.
+#
+# </details>
 
 # %% [markdown] tags=["slide"]
 # ## 5 · Information against spikes
@@ -464,8 +492,13 @@ print(
 outcome("03.f", least.index(min(least)))
 
 # %% [markdown]
+# <details>
+# <summary><b>What to notice</b></summary>
+#
 # The latency curve is a vertical line: more steps, but the same number of spikes. The Poisson curve has its slope of
 # $-\tfrac12$ again, here against the number of spikes.
+#
+# </details>
 
 # %% [markdown] tags=["slide"]
 # Now the energy in joules, for a first layer with $M$ neurons, $N$ pixels and $S$ spikes per image:
@@ -492,10 +525,15 @@ for name, steps in [("latency", 16), ("Poisson", 4), ("Poisson", 16), ("Poisson"
 print(f"{'dense':12} {1:4} {'':13} {0:7.3f} {results['direct'][0, 1]:11.1%} {dense * 1e9:7.1f} nJ {1:9.0%}")
 
 # %% [markdown]
-# **What to notice.** "Spiking" does not always mean "efficient". On the digits, sixteen Poisson steps save almost
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# "Spiking" does not always mean "efficient". On the digits, sixteen Poisson steps save almost
 # nothing, and sixty-four cost almost four times as much as the dense layer that they were meant to beat. The latency
 # code saves nine tenths. What this estimate leaves out, and what a whole network costs, is in [notebook
 # 04](04_train_your_first_network.ipynb), section 6.
+#
+# </details>
 
 # %% [markdown] tags=["slide"]
 # ## 6 · Signals: send only what changes
@@ -559,9 +597,14 @@ at_peak = (time % 0.8 - 0.4).abs() < 0.05  # the peak R and the dips beside it
 outcome("03.g", 0 if not sample_to_sample[~at_peak].any() else 1)
 
 # %% [markdown]
-# **What to notice.** The sample-to-sample code sees the steep R wave and misses everything slow. The T wave rises by
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# The sample-to-sample code sees the steep R wave and misses everything slow. The T wave rises by
 # 0.28, but in steps far below 0.05, so nothing is sent. The few spikes that were sent do not add up to the signal. It
 # even gets *worse* when you sample faster!
+#
+# </details>
 #
 # The remedy is one line: compare with **the last value that was sent**. This is what the pixels of an event camera do.
 # The decoded signal is correct to within $\theta$ wherever it changes by no more than $\theta$ per step. Between the
@@ -590,6 +633,7 @@ predict("03.j")
 viz.labs.event_player()
 
 # %%
+outcome("03.h")
 picture = torch.nn.functional.interpolate(x[3].view(1, 1, side, side), size=(16, 16), mode="bilinear")
 path = events.saccades(24)
 counts = {}
@@ -602,13 +646,18 @@ for threshold in (0.05, 0.1, 0.2, 0.4):
 outcome("03.j", 1 if counts[0.4] < 0.48 * counts[0.2] else 2 if counts[0.4] > 0.52 * counts[0.2] else 0)
 
 # %% [markdown]
-# **What to notice.** Step by step, ON runs along one side of each stroke and OFF along the other. They change sides when
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# Step by step, ON runs along one side of each stroke and OFF along the other. They change sides when
 # the camera turns. There are about as many ON as OFF events, since a pixel that got brighter gets darker again on the
 # way back.
 #
 # From a threshold of 0.2 to 0.4 *more* than half of the events disappear: at a weak edge the change is now too small for
 # an event. From 0.05 to 0.1 fewer than half disappear, because a pixel sends one event per step at most. In the cloud
 # each stroke of the digit is a surface in space and time. Notebook 12 trains on such events.
+#
+# </details>
 #
 # ## Explore: which code for which brightness?
 #
@@ -632,8 +681,12 @@ predict("03.k")
 # %%
 viz.labs.encoder_lab()
 
+# %%
+outcome("03.k")
+
 # %% [markdown]
-# **What to notice.**
+# <details>
+# <summary><b>What to notice</b></summary>
 #
 # - The flat curves are the latency code with its *logarithm*, whose steps cover brightness values that this image does
 #   not have, and *delta*: a static image changes once, at the first step, and by one event of 0.1 at most.
@@ -641,6 +694,8 @@ viz.labs.encoder_lab()
 #   is almost six times as large. There are ten times fewer spikes to average over.
 # - At contrast 0.25 the input of the brightest pixel, $4 \times 0.25 = 1$, just balances the leak: no LIF neuron fires.
 # - Latency at contrast 0.3: the same 0.47 spikes per pixel at $T = 4$ and $T = 64$, and a twentieth of the error.
+#
+# </details>
 
 # %% [markdown] tags=["slide"]
 # ## What broke?

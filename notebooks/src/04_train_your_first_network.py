@@ -145,9 +145,14 @@ print(
 outcome("04.a", 0 if memory == of_batch else 1)
 
 # %% [markdown]
-# **What to notice.** The stride in the first dimension is 0. From one time step to the next, the address moves by 0
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# The stride in the first dimension is 0. From one time step to the next, the address moves by 0
 # numbers. The sequence is a *view*: all its steps are the same piece of memory. snnkit uses this. What does not depend
 # on time is computed once instead of $T$ times.
+#
+# </details>
 
 # %% [markdown] tags=["slide"]
 # **The network** has two layers of weights. Each is followed by leaky neurons:
@@ -191,9 +196,14 @@ for module, layer in zip(net, recording.layers, strict=True):
     print(f"{type(module).__name__:8} {tuple(layer.shape)!s:16} {weights:7,} weights   {note}")
 
 # %% [markdown]
-# **What to notice.** The first `Linear` is computed once, although it feeds a neuron that runs for 20 steps. On MNIST
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# The first `Linear` is computed once, although it feeds a neuron that runs for 20 steps. On MNIST
 # this layer holds 99 % of the weights: one large matrix product is left instead of 25. From the first `Leaky` on every
 # step is different, because the neurons have state.
+#
+# </details>
 
 # %% [markdown] tags=["slide"]
 # **Decode.** Each of the ten output neurons votes for a class. Count its spikes; the busiest neuron gives the answer:
@@ -251,10 +261,15 @@ print(f"our untrained network:  {count_cross_entropy(recording.out, labels):.4f}
 outcome("04.b", silent)
 
 # %% [markdown]
-# **What to notice.** Silence is a guess without a favourite: all counts are 0, and every class gets the probability
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# Silence is a guess without a favourite: all counts are 0, and every class gets the probability
 # 1/10. The surprise is $\ln 10 = 2.3026$. The untrained network is a little *worse*: it fires a few spikes at random,
 # and random votes raise the loss on average. Always check the first loss before a long training run. If it is 23
 # instead of 2.3, the inputs or the weights are far too large.
+#
+# </details>
 
 # %% [markdown] tags=["slide"]
 # ## 4 · One step of learning
@@ -313,8 +328,13 @@ viz.show(figures.lines({"loss": losses}, title="Sixty steps of learning", **axes
 outcome("04.c", (range(1, 61), losses))
 
 # %% [markdown]
-# **What to notice.** The curve is noisy. Every batch has other images, and spike counts are whole numbers, so the loss
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# The curve is noisy. Every batch has other images, and spike counts are whole numbers, so the loss
 # moves in small jumps. Only the trend matters. After sixty batches the network is far better than guessing.
+#
+# </details>
 #
 # ## 5 · The long run
 #
@@ -352,13 +372,16 @@ reached = f"right on {history.test_accuracy[-1]:.1%} of the test images" if hist
 print(f"{history.epochs} epochs in {seconds:.1f} s; {reached}")
 
 # %% [markdown]
-# **What to notice.**
+# <details>
+# <summary><b>What to notice</b></summary>
 #
 # - Training accuracy ends above test accuracy: the network also learns images by heart. The gap is what it fails to
 #   generalise.
 # - The hidden layer ends near 0.1 spikes per neuron and step, although the loss does not ask for that. Nine of ten
 #   possible spikes do not occur. Section 6 turns this into energy.
 # - The output layer fires more as it becomes confident: confidence *is* a high count.
+#
+# </details>
 #
 # ### What ran where, and why
 #
@@ -434,8 +457,13 @@ print(f"{int(empty.sum())} rows were empty; {int((empty & dead).sum())} of these
 outcome("04.d", 0 if dead[empty].all() else 2 if dead.any() else 1)
 
 # %% [markdown]
-# **What to notice.** The distribution has a long tail. A few neurons fire often, most fire rarely, and some never fire:
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# The distribution has a long tail. A few neurons fire often, most fire rarely, and some never fire:
 # they are the striped bar on the left. The empty rows were of both kinds.
+#
+# </details>
 #
 # A silent neuron is useless, and it gets a gradient only while its membrane comes near the threshold.
 # `loss.spike_rate_regulariser` makes quiet neurons fire more and busy ones less; the challenge at the end needs it. But
@@ -498,9 +526,14 @@ viz.show(figures.lines({"test accuracy": 100 * by_step}, title="Accuracy if you 
 outcome("04.e", enough)
 
 # %% [markdown]
-# **What to notice.** The network is silent at the start. Before the first output spike every count is 0, and the answer
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# The network is silent at the start. Before the first output spike every count is 0, and the answer
 # is class 0 by default: right for one image in ten. The membranes need a step or two to charge. Then the accuracy rises
 # quickly, and the last steps add almost nothing. A network trained with fewer steps would be faster still.
+#
+# </details>
 #
 # ### What does it cost?
 #
@@ -564,16 +597,26 @@ print(f"compared with the conventional network: {early / conventional - 1:+.1%} 
 outcome("04.f", 2 if late > conventional else 1 if late > conventional / 2 else 0)
 
 # %% [markdown] tags=["slide"]
+# <details>
+# <summary><b>What to notice</b></summary>
+#
 # "Spiking networks save energy" is true under three conditions:
 #
 # 1. **sparse spikes**: fewer than about 5 per neuron and image, at these prices;
 # 2. **few steps**: stop early, or train with a small $T$;
 # 3. **spikes at the input** as well: an event camera instead of a grey image (notebook 12).
+#
+# </details>
 
 # %% [markdown]
-# **What to notice.** The second layer became cheap, but the network as a whole did not. With direct coding the first
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# The second layer became cheap, but the network as a whole did not. With direct coding the first
 # layer still multiplies, and it is by far the largest. $T$ steps of membrane updates are added. You can work on each of
 # the three conditions.
+#
+# </details>
 #
 # And this counts arithmetic only. Fetching a weight from memory costs more than multiplying it. On a GPU a
 # multiplication by zero costs as much as any other: nothing is saved. The saving needs hardware that rests until a spike
@@ -622,6 +665,9 @@ outcome("04.g", sum(of_a > limit for limit in (0.02, 0.25)))  # 0: nearly silent
 outcome("04.h", sum(of_b > limit for limit in (0.02, 0.25)))
 
 # %% [markdown]
+# <details>
+# <summary><b>What to notice</b></summary>
+#
 # In A the loss stays at 2.3026 (you know what this number means). In B it jumps far above, and stays there or, once all
 # outputs are silent, falls back to 2.3026. **Do not only watch the loss; look at the layers.** Go from the input to the output and find the first layer with a wrong rate:
 #
@@ -642,6 +688,8 @@ outcome("04.h", sum(of_b > limit for limit in (0.02, 0.25)))
 # A third mistake does not show in the loss: a state that stays from one batch to the next ([notebook
 # 05](05_moving_house.ipynb), section 3). Here `net(x)` always starts at rest. Try it: run the same batch twice, the second
 # time as `net(x, state)`, and compare.
+#
+# </details>
 
 # %% [markdown] tags=["slide"]
 # ## 8 · Your network on a page
@@ -674,7 +722,12 @@ for share in (0.0, 0.1, 0.5):
 outcome("04.i", accuracies.mean())
 
 # %% [markdown]
+# <details>
+# <summary><b>What to notice</b></summary>
+#
 # No single neuron matters much: the knowledge is spread over many.
+#
+# </details>
 #
 # `export.page` writes the numbers and the equation into a single HTML file, the equation as JavaScript. The file needs
 # no Python and no server: open it on a phone, or send it to a friend. Its answers are those of the network here. Draw
@@ -694,12 +747,15 @@ home = export.page(
 viz.embed(home)
 
 # %% [markdown]
-# **What to notice.**
+# <details>
+# <summary><b>What to notice</b></summary>
 #
 # - Your drawing is scaled and centred before the network sees it, as the images of the data set were. Shift or tilt a
 #   test image instead, and soon it is misread: the network never saw one like it.
 # - A higher threshold makes the answer late, and in the end there is none: that is patient A of section 7.
 # - [Notebook 14](14_taking_a_network_home.ipynb) takes this further.
+#
+# </details>
 #
 # ## 9 · Check yourself
 

@@ -125,9 +125,14 @@ for name, result in results.items():
 outcome("05.a", sum(result.startswith("fine") for result in results.values()) - 1)
 
 # %% [markdown]
-# **What to notice.** In the third line `torch.tensor(2.0)` is on the CPU, and yet there is no error. A tensor with *no
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# In the third line `torch.tensor(2.0)` is on the CPU, and yet there is no error. A tensor with *no
 # dimensions* is treated as a plain number and copied to the device. That is convenient, and it causes the worst bug of
 # this notebook (section 6).
+#
+# </details>
 
 # %% [markdown] tags=["slide"]
 # ## 2 · What a neuron contains
@@ -198,11 +203,14 @@ outcome("05.c", 0 if out.device == state.v.device == w.device else 1)
 viz.module_tree(moved, state)
 
 # %% [markdown] tags=["slide"]
-# **What to notice.**
+# <details>
+# <summary><b>What to notice</b></summary>
 #
 # - `module.to()` changes the module *in place*. `tensor.to()` changes nothing: it returns a new tensor.
 #   `x = x.to(device)` is right; `net.to(device)` is enough.
 # - The neuron starts at rest *on the device of its input*, in the shape of the input.
+#
+# </details>
 
 # %% [markdown] tags=["slide"]
 # ## 3 · You move the state
@@ -234,8 +242,13 @@ outcome("05.d", 2 if "Error" in result else 1)
 viz.module_tree(moved, state)
 
 # %% [markdown]
+# <details>
+# <summary><b>What to notice</b></summary>
+#
 # The error names the field, both devices, and the remedy. (The same check raises an error when the batch size has
 # changed, as in the last batch of an epoch. A state fits only the batch that produced it.)
+#
+# </details>
 #
 # For one neuron, `state.v.to(away)` is enough. The state of a network is a tuple with one entry per module: `None` for a
 # module without state, a `NamedTuple` of tensors for a neuron, a nested state for a module that contains others.
@@ -323,9 +336,14 @@ def moved_layer(storage="plain tensor", where="cpu", dtype="float32", other=away
 viz.explore(moved_layer, storage=WAYS, where=["cpu", "other device"], dtype=["float32", "float64", "bfloat16"])
 
 # %% [markdown]
-# **What to notice.** A buffer of integers (`calls`) moves, but a change of dtype leaves it as it is:
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# A buffer of integers (`calls`) moves, but a change of dtype leaves it as it is:
 # `.to(torch.float64)` converts floating-point tensors only. And with the plain tensor everything looks fine as long as
 # all tensors are on the CPU.
+#
+# </details>
 #
 # What happens when the layer runs on the other device?
 
@@ -476,12 +494,15 @@ print("membranes of the readout:", tuple(out.shape), "on", out.device)
 viz.module_tree(net, state)
 
 # %% [markdown]
-# **What to notice.**
+# <details>
+# <summary><b>What to notice</b></summary>
 #
 # - `BatchNorm2d` is the best-known module with buffers: `running_mean` and `running_var` are measured, not trained.
 #   Without them a loaded network would be useless. `num_batches_tracked` is a buffer of integers.
 # - Compare the bytes. For 16 small images the *state* is already larger than the weights, and it grows with the batch.
 #   In training the inputs of all $T$ steps are added. The activity fills a GPU, not the network.
+#
+# </details>
 #
 # Train it (one short run), then move it as a whole. Without a GPU the `meta` run still checks every shape and every
 # device on the way, in no time and with no memory. It is a cheap test before you queue for an expensive machine.
@@ -565,11 +586,16 @@ outcome("05.e", 0 if lost else 2)
 viz.module_tree(HisStandardise())
 
 # %% [markdown] tags=["slide"]
+# <details>
+# <summary><b>What to notice</b></summary>
+#
 # His `mean` and `std` are plain tensors with no dimensions.
 #
 # - They never moved to the GPU. No error: a 0-dimensional CPU tensor counts as a number.
 # - They were not in the checkpoint. No error: `load_state_dict` compares what is *registered* on both sides.
 # - The fresh network standardises with mean 0 and deviation 1.
+#
+# </details>
 
 # %% [markdown]
 # The fix is `register_buffer`. Without the tree it may take a day to discover.
@@ -639,8 +665,13 @@ outcome("05.f", int(membrane == torch.float32) if out.dtype == torch.bfloat16 el
 print(result_of(lambda: copy.deepcopy(net).to(torch.bfloat16)(encoder(data.to_unit(test_images[:1])))[0].dtype))
 
 # %% [markdown]
+# <details>
+# <summary><b>What to notice</b></summary>
+#
 # Input and weights must have the same dtype (the last line: a convolution raises an error otherwise). But the membrane
 # stays in float32, whatever the dtype of input and output.
+#
+# </details>
 
 # %% [markdown] tags=["slide"]
 # Is this necessary? Take a neuron without leak that gets 0.001 per step. Its threshold is 1, so it should fire every
@@ -669,6 +700,9 @@ spikes, _ = neuron.IF()(torch.full((LONG, 1), SMALL, dtype=torch.bfloat16))
 print(f"a neuron of the kit, bfloat16 in and out: {int(spikes.sum())} spike, at step {int(spikes.argmax()) + 1}")
 
 # %% [markdown]
+# <details>
+# <summary><b>What to notice</b></summary>
+#
 # Up to 0.25 the two nearly agree. From there the bfloat16 membrane rises too fast: 0.001 is rounded up to the distance
 # between two neighbouring numbers, 0.00195. At 0.5 that distance doubles. Now 0.001 is less than half of it and is
 # rounded to zero: the membrane does not move any more, and this neuron will *never* fire.
@@ -676,6 +710,8 @@ print(f"a neuron of the kit, bfloat16 in and out: {int(spikes.sum())} spike, at 
 # A membrane is a sum over time, and low precision fails for sums of many small terms. So the kit's neurons compute in
 # float32 (in float64 for float64 input), and use low precision for input and output only: most of the bytes are there.
 # Notebook 08 has more on precision.
+#
+# </details>
 
 # %% [markdown] tags=["slide"]
 # ## 9 · Transfers: how many bytes, and how many copies
@@ -719,8 +755,13 @@ outcome("05.h", counted[0] / 1000)
 outcome("05.i", 0 if counted[1] == counted[0] else 1)
 
 # %% [markdown]
+# <details>
+# <summary><b>What to notice</b></summary>
+#
 # One copy instead of a hundred, but still 400 times the bytes of the images. float32 is four times uint8. And the view
 # with stride 0, which costs nothing on the CPU, is written out in full for the transfer.
+#
+# </details>
 #
 # ### Exercise 05.3 · Pack light (5 minutes, ●○○)
 #

@@ -120,12 +120,15 @@ outcome("06.a", len(ops))
 outcome("06.b", moved)
 
 # %% [markdown]
-# **What to notice.**
+# <details>
+# <summary><b>What to notice</b></summary>
 #
 # - Each kernel writes one result per neuron, and all but two of the ten are thrown away within the same step. The two are
 #   the membrane, which only the next step needs, and the spike, the only result that we want.
 # - `ge` writes a boolean, one byte, and `_to_copy` converts it to a number.
 # - The table does not show one more cost: launching a kernel takes a few microseconds, however little it does.
+#
+# </details>
 #
 # Now imagine one kernel for the whole sequence. It holds $v$ in a register, reads $x[0]$, computes, writes $s[0]$, reads
 # $x[1]$, … Intermediate values never leave the processor. That is *fusion*, here over operations *and* over time.
@@ -236,9 +239,14 @@ outcome("06.c", 0 if a / b > b / c else 1)
 print(engine.explain(fused, x))
 
 # %% [markdown]
-# **What to notice.** The spikes agree. (If a few do not: a matrix product of another size may add in another order.
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# The spikes agree. (If a few do not: a matrix product of another size may add in another order.
 # Then a membrane within rounding error of its threshold may fire or not.) `explain` says which engine each layer used,
 # and why.
+#
+# </details>
 
 # %% [markdown] tags=["slide"]
 # ## 3 · The benchmark
@@ -313,7 +321,8 @@ outcome("06.d", gain[STEPS[0]])
 outcome("06.e", gain[STEPS[-1]])
 
 # %% [markdown]
-# **What to notice.**
+# <details>
+# <summary><b>What to notice</b></summary>
 #
 # - Look at the order of the lines and the gap between them, and compare it with the ratio of the bytes. If the gap is
 #   smaller at small $T$, the reason is fixed costs per call: checks, allocation, launching. The fused engines pay them
@@ -327,6 +336,8 @@ outcome("06.e", gain[STEPS[-1]])
 # - An outlier is rarely caused by an engine. On a CPU the reason is often that the operating system provides new memory,
 #   whose pages it must clear first. The fused engines keep large blocks for the next call; the loop allocates its steps
 #   every time.
+#
+# </details>
 #
 # ### Your run and others
 #
@@ -342,11 +353,16 @@ for name, record in others.items():
     print(f"{name}\n{bench.heading(record)}", end="\n\n")
 
 # %% [markdown]
-# **What to notice.** Look at the published loop in *Forward and backward*: it is not flat. With twice the steps, each
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# Look at the published loop in *Forward and backward*: it is not flat. With twice the steps, each
 # step was slower as well. That loop took slices `x[t]` from one large tensor. The gradient of *each* slice was a tensor
 # of the full size, almost all of it zeros: $T$ tensors of $T$ steps, $O(T^2)$. The loop of the `eager` engine splits the
 # sequence once (`unbind`), and is linear in $T$ (with a small bend where the sequence becomes larger than a cache). Such
 # a quadratic cost is easy to overlook: at $T = 8$ it is not visible.
+#
+# </details>
 #
 # **What runs where, and why.** A fused neuron waits for memory, not for arithmetic. The memory of a GPU delivers many
 # times as many bytes per second as that of a CPU, so a GPU pays once the layer is large. The same numbers as bars, the
@@ -401,7 +417,8 @@ for name in timed[:2]:
 viz.labs.engine_race()
 
 # %% [markdown]
-# **What to notice.**
+# <details>
+# <summary><b>What to notice</b></summary>
 #
 # - The loop mainly pays for *launching* kernels, again at every step, and at these sizes less for the neurons. So 16
 #   times as many neurons take far less than 16 times as long, but 16 times the steps take 11 to 16 times as long. The
@@ -412,6 +429,8 @@ viz.labs.engine_race()
 #   stay those of the loop to the last bit.
 # - Circles are medians, lines reach from the 10th to the 90th percentile. Where they overlap, the measurement shows no
 #   difference.
+#
+# </details>
 
 # %% [markdown] tags=["slide"]
 # ## 4 · Your own neuron
@@ -528,7 +547,8 @@ for name, measured in times.items():
 viz.generated(Resting())
 
 # %% [markdown]
-# **What to notice.**
+# <details>
+# <summary><b>What to notice</b></summary>
 #
 # - `x` and `s0` (your `v`), `s1` (your `rest`) are the inputs; the spike and the new states are the results. Each line
 #   of the program appears once in the C++ and once per step in the Triton kernel, under the same name. If you change
@@ -541,6 +561,8 @@ viz.generated(Resting())
 # - `tl.fma(a, b, nil)` is $a \cdot b - 0$: an unusual way to write a product. It prevents the compiler from merging it
 #   with the next addition. Merging would be slightly *more* precise, but the spikes would no longer be equal to those of
 #   `eager` to the last bit.
+#
+# </details>
 #
 # (A GPU is not needed to *check* such a kernel: with `TRITON_INTERPRET=1` in the environment, Triton runs it in NumPy.
 # That is far too slow for real work, but the kit's tests use it.)
@@ -611,8 +633,13 @@ if len(timed) > 1:
     outcome("06.i", stored[timed[1]])
 
 # %% [markdown]
+# <details>
+# <summary><b>What to notice</b></summary>
+#
 # The fused engines store `x`, and a little for the states at some steps. (Nothing else holds `x`: `Linear`, `Conv2d` and
 # batch norm store their *inputs* for backward, not their outputs.)
+#
+# </details>
 #
 # **Spikes of one byte.** Inference needs no gradients, and a spike is one bit. `out_dtype=torch.uint8` stores it in a
 # byte: 5 bytes moved instead of 8, and a quarter of the memory for the output.
@@ -662,8 +689,12 @@ with warnings.catch_warnings(record=True) as said:  # it warns, once: no engine 
     Impatient()(fair_input)
 print(*(f"warning: {one.message}\n" for one in said), sep="")
 print(engine.explain(nn.Sequential(Fair(), Impatient()), fair_input))
+outcome("06.j")
 
 # %% [markdown]
+# <details>
+# <summary><b>What to notice</b></summary>
+#
 # The mean mixes neurons. No neuron can compute step 2 before *all* have computed step 1, so a neuron cannot run through
 # all time steps alone. With the `if`, the data of all neurons decide which operations come next, so there is no fixed
 # program. (On a GPU the host also waits for the data at every step.) The engine warns once and uses the loop: slower,
@@ -673,6 +704,8 @@ print(engine.explain(nn.Sequential(Fair(), Impatient()), fair_input))
 # a separate layer, run layer by layer, and the neuron stays elementwise. With the mean of the *membranes* the loop would
 # be necessary: that is recurrence, and it has its cost. The impatient neuron needs no `if` at all: in a fused kernel the
 # reset is free.
+#
+# </details>
 
 
 # %%
@@ -795,7 +828,8 @@ print(f"a copy moves {bandwidth / 1e9:.1f} GB/s, the best neuron computes {rate 
 viz.show(figures.roofline(runs, bandwidth, rate, title=f"Neurons in the roofline of this machine ({device})"))
 
 # %% [markdown]
-# **What to notice.**
+# <details>
+# <summary><b>What to notice</b></summary>
 #
 # - The fused points move to the right with $k$: more operations for the same 8 bytes. As long as they are on the slope,
 #   *the additional arithmetic is nearly free*: compare the first times. A real neuron (`k = 0`, or an adaptive threshold,
@@ -807,6 +841,8 @@ viz.show(figures.roofline(runs, bandwidth, rate, title=f"Neurons in the roofline
 #   memory. The whole sequence does not fit in it.
 # - The flat part is not the manufacturer's peak. It is the best rate that any of these neurons reached here, on a CPU
 #   with one thread.
+#
+# </details>
 #
 # **Explorer: under the roof.** This is a model of the loop and of the fused kernel with *your* roofline, as just
 # measured. In the loop every operation moves about nine bytes and costs one launch. Drag the diamond.

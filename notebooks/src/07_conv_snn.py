@@ -133,7 +133,8 @@ NEURONS = {"conv 1": 2, "conv 2": 6, "linear 1": 10, "linear 2": 12}
 outcome("07.c", max(NEURONS, key=lambda name: costs[NEURONS[name]].neurons))
 
 # %% [markdown]
-# **What to notice.**
+# <details>
+# <summary><b>What to notice</b></summary>
 #
 # - Nearly all parameters are in the first linear layer. Two thirds of the operations are in the second convolution. Most
 #   neurons follow the first. A convolution uses its few weights again at each pixel; a linear layer uses each of its
@@ -142,6 +143,8 @@ outcome("07.c", max(NEURONS, key=lambda name: costs[NEURONS[name]].neurons))
 #   change, so their output does not change either (section 2).
 # - Neurons and pooling have no cost in this table, because they do almost no multiplications. Remember this until
 #   section 7.
+#
+# </details>
 #
 # ### Exercise 07.1 · The price of a convolution (5 minutes, ●○○)
 #
@@ -239,12 +242,17 @@ bars = {
 viz.show(figures.shares(bars, "ms", title=f"A static image: once or T times, on this {where.type}"))
 
 # %% [markdown] tags=["slide"]
-# **What to notice.** The first two layers gain much, at times more than the factor $T$, at times less: memory decides,
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# The first two layers gain much, at times more than the factor $T$, at times less: memory decides,
 # not arithmetic. And the share of the FLOPs does not predict the gain of the whole step. At the published size 1.6 % of
 # the FLOPs are saved, and about a quarter of the bytes. The first convolution has one input channel, so it multiplies
 # little. But it writes the largest tensor of the network, and the batch norm reads and writes this tensor again,
 # forward and backward. The saved time is somewhere between the two shares. FLOPs tell you what a processor computes,
 # not what it waits for (the roofline of notebook 06 [7]).
+#
+# </details>
 
 # %% [markdown]
 # ## 3 · All steps at once
@@ -312,7 +320,8 @@ with torch.no_grad():
 outcome("07.e", "in training" if agree["training"] < 0.999 < agree["evaluation"] else "never")
 
 # %% [markdown]
-# **What to notice.**
+# <details>
+# <summary><b>What to notice</b></summary>
 #
 # - In evaluation the order makes no difference. (One spike in thousands may differ, because a product of another size may
 #   add in another order. Then a membrane within rounding error of 1 may fire or not.)
@@ -323,6 +332,8 @@ outcome("07.e", "in training" if agree["training"] < 0.999 < agree["evaluation"]
 #   computed four times.
 # - The price of layer by layer is memory: the outputs of all steps of a layer exist at the same time. Notebook 08 is
 #   about that.
+#
+# </details>
 
 # %% [markdown] tags=["slide"]
 # ## 4 · Mixed precision
@@ -361,10 +372,15 @@ dtypes = [recording.layers[0].dtype, spikes.dtype, membrane.dtype, recording.lay
 outcome("07.f", dtypes.index(torch.float32))
 
 # %% [markdown]
-# **What to notice.** The tensors between layers have 16 bits. Everything that *accumulates* stays in float32: membranes,
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# The tensors between layers have 16 bits. Everything that *accumulates* stays in float32: membranes,
 # weights, the loss, the running statistics. `Precision.choose` takes bfloat16 where the chip supports it natively. On a
 # T4, the GPU of Colab, PyTorch's own check says yes, although the T4 only *emulates* bfloat16, slowly. With
 # `including_emulation=False` it says no, and float16 is chosen.
+#
+# </details>
 #
 # Why does the membrane need float32? [Notebook 05](05_moving_house.ipynb), section 8, shows it: a bfloat16 membrane that
 # gets 0.001 per step stops at 0.5 and never fires. So the engines take input in 16 bits and return spikes in 16 bits, but
@@ -414,9 +430,14 @@ nonzero = gradients["after conv 1"][gradients["after conv 1"] != 0].abs()
 outcome("07.g", 100 * (nonzero < 2.0**-25).float().mean().item())
 
 # %% [markdown]
-# **What to notice.** The gradients are in the band of *fewer digits*, where float16 loses them one by one, or beyond its
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# The gradients are in the band of *fewer digits*, where float16 loses them one by one, or beyond its
 # end, where they become zero. Those of the convolutions, far from the output, are the smallest. And this is the start of
 # training: as the loss shrinks, the gradients shrink as well.
+#
+# </details>
 #
 # The remedy costs one multiplication [4]. Gradients are linear in the loss: **multiply the loss by a large number, and
 # all gradients become larger by the same factor.** Divide by it in float32, before the optimizer uses them. bfloat16 has
@@ -451,9 +472,14 @@ for power in (-10, -6, 0, 5, 16):
     print(f"scale 2^{power:<4}    " + "".join(f"{error:9.1%}" for error in errors))
 
 # %% [markdown]
-# **What to notice.** Early in training, float16 without a scaler is only slightly wrong, and the loss falls as it
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# Early in training, float16 without a scaler is only slightly wrong, and the loss falls as it
 # should. This makes the mistake hard to see. Later, the first layers get gradients of mostly noise, and then no
 # gradients at all.
+#
+# </details>
 #
 # The best scale is not known in advance, and it changes while the network learns. `torch.amp.GradScaler` searches for
 # it. If a gradient is infinite or not a number, it *skips this update* and halves the scale. After 2000 good updates in
@@ -508,9 +534,14 @@ powers = torch.tensor(scales).log2()
 viz.show(figures.lines({"scale": powers}, x_title="update", y_title="scale: the power of two", shape="hv", title=title))
 
 # %% [markdown]
-# **What to notice.** The scale halves once per update until nothing overflows; the network learns nothing meanwhile.
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# The scale halves once per update until nothing overflows; the network learns nothing meanwhile.
 # Then the scaler tries the next power of two from time to time, which may cost one skipped update. No update with an
 # infinity ever reaches the weights.
+#
+# </details>
 
 # %% [markdown] tags=["slide"]
 # ## 5 · Train it
@@ -569,11 +600,16 @@ else:
     print("stopped before the end of the first epoch")
 
 # %% [markdown]
-# **What to notice.** A silent output costs exactly 1/10: one of ten rates is wrong by 1. The loss starts there (the
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# A silent output costs exactly 1/10: one of ten rates is wrong by 1. The loss starts there (the
 # panel's first point is the mean of a whole epoch), because
 # with PyTorch's initial weights the last layer is nearly silent. The net first learns to fire at all. If all ten fired
 # all the time, the loss would be 9/10. Look at the output rate: it rises towards 0.1, the rate of an output that is
 # confident and right. Then one neuron of ten fires, at every step.
+#
+# </details>
 #
 # The authors report 93.1 % [1] and 93.5 % [3] on Fashion-MNIST, each the best of 64 epochs (their logs say batches of
 # 256 and of 128). In a shell, `snnkit train fashion` runs this training, with checkpoints; on a GPU this notebook does
@@ -619,9 +655,14 @@ for name, rate in rates.items():
 outcome("07.j", max(rates, key=lambda name: rates[name].mean()))
 
 # %% [markdown]
+# <details>
+# <summary><b>What to notice</b></summary>
+#
 # A dead neuron costs as much as an active one and contributes nothing. After a convolution it is often a *pixel* that
 # no stroke ever reaches, such as the corners of the image, not a failed feature. In the linear layer each neuron is a
 # separate feature, so a dead neuron is a lost feature.
+#
+# </details>
 #
 # ### Explorer: watch the feature maps
 #
@@ -676,7 +717,8 @@ as_loops = bars["neurons as a loop"]
 outcome("07.k", 100 * as_loops["neurons"] / sum(as_loops.values()))
 
 # %% [markdown]
-# **What to notice.**
+# <details>
+# <summary><b>What to notice</b></summary>
 #
 # - As loops, the neurons can take more than both convolutions together. Fused, they need much less, and *other* parts
 #   become the largest. Optimisation always works like this: improve the largest part and measure again. Stop when
@@ -686,6 +728,8 @@ outcome("07.k", 100 * as_loops["neurons"] / sum(as_loops.values()))
 #   parts grows in proportion to it.
 # - 16 bits help where the device has instructions for them and where bytes count. If the bar did not shrink, your
 #   processor has no such instructions and converts back and forth.
+#
+# </details>
 #
 # ### One launch: CUDA graphs (optional)
 #
@@ -746,11 +790,16 @@ for warning in caught:
     print(f"Warning: {warning.message}")
 
 # %% [markdown]
-# **What to notice.** None of these is faster everywhere. `channels_last` stores the channels of a pixel next to each
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# None of these is faster everywhere. `channels_last` stores the channels of a pixel next to each
 # other, which suits the matrix units of GPUs and, with enough channels, the convolutions of CPUs. `compile` merges
 # neighbouring operations, and the compilation takes time. Five batches hint at a good setting; on a busy machine not even
 # that: run the cell twice. For numbers that last there is `snnkit bench training`. It measures with repeats, beside other
 # libraries, and writes down where its numbers come from. The records that came with your version of the kit:
+#
+# </details>
 
 # %%
 for kind, figure in {"training": figures.training_rates, "demo": figures.device_rates}.items():
@@ -825,6 +874,9 @@ viz.show(figures.lines(curves, x_title="batch", y_title="loss", levels=known, lo
 outcome("07.l", min(("anna", "ben"), key=lambda name: abs(curves[name][-1] - 0.1)))
 
 # %% [markdown]
+# <details>
+# <summary><b>What to notice</b></summary>
+#
 # - **Anna** clips while the gradients are still scaled. Their norm is 4096 times too large, so they are shortened to 1;
 #   then `scaler.step` divides by 4096. What remains is at most $1/4096$ of the allowed update: the loss stays at 0.1,
 #   silence. Clip *after* `unscale_`.
@@ -834,6 +886,8 @@ outcome("07.l", min(("anna", "ben"), key=lambda name: abs(curves[name][-1] - 0.1
 #
 # Both mistakes are common, and no error message will show them. The values of the loss for "all silent" and "all fire"
 # do: compute them for your loss *before* you train.
+#
+# </details>
 #
 # ## Quiz
 

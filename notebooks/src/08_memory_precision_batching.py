@@ -139,13 +139,16 @@ table = device.explain_memory(net, spikes_in, optimizer="adam")
 table
 
 # %% [markdown]
-# **What to notice.**
+# <details>
+# <summary><b>What to notice</b></summary>
 #
 # - The measured activity is what you predicted, exactly or nearly: the shapes determine it.
 # - Memory use is not a property of the network alone. The model's part is constant. The activity grows with $T \cdot B$,
 #   and from a batch of 46 on it is the larger part here. In a convolutional network, which has few weights for many
 #   neurons, this happens much earlier.
 # - The peak is higher than what is stored: backward needs working memory, and the gradients are added.
+#
+# </details>
 #
 # **Explorer: formula and measurement.** The upper bar is your formula for 784-neurons-10 with Adam. The lower one is a
 # training step, which runs and is measured at each change of a slider (so it needs the kernel).
@@ -209,15 +212,21 @@ for name, curve in memory_curves.items():
     print(f"{name:6}: peak {curve.max():5.1f} MB, at the end {curve[-1]:.1f} MB")
 axes = {"x_title": "operations that change it by 1 % and more", "y_title": "alive (MB)"}
 viz.show(figures.lines(memory_curves, title="Memory over one training step", **axes))
+outcome("08.b")
 outcome("08.c", memory_curves["T = 16"].max() / memory_curves["T = 4"].max())
 
 # %% [markdown] tags=["slide"]
-# **What to notice.** In the forward pass memory grows: each layer adds what it stores. The peak is where backward
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# In the forward pass memory grows: each layer adds what it stores. The peak is where backward
 # begins, or a little later, when the first gradients exist together with all the activity. Then memory falls, layer by
 # layer in reverse, with a small peak wherever a gradient at full resolution is computed. At the end only the gradients
 # of the weights remain. With four times the steps, the peak is more than three times as high. (The image is static, so
 # the output of the first convolution is stored once.) Only the peak counts: memory that is free at other times does not
 # help.
+#
+# </details>
 #
 # ## 3 · Recompute
 #
@@ -262,7 +271,8 @@ print(f"{plain_curve.max() / economical_curve.max():.2f} times less memory for {
 outcome("08.d", plain_curve.max() / economical_curve.max())
 
 # %% [markdown]
-# **What to notice.**
+# <details>
+# <summary><b>What to notice</b></summary>
 #
 # - The curve is now low, with small peaks. Each of these is a layer that runs again in backward, a few samples at a
 #   time.
@@ -272,6 +282,8 @@ outcome("08.d", plain_curve.max() / economical_curve.max())
 # - The recomputed layers are limited by memory, not by arithmetic (notebook 06). So this costs from nothing to about
 #   half of the time, depending on machine and size. It may even be faster: what is not stored need not be written and
 #   read back.
+#
+# </details>
 #
 # Bits work for any PyTorch model: `with device.packed_spikes():` around forward stores every tensor of zeros and ones
 # as bits.
@@ -342,12 +354,20 @@ predict("08.f")
 # %%
 viz.labs.memory_calculator()
 
+# %%
+outcome("08.f")
+
 # %% [markdown] tags=["slide"]
-# **What to notice.** (a) With nothing saved, four times the steps leave a quarter of the batch; with checkpoints in
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# (a) With nothing saved, four times the steps leave a quarter of the batch; with checkpoints in
 # time, half: $\sqrt T$ at work. (b) Only 1.7 times. The indices that max-pooling stores have 8 bytes in any precision.
 # Once they have one byte (`recompute and pack`) it is 1.9. (c) None at $T = 16$: nearly all of the memory is weights,
 # gradients and Adam's numbers, and no method here reduces those. At $T = 64$ a fifth is activity, of which checkpoints
 # in time save most. Look which part is largest before you choose a method.
+#
+# </details>
 #
 # ## 4 · Truncated backpropagation
 #
@@ -409,10 +429,15 @@ viz.show(viz.frames(forgetful, "β", list(off), start=1))
 outcome("08.g", f"for β = {min((0.5, 0.99), key=lambda beta: off[beta][3])}")
 
 # %% [markdown] tags=["slide"]
-# **What to notice.** A membrane remembers about $1/(1-\beta)$ steps. A chunk must be ten times as long or more before
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# A membrane remembers about $1/(1-\beta)$ steps. A chunk must be ten times as long or more before
 # the gradient is nearly exact. The error is not noise that averages out. It is a *bias*: in every batch, only late causes
 # contribute to the gradient. For a sequence that is too long for any other method it is still the only way. For a
 # stream that never ends it is the right one.
+#
+# </details>
 #
 # ## 5 · A large batch in small parts
 #
@@ -471,9 +496,14 @@ for norm in (False, True):
         print(f"{kind:4} batch norm, {size:3} at a time: peak {max(alive) / MB:5.2f} MB, gradient off by {error:.0e}")
 
 # %% [markdown] tags=["slide"]
-# **What to notice.** Without batch norm the gradients agree up to rounding, in a fraction of the memory. With batch
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# Without batch norm the gradients agree up to rounding, in a fraction of the memory. With batch
 # norm they do not. It standardises with the mean of the samples *in its input*, and the mean of 8 samples is another
 # one. There is no warning: the network just learns something different. (In `train.fit` all of this is `accumulate=4`.)
+#
+# </details>
 #
 # ## 6 · Numbers with fewer bits
 #
@@ -540,13 +570,16 @@ look = {"x_title": "size of a number", "y_title": "distance of neighbours, relat
 viz.show(figures.lines(relative, title="Resolution and range of each format", **look))
 
 # %% [markdown]
-# **What to notice.**
+# <details>
+# <summary><b>What to notice</b></summary>
 #
 # - float16 *ends*: to the right above 65504, to the left below 6 · 10⁻⁸, and it gets coarse below 6 · 10⁻⁵. The terms
 #   of a gradient are in this range (notebook 07). Summed over a batch, as here, they are larger. So with float16 the
 #   loss is multiplied by a large number before backward, and the gradients are divided by it afterwards (`GradScaler`).
 # - bfloat16 has the range of float32 and is coarse everywhere. It fails when you add something small to something
 #   large: a weight and its update, a membrane and its input (notebook 05, section 8). Both must stay in float32.
+#
+# </details>
 #
 # This is **mixed precision** [4]: matrix products and convolutions in 16 bits; weights, optimizer, membranes and losses
 # in float32. `device.accelerate` chooses what suits the device, and says why:
@@ -615,8 +648,13 @@ viz.show(figures.shares(bars, "thousand images/s", title=f"Training, 784-1000-10
 # **What runs where, and why.** Notebook 04 has these bars for one update. Here they are for the largest batch that the
 # cell measures.
 #
-# **What to notice.** Sixteen times the samples take less than sixteen times as long: below $B = t_0 r$ you pay for
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# Sixteen times the samples take less than sixteen times as long: below $B = t_0 r$ you pay for
 # overhead, not for arithmetic.
+#
+# </details>
 #
 # **Explorer: the crossing.** The CPU's curve is yours. The other belongs to a device of your choice. (If you have a GPU,
 # it starts with the measured values.) What moves the crossing more, less overhead or a higher rate? CUDA graphs
@@ -747,11 +785,16 @@ grows = curves["as he wrote it"][-1] > 5 * curves["as he wrote it"][0]
 outcome("08.j", "a number and the graphs of all ten batches" if grows else "only a number")
 
 # %% [markdown] tags=["slide"]
+# <details>
+# <summary><b>What to notice</b></summary>
+#
 # `total` is a tensor with a history. Each loss holds the graph of its batch, and the graph holds everything that backward
 # would need. Backward, which would free it, never runs. In training the same line does little harm, since backward
 # frees the graph. The fix is `torch.no_grad()` around the loop (`train.evaluate` has it), and `float(loss)` or
 # `loss.item()` wherever you only need the number. The same is true for *state* that is carried from batch to batch:
 # without `nn.detach`, its history grows for ever.
+#
+# </details>
 #
 # ## 10 · A vector engine of spikes
 #
@@ -792,9 +835,14 @@ cosines.update_layout(title_text="Words that were trained as spikes: cosine of e
 viz.show(cosines.update_xaxes(title="word").update_yaxes(title="word"))
 
 # %% [markdown]
-# **What to notice.** The blocks on the diagonal are the six kinds, which were not given in training. Words of one kind
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# The blocks on the diagonal are the six kinds, which were not given in training. Words of one kind
 # occur in the same *contexts*, and the model learned only that. It does not know what a dog is. A sentence gets the
 # mean of its words:
+#
+# </details>
 
 # %%
 questions = ["the hungry wolf", "a song for flute", "the weather in tokyo"]

@@ -189,10 +189,15 @@ for name, gradient in {"with your weights": weighted, "all weights 1": unweighte
 outcome("09.a", max(weight for _, weight in (share(list(range(5)), rank, 4) for rank in range(4))))
 
 # %% [markdown] tags=["slide"]
-# **What to notice.** With weights it is the gradient of the whole batch, up to rounding. Without them it is off by a few
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# With weights it is the gradient of the whole batch, up to rounding. Without them it is off by a few
 # per cent in this batch, without any warning. PyTorch's `DistributedSampler` uses another method: it *repeats* samples
 # until their number is divisible by the number of ranks. That is worse in evaluation, where some images then count
 # twice. snnkit's loader distributes batches as you did, and passes your `weight` on with them.
+#
+# </details>
 #
 # ## 2 · A LightningModule, piece by piece
 #
@@ -315,10 +320,15 @@ reached = int((from_loss[:, 0, right] != 0).sum())
 outcome("09.b", "one" if reached == 1 else f"all {STEPS}" if reached == STEPS else "about half")
 
 # %% [markdown]
-# **What to notice.** Only the step of the maximum gets a gradient from the loss, and here it is one of the last. But the
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# Only the step of the maximum gets a gradient from the loss, and here it is one of the last. But the
 # membrane at this step is a leaky sum of all earlier inputs. Through it, and through the membranes of the hidden
 # layers, the gradient flows back in time. The rates above show whether it can: a silent layer passes no spikes on.
 # (The output neurons never spike. So the panel's third curve, *Mean output per step*, is the mean of their membranes.)
+#
+# </details>
 #
 # ## 3 · Two processes
 #
@@ -434,7 +444,8 @@ outcome(
 )
 
 # %% [markdown]
-# **What to notice.**
+# <details>
+# <summary><b>What to notice</b></summary>
 #
 # - (a) Yes: 10⁻⁷ is rounding. This shows that data parallel training computes the right gradient.
 # - (b) Yes, to the bit. This is necessary: if one rank rounded differently, the weights would drift apart, and nothing
@@ -443,6 +454,8 @@ outcome(
 #   divides small gradients by small numbers, and sooner or later a membrane within rounding error of its threshold
 #   fires in one run and not in the other. One spike more or less is no longer a rounding error. So the number of ranks
 #   is part of the recipe: runs repeat **exactly** on the same number, and *statistically* on another.
+#
+# </details>
 #
 # How did the two ranks spend their time? Here is the fastest of their updates, by the clock of each rank. (On GPUs
 # these are the times at which work was sent to the GPU.)
@@ -469,7 +482,8 @@ for rank, one in enumerate(ranks):
 viz.show(figures.spans(lanes, title=f"Update {number + 1}, in ms"))
 
 # %% [markdown] tags=["slide"]
-# **What to notice.**
+# <details>
+# <summary><b>What to notice</b></summary>
 #
 # - An all-reduce begins when backward has the gradients, and backward does not end before the all-reduce is finished:
 #   the last part of backward is waiting. DDP packs gradients into *buckets*, the first of $2^{20}$ bytes (1 MB), the
@@ -477,6 +491,8 @@ viz.show(figures.spans(lanes, title=f"Update {number + 1}, in ms"))
 #   network is one bucket; with MNIST it is two.
 # - Both ranks leave an all-reduce together, but they do not enter it together. The first one waits, and its bar is
 #   longer. An update takes as long as its slowest rank needs. Of a thousand ranks, one is always slow.
+#
+# </details>
 #
 # ## 4 · Kill and resume
 #
@@ -665,10 +681,15 @@ print(f"equal to the unbroken run, to the last bit: {sum(same)} of {len(same)} t
 outcome("09.e", done[0])
 
 # %% [markdown] tags=["slide"]
-# **What to notice.** Two things make it exact, and cheap. The order of the loader follows from (seed, epoch), so the
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# Two things make it exact, and cheap. The order of the loader follows from (seed, epoch), so the
 # *position* in it is two integers. Random encoders and dropout are seeded from (seed, epoch, batch, rank) before each
 # batch, so there are no generators to save. State that need not be saved cannot be forgotten. (To the last bit on a
 # CPU, and on the same number of ranks. Some GPU kernels add in an order that changes from run to run.)
+#
+# </details>
 #
 # ## 5 · A job queue
 #
@@ -806,10 +827,15 @@ viz.show(figures.lines(curves, x=counts, x_title="ranks", y_title="time (ms)", l
 outcome("09.f", ring_seconds(100, 1e9, 0.0, 1e9) / ring_seconds(10, 1e9, 0.0, 1e9))
 
 # %% [markdown]
-# **What to notice.** There are two regimes. With few ranks the bandwidth dominates, and more ranks cost almost nothing:
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# There are two regimes. With few ranks the bandwidth dominates, and more ranks cost almost nothing:
 # each rank sends $2 (R - 1) / R$ times the gradient, which is less than twice, whatever $R$ is. With many ranks, the
 # latency of $2 (R - 1)$ steps dominates, and the network's size no longer matters. (That is why NCCL changes from rings
 # to trees there.) The source of the numbers of these links: `scaling.LINKS["nvlink3"].source`.
+#
+# </details>
 #
 # ### Predict, then measure
 #
@@ -845,11 +871,16 @@ title = f"Weak scaling on this machine, {BATCH // RANKS} samples on each rank"
 viz.show(figures.scaling_efficiency(both, lines, cores=here.cores, title=title))
 
 # %% [markdown]
-# **What to notice.** The lines bend where there are more ranks than cores: then the ranks take turns. Left of that, the
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# The lines bend where there are more ranks than cores: then the ranks take turns. Left of that, the
 # prediction knows only the network. It does not know that the ranks share caches, memory and clock speed, nor that an
 # interrupted rank delays all others. The second line shows what it would be if each busy rank took a tenth of their
 # speed from the others. Two short runs on a machine with other load are weak evidence: run section 3 again, and
 # compare.
+#
+# </details>
 #
 # The kit's benchmark measures properly: in rounds, for 1, 2 and 4 ranks, and it records its prediction *before* it
 # measures. With `QUICK = False` it runs here; measurements of other machines come with the kit.
@@ -952,7 +983,10 @@ print(f"GPU hours   {8 * minutes / 60:.3g}")
 print(f"on one GPU  {20 * -(-60_000 // samples) * seconds / 60:.3g} minutes")
 
 # %% [markdown]
-# **What to notice.** *time*: the queue will take longer than the job. This network does not need a supercomputer, and it
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# *time*: the queue will take longer than the job. This network does not need a supercomputer, and it
 # is good to know that before you apply for computing time. A hundred seeds, a sweep (notebook 13) or events at full
 # resolution would need one.
 #
@@ -960,6 +994,8 @@ print(f"on one GPU  {20 * -(-60_000 // samples) * seconds / 60:.3g} minutes")
 # eight times the samples. The rule of thumb is to raise the learning rate in proportion to the batch, after a warm-up
 # [9]. It works up to a batch size that is not known in advance. *Fast* means samples per second. *Done* means accuracy.
 # Strong scaling keeps the batch, and so the recipe, but with a lower efficiency.
+#
+# </details>
 #
 # ## 7 · In the group
 #

@@ -116,9 +116,11 @@ viz.show(figures.marked(claims, "times as fast", title="What others have publish
 # %%
 for claim in compare.CLAIMS:
     print(f"{claim.who}: {claim.said} times ({claim.source})\n    {claim.what}")
+outcome("10.a")
 
 # %% [markdown]
-# **What to notice.**
+# <details>
+# <summary><b>What to notice</b></summary>
 #
 # - The first three stars are about a *chip*: an IPU against a GPU. The last two are about a *program*: fused code
 #   against eager snnTorch, on the same GPU. They are larger than the tutorial's 10.
@@ -126,6 +128,8 @@ for claim in compare.CLAIMS:
 #   precision*, while its script runs in float32 (section 9). No result file and no script for the GPU was published.
 #   The tables of the underlying paper [2] could not be retrieved for this notebook. Only its text could: "5 to 10
 #   times", and "on par" where each neuron is connected only to itself.
+#
+# </details>
 #
 # Can you run it yourself? The tutorial used *PopTorch*, Graphcore's backend for PyTorch. Its last release is 3.4 of
 # October 2023 [3]. Check your machine:
@@ -206,7 +210,8 @@ for batch in (8, 64, 128, 256):
 outcome("10.b", cycles[256] / cycles[128])
 
 # %% [markdown]
-# **What to notice.**
+# <details>
+# <summary><b>What to notice</b></summary>
 #
 # - Twice the batch takes far less than twice the cycles: most of a small superstep is the fixed cost of starting six
 #   worker threads. So the IPU has a launch overhead, too. It is a fraction of a microsecond, while a GPU's launch takes
@@ -214,6 +219,8 @@ outcome("10.b", cycles[256] / cycles[128])
 # - At batch 128 the second layer has 1280 values, fewer than there are tiles, so some tiles only wait. Small layers
 #   leave tiles idle.
 # - Nothing in the figure is an access to off-chip memory.
+#
+# </details>
 #
 # Where does the time of a whole training step go?
 
@@ -502,9 +509,14 @@ outcome(
 )
 
 # %% [markdown]
-# **What to notice.** These are three ratios from one experiment. All are measured and all are true, but only two of
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# These are three ratios from one experiment. All are measured and all are true, but only two of
 # them are fair comparisons. The first mixes a better program with less work. To report it alone is not a lie, but it
 # does not say what was measured.
+#
+# </details>
 #
 # How much of eager's time is *launching* kernels rather than running them? Count them, and time the smallest one.
 
@@ -525,13 +537,16 @@ for name in ("T4", "A100", "H200"):
     )
 
 # %% [markdown]
-# **What to notice.**
+# <details>
+# <summary><b>What to notice</b></summary>
 #
 # - On one core of a CPU the kernels are so slow that launching them hardly counts at these sizes. The products of layer
 #   1 take most of the time, followed by *memory traffic*, which fusion saves (notebook 06).
 # - On a GPU the model predicts the opposite: nearly every kernel of this network is finished before the next one is launched.
 #   Three generations of chips take nearly the same time. What the claim calls *CUDA* is, at this size, mostly the time
 #   in which Python launches kernels. A fused kernel or a CUDA graph removes this time on the same GPU.
+#
+# </details>
 #
 # `snnkit bench compare` runs this experiment for all batches and widths, together with snnTorch. Records that come with
 # the kit:
@@ -585,7 +600,8 @@ print(report)
 outcome("10.e", 100 * max(abs(row.error) for row in report.rows))
 
 # %% [markdown]
-# **What to notice.**
+# <details>
+# <summary><b>What to notice</b></summary>
 #
 # - The errors are printed with their sign, and so is the largest one. A prediction without its error is only an
 #   opinion.
@@ -593,6 +609,8 @@ outcome("10.e", 100 * max(abs(row.error) for row in report.rows))
 #   says nothing about what the model leaves out. Remember this when you look at the wide ranges of section 6.
 # - Is `drift` far from 1? Then your machine ran faster or slower during the measurement of the networks than during the
 #   fit, and no model can predict that.
+#
+# </details>
 #
 # ### Exercise 10.4 · Where launches stop mattering (5 minutes, ●●○)
 #
@@ -657,9 +675,14 @@ title = "The tutorial's network on this machine, layer 1 once"
 viz.show(figures.lines(curves, title=title, levels={"fixed part": fixed * 1e3}, **look))
 
 # %% [markdown]
-# **What to notice.** Left of the crossover the curve is flat: a batch of 4 costs little more than a batch of 1. And on
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# Left of the crossover the curve is flat: a batch of 4 costs little more than a batch of 1. And on
 # a GPU? The fixed part is much the same there, since Python launches the kernels (8 µs each, assumed). The rest is much
 # faster:
+#
+# </details>
 
 # %%
 for name in ("T4", "A100", "H200"):
@@ -749,7 +772,8 @@ verdicts = {
 outcome("10.f", next((verdict for verdict, holds in verdicts.items() if holds), "open at all sizes"))
 
 # %% [markdown]
-# **What to notice.**
+# <details>
+# <summary><b>What to notice</b></summary>
 #
 # - Against *eager* every band is right of the line: the ranking holds under all assumptions of the model. The published
 #   "5 to 10 times" is within the ranges. This is agreement with a range after choosing constants. It is not a validation.
@@ -761,6 +785,8 @@ outcome("10.f", next((verdict for verdict, holds in verdicts.items() if holds), 
 # - A range contains what the assumptions allow, and nothing else. In section 5 errors were larger than the ranges, on a
 #   machine that had been measured. These two machines have not been measured.
 #
+#
+# </details>
 # %% [markdown]
 # ### What would have to be true? (optional)
 #
@@ -798,7 +824,8 @@ choices = {"gpu_chip": list(chips.names("gpu")), "others": ["likely", "best for 
 viz.explore(what_if, mode=["eager", "fused graph"], batch=[16, 128, 1024], **gpu_costs, **ipu_costs, **choices)
 
 # %% [markdown]
-# **What to notice.**
+# <details>
+# <summary><b>What to notice</b></summary>
 #
 # - (1) No: even with everything against it, it stays 2.5 times ahead of an A100. The claim that an IPU beats *eager* code
 #   does not depend on what we do not know.
@@ -808,6 +835,8 @@ viz.explore(what_if, mode=["eager", "fused graph"], batch=[16, 128, 1024], **gpu
 #   name of the GPU.
 # - (3) The larger the batch, the closer the two: 0.18, 0.27 and 0.55 times at 16, 128 and 1024. In large batches the
 #   matrix products decide, and *neither* chip's efficiency is published.
+#
+# </details>
 #
 # ## 7 · Energy and sparsity (optional)
 #
@@ -865,7 +894,8 @@ viz.show(figures.marked(numbers, "nJ per sample", title=f"64-100-10 over {T} ste
 print(estimate)
 
 # %% [markdown]
-# **What to notice.**
+# <details>
+# <summary><b>What to notice</b></summary>
 #
 # - The conclusion depends on the row that you choose. Arithmetic alone or with the memory, layer 1 every step or once,
 #   against an ANN with or without its own cache: there are arguments for each choice.
@@ -874,6 +904,8 @@ print(estimate)
 # - None of this is *time*. On a GPU a multiplication by zero takes as long as any other. An IPU, whose tiles run
 #   separate programs, can skip it: the published factor of 38 comes from this, at the lowest activity [6]. With an
 #   activity of $\alpha$ no gain from skipping exceeds $1/\alpha$.
+#
+# </details>
 #
 # ## 8 · What cannot be known without the hardware
 #
@@ -922,10 +954,15 @@ for precision in ("float32", "float16"):
 outcome("10.h", product(pictures.half().float(), enabled=False))
 
 # %% [markdown]
+# <details>
+# <summary><b>What to notice</b></summary>
+#
 # All of them run in float32. The inputs are half precision and the weights float32. PopTorch converts the inputs to
 # float32, as its options specify. (The tutorial even sets `HalfUpcastToFloat`; `net.half()` is commented out.) Only the
 # precision of the images and the bytes of the input were halved. With PopTorch, `model.half()`, a loss scale and
 # float32 partials would have been mixed precision. In PyTorch it is `torch.autocast`, here `train.fit(…, amp=True)`.
+#
+# </details>
 #
 # The lesson holds for every benchmark: do not trust the name of a setting. *Check* what was executed.
 #

@@ -119,8 +119,13 @@ growth = [round(memory[-1] / memory[-2]) for memory in (bptt, by_traces)]
 outcome("11.a", f"BPTT × {growth[0]}, traces × {growth[1]}")
 
 # %% [markdown] tags=["slide"]
-# **What to notice.** One line grows with the length of the sequence, the other stays. A local rule can learn from a
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# One line grows with the length of the sequence, the other stays. A local rule can learn from a
 # stream that never ends, on a chip with little memory. This is its main advantage. Section 8 shows its cost.
+#
+# </details>
 #
 # ## 2 · One synapse
 #
@@ -167,10 +172,15 @@ figure.update_traces(mode="lines").add_hline(y=0, line={"color": theme.AXIS, "wi
 viz.show(figure)
 
 # %% [markdown] tags=["slide"]
+# <details>
+# <summary><b>What to notice</b></summary>
+#
 # (c) is the interesting case: a lag of +10 ms and one of −10 ms. The two nearly cancel, and the slightly larger $A_-$
 # decides. This small difference is deliberate. Two neurons that fire at random have equally many pairs on both sides.
 # With $A_- \tau_- > A_+ \tau_+$ such random pairs weaken a synapse. It grows only if its input comes first *more often
 # than by chance*.
+#
+# </details>
 #
 # ### Explorer: the STDP lab
 #
@@ -196,7 +206,8 @@ print("sum of the four pairs: {:+.3f} with post at 55 ms, {:+.3f} with post at 6
 outcome("11.c", "from {} 0 to {} 0".format(*("above" if one > 0 else "below" for one in sums)))
 
 # %% [markdown]
-# **What to notice.**
+# <details>
+# <summary><b>What to notice</b></summary>
 #
 # - Before: below 0, because a lag of −5 ms has more effect than one of +10 ms. After: +5 ms takes its place. Ten
 #   milliseconds decide between stronger and weaker.
@@ -204,6 +215,8 @@ outcome("11.c", "from {} 0 to {} 0".format(*("above" if one > 0 else "below" for
 #   is 0.05. A decrease is scaled by the weight itself, which is nearly 1. Section 3 comes back to this.
 # - The weight changes at the *later* spike of a pair. At this moment the synapse must still know about the earlier
 #   one. The trace stores this.
+#
+# </details>
 #
 # ### From pairs to traces
 #
@@ -346,7 +359,8 @@ ends = ((halves[-1] < 0.1) | (halves[-1] > 0.9)).float().mean()
 outcome("11.e", "two groups, at 0 and at 1" if ends > 0.5 else "all near the middle, the correlated a little higher")
 
 # %% [markdown]
-# **What to notice.**
+# <details>
+# <summary><b>What to notice</b></summary>
 #
 # - $\mu = 0$: two groups, near the two ends. The rule makes a *choice*, and the right one: inputs that fire together win.
 #   It has detected a structure of its input without any label.
@@ -357,6 +371,8 @@ outcome("11.e", "two groups, at 0 and at 1" if ends > 0.5 else "all near the mid
 #   weights drift apart: within 20 s over the whole range. With `SECONDS = 100` a good part of them is at 0, and some
 #   have climbed to the top. Chance decides; competition makes winners, deserved or not [4]. At $\mu = 1$ they stay
 #   together. Remember this when a network shows you nice features.
+#
+# </details>
 #
 # ## 4 · Pairs are not enough
 #
@@ -452,10 +468,15 @@ amplitude = (0.0, 0.01, 0.0001)  # from, to, in steps of
 viz.explore(rule_against_data, pair_plus=amplitude, pair_minus=amplitude, triplet_plus=amplitude)
 
 # %% [markdown] tags=["slide"]
-# **What to notice.** With as many free numbers as before, the error is twenty times smaller. The published fit has two
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# With as many free numbers as before, the error is twenty times smaller. The published fit has two
 # more numbers, and they add almost nothing; its $A_2^+$ is practically zero. In visual cortex, *two* postsynaptic
 # spikes seem to be needed to strengthen a synapse. Rare pairs only weaken it. So the rule also depends on firing rates:
 # partly Hebb's rule for rates, partly a rule for spike times.
+#
+# </details>
 #
 # ## 5 · Delayed reward
 #
@@ -518,11 +539,16 @@ viz.show(viz.frames(weights_with, "τₑ (s)", list(over_time), start=2))
 outcome("11.g", " and ".join(f"{tau:g} s" for tau, rank in ranks.items() if rank == 1))
 
 # %% [markdown]
-# **What to notice.** If $\tau_e$ is too short, no eligibility is left when the reward comes: $e^{-1/0.05} = e^{-20}$.
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# If $\tau_e$ is too short, no eligibility is left when the reward comes: $e^{-1/0.05} = e^{-20}$.
 # If it is too long, the pairs of many seconds are rewarded as well. The right weight still rises, but so do others that
 # were lucky. The result is clearest when $\tau_e$ is about as long as the delay. No synapse knows what the reward was
 # for. Over many rewards, chance favours no other synapse, and that is enough. But it needs many rewards, and more for
 # more synapses. Credit assignment by correlation is cheap in memory and expensive in time.
+#
+# </details>
 #
 # ## 6 · Digits without labels
 #
@@ -574,11 +600,18 @@ def grown(images):
 
 
 viz.show(viz.frames(grown, "images", [one.images for one in run.snapshots]))
+outcome("11.h")
 
 # %% [markdown]
-# Drag the slider below the figure. (A page that runs no scripts has the first picture only, before any learning.) The
-# fields change from noise to digits. Competition drives this: the winner's weights move towards the image that it won
+# Drag the slider below the figure. (A page that runs no scripts has the first picture only, before any learning.)
+#
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# The fields change from noise to digits. Competition drives this: the winner's weights move towards the image that it won
 # with. Next time it wins with similar images, and for other images another neuron is nearer.
+#
+# </details>
 #
 # ### Exercise 11.3 · Which class does a neuron represent? (6 minutes, ●●○)
 #
@@ -616,7 +649,8 @@ print(f"right on {accuracy:.1%} of {len(test_labels):,} test images that were no
 outcome("11.i", 100 * accuracy)
 
 # %% [markdown] tags=["slide"]
-# **What to notice.**
+# <details>
+# <summary><b>What to notice</b></summary>
 #
 # - Every field is a whole digit in one style of handwriting. There is one neuron for about 14 images. So a field is an
 #   *average of similar images*, whether or not they belong to the same class.
@@ -624,6 +658,8 @@ outcome("11.i", 100 * accuracy)
 #   notebook 04 the hidden layer alone uses some 250.)
 # - Look for fields whose class surprises you. A neuron that fires for 4s and for 9s must get one of the two classes,
 #   and is then wrong for the other.
+#
+# </details>
 #
 # ## 7 · What broke?
 #
@@ -665,6 +701,9 @@ outcome("11.k", min(half, key=half.get))
 # %% [markdown] tags=["slide"]
 # **Find the cause before you read on.**
 #
+# <details>
+# <summary><b>What to notice</b></summary>
+#
 # - **Competition.** All fields are alike, similarity 1.00. All neurons learn from the same images, and learn the same
 #   mean. A hundred neurons act like one. The result is even below guessing: most images make no neuron fire at all, and
 #   where they do, all neurons fire alike.
@@ -674,6 +713,8 @@ outcome("11.k", min(half, key=half.get))
 # - **Normalisation.** Little else weakens a synapse here. A winner gains *total weight* as well as shape, and then wins
 #   because of its weight. The fields become solid blue. Homeostasis raises the threshold, and the weights grow again,
 #   without end.
+#
+# </details>
 #
 # The first thing to look at is the same as in notebook 04: not the accuracy, but *which neurons fire*. And if some
 # neurons always win, more training is never the solution.
@@ -748,7 +789,8 @@ for name, share in sorted(results.items(), key=lambda pair: pair[1]):
 outcome("11.l", "the images" if results[f"{NEURONS} training images, unchanged"] > accuracy else "the network")
 
 # %% [markdown]
-# **What to notice.**
+# <details>
+# <summary><b>What to notice</b></summary>
 #
 # - Backpropagation and k-means lead, and they are close: with another `SEED` they may change places. One uses the labels
 #   *during* learning. The other needs none, but all images in every round.
@@ -759,6 +801,8 @@ outcome("11.l", "the images" if results[f"{NEURONS} training images, unchanged"]
 # - The two lines of STDP are *the same weights*, read out in two ways. So the learning rule does not cause the
 #   difference between them. Random spikes over only 20 steps do, and thresholds that let every neuron win sometimes
 #   instead of the best one always. The fields themselves come within a few points of k-means.
+#
+# </details>
 #
 # One advantage may remain. Labels are expensive, images are not. STDP needs labels only at the end, to name its
 # neurons. Is it better when there are few labels?
@@ -784,10 +828,15 @@ viz.show(figures.lines(lines, title="When labels are few", **axes))
 outcome("11.m", "STDP, named by these labels" if named[0] > taught[0] else "backpropagation from these labels")
 
 # %% [markdown]
-# **What to notice.** The answer is no. With 50 labels a third of the neurons or more has no name, because none of the
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# The answer is no. With 50 labels a third of the neurons or more has no name, because none of the
 # 50 images made them fire. Backpropagation is better. At 200 labels the two come close. From there STDP hardly
 # improves: its grouping was finished before the first label. Backpropagation uses every further label. People often say
 # that unsupervised learning needs few labels. When you read this claim, look for this curve, with both lines.
+#
+# </details>
 #
 # So what is it good for? It learns online, one image at a time, without storing any. It needs no backward pass and no
 # memory of the past, and it goes on learning when the data change. On a chip where memory is scarce and every spike

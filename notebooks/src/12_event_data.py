@@ -153,12 +153,17 @@ alike = "office and sun the same" if office == sun else "office and sun differen
 outcome("12.a", f"{alike}, the moon {'fewer' if moon < office else 'as many' if moon == office else 'more'}")
 
 # %% [markdown] tags=["slide"]
-# **What to notice.** In the sun there is two hundred times more light than in the office, and yet the events are the
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# In the sun there is two hundred times more light than in the office, and yet the events are the
 # same. A hand that takes 60 % of the light changes $L$ by $\ln 0.4 = -0.92$, whatever the light is. That is four
 # thresholds down and four up again, three times: 24 events. Only in moonlight, where $I_d$ begins to matter, there are
 # fewer. The 8-bit pixel records the hand in only one of the three lights. It is black in the first and white in the
 # last. The ratio of the brightest to the faintest usable light is about 60 dB (1000 : 1) for an ordinary sensor. For
 # the first widely used event camera it was 120 dB (a million to one) [1].
+#
+# </details>
 #
 # In moonlight and in sunlight every frame of the ordinary pixel repeats the one before: numbers without news. A camera
 # sends such numbers for each part of the scene where nothing happens. The event pixel is silent there. And when
@@ -191,9 +196,14 @@ cloud = events.to_frames(three, steps=300).clamp(max=1)
 viz.show(figures.event_cloud(cloud, dt=1e-3, title="A three in 0.3 s"))
 
 # %% [markdown]
-# **What to notice.** Rotate the figure with the mouse. Along the time axis you see a three. From the side, each stroke
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# Rotate the figure with the mouse. Along the time axis you see a three. From the side, each stroke
 # is a ribbon that bends twice, where the saccades meet. A bright pixel and a dark pixel that do not change look the
 # same, because neither is in the list. Events tell you the *changes* of the image, but never the image.
+#
+# </details>
 #
 # This is the **address-event representation**: each event is its time and its address. The files of N-MNIST use 40 bits
 # per event: 8 for the column, 8 for the row, 1 for the polarity, 23 for the microseconds. Let us write a file, and read
@@ -251,12 +261,17 @@ for name, frames in {"30": 30, "1 000": 1000, "1 000 000": 1_000_000}.items():
 outcome("12.b", "the events" if needed["events of the moving digit"] > 30 * pixels else "the film")
 
 # %% [markdown] tags=["slide"]
-# **What to notice.** (a) The film at 30 frames per second needs only a quarter of the bytes. This scene is a close-up
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# (a) The film at 30 frames per second needs only a quarter of the bytes. This scene is a close-up
 # with only edges, and all of them move. A film needs more only for a finer resolution in time: about ten times as many
 # bytes at a frame per millisecond, ten thousand times as many at a frame per microsecond. A claim that events save
 # bytes must say compared with which film. (b) None: a perfect camera cannot detect a static digit. A real one sends
 # noise. Events are better in scenes with little change: a street at night, a belt in a factory, a room where old people
 # may fall.
+#
+# </details>
 #
 # ## 3 · Events to frames
 #
@@ -323,9 +338,14 @@ for name, rate in rates.items():
 outcome("12.c", rates["count_events"] / rates["a loop"])
 
 # %% [markdown]
-# **What to notice.** The loop is too slow for one busy camera. Your function is fast enough for several. The kit's
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# The loop is too slow for one busy camera. Your function is fast enough for several. The kit's
 # function has one more idea: the list is sorted, so a window is a *slice* of the list. It counts slice by slice, into
 # few enough cells to stay in the processor's cache, and needs no time index at all.
+#
+# </details>
 #
 # ## 4 · Which information is lost?
 #
@@ -398,10 +418,15 @@ title = "One saccade: forwards (above), backwards (below)"
 viz.show(figures.image_grid(torch.stack(panels), names, columns=5, title=title))
 
 # %% [markdown]
-# **What to notice.** The sum of all events is *the same image* either way. No network after it, however deep, can
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# The sum of all events is *the same image* either way. No network after it, however deep, can
 # distinguish the films. With polarity they differ, since an ON event forwards is an OFF event backwards: polarity
 # contains part of the direction of time. The time surface is full blue where the stroke went *last*, so it shows the
 # direction of motion. A representation decides which information the network can never use. Choose it deliberately.
+#
+# </details>
 #
 # ### Explorer: windows and time constants
 #
@@ -434,15 +459,21 @@ def two_views(now_ms=90, window_ms=30, tau_ms=20, digit=3, recordings=tuple(of_d
 
 
 viz.explore(two_views, now_ms=(10, 300, 10), window_ms=(1, 300), tau_ms=(1, 100), digit=(0, 9))
+outcome("12.e")
 
 # %% [markdown]
-# **What to notice.** (a) Neither. 1 ms shows a few dots. In 300 ms the camera returns to its start, so ON and OFF of
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# (a) Neither. 1 ms shows a few dots. In 300 ms the camera returns to its start, so ON and OFF of
 # each pixel cancel, except for a remainder of one, rarely two. About 20 or 30 ms show strokes with a bright and a dark
 # side. This is about the time in which an edge crosses a pixel, so it depends on the motion. (b) About 30 ms: an
 # exponential has the same weight as a window of length $\tau$, but without an edge. (c) The time surface. After a turn
 # each pixel must first change by a whole threshold from its last event. For some milliseconds hardly anything is sent,
 # and an empty window contains no information. The time surface still contains the last events. (A leaky membrane is
 # such a surface, except that it adds up: there, too, $\tau$ is the time constant.)
+#
+# </details>
 #
 # ## 5 · Noise
 #
@@ -533,9 +564,14 @@ viz.show(
 )
 
 # %% [markdown] tags=["slide"]
-# **What to notice.** Both curves rise, and you choose a compromise between them. The pale line is the probability that
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# Both curves rise, and you choose a compromise between them. The pale line is the probability that
 # noise supports noise. 8 neighbours of two polarities, each at the rate $r_n$ = 3 Hz, fire within $\delta$ (in s) with
 # probability
+#
+# </details>
 #
 # $$ P = 1 - e^{-8 \cdot 2 \cdot r_n\,\delta}. \tag{5} $$
 #
@@ -605,9 +641,14 @@ print(f"test accuracy after {history.epochs} epochs: {accuracy(frames['test'], l
 outcome("12.g", 100 * accuracy(frames["test"], labels["test"]))
 
 # %% [markdown] tags=["slide"]
-# **What to notice.** It is well above nine in ten after a few epochs (`QUICK = False` trains three times as long). The
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# It is well above nine in ten after a few epochs (`QUICK = False` trains three times as long). The
 # edges were enough. An alternative is `models.EventRecurrentNet(512)`, one layer of 128 neurons with recurrent
 # connections: with `lr=3e-3` it reaches about the same accuracy, with eight times the weights.
+#
+# </details>
 #
 # ### Which changes preserve the label?
 #
@@ -648,7 +689,8 @@ for digit in (0, 8):
     print(f"{f'mirrored, only the {digit}s':27} {accuracy(mirrored[some], labels['test'][some]):6.1%}")
 
 # %% [markdown]
-# **What to notice.**
+# <details>
+# <summary><b>What to notice</b></summary>
 #
 # - *Lost events and jitter* are allowed. A tenth of the events or 3 ms cost little. A loss of half of the events would
 #   need training.
@@ -660,6 +702,8 @@ for digit in (0, 8):
 # - *Backwards* and *ON and OFF exchanged* are allowed for digits. The second of them ruins the accuracy, for the same
 #   reason. (For DVS Gesture, at the end of this notebook, backwards is not allowed: an arm that circles clockwise then
 #   circles counter-clockwise, which is *another class*.)
+#
+# </details>
 #
 # From a data set with one motion, a network also learns the motion. Augmentation can reduce this. We go on training for
 # a few epochs, with new random shifts in each. The events are shifted first and then turned into frames.
@@ -741,7 +785,10 @@ viz.show(figure.update_xaxes(tickvals=windows))
 outcome("12.i", reached["which way?"][0])
 
 # %% [markdown]
-# **What to notice.** The digits do not need time. With everything in one frame the network reads them as well as with
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# The digits do not need time. With everything in one frame the network reads them as well as with
 # sixteen, within a few percent. The direction of the camera is the opposite. At $T = 1$ it *cannot* be known, since
 # forwards and backwards give the same image (section 4): the accuracy is at chance. Two windows are enough to recognise
 # it nearly always.
@@ -750,6 +797,8 @@ outcome("12.i", reached["which way?"][0])
 # the second half backwards. At full size it was right 59 % of the time at $T = 1$, where the direction cannot be known.
 # The digits in the file are sorted by writer. We think that the network had learned to recognise the writers. With
 # random choices it is 50 %. An experiment in which you know one answer for certain is worth ten without.)
+#
+# </details>
 #
 # This is not a weakness of our small data set. On N-MNIST, too, a network that gets only sums of events is among the
 # best. So that data set does not need time, and a good result on it says nothing about a network's use of spike times
@@ -777,10 +826,15 @@ for name, share in left.items():
 outcome("12.j", min(left, key=left.get))
 
 # %% [markdown] tags=["slide"]
-# **What to notice.** It does. The order contains useful information, the direction of the camera. So the network
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# It does. The order contains useful information, the direction of the camera. So the network
 # learned to use it, although it could do without. Look at the table of section 6 again: *backwards* and *ON and OFF
 # exchanged* consist of the same windows, in opposite order. (Why?) Yet one costs little accuracy, and the other most of
 # it.
+#
+# </details>
 #
 # These are two questions with two experiments. Does the *task* need time? Train without it. Does the *network* use it?
 # Test without it. Do both before you write about spike timing.
@@ -809,10 +863,15 @@ for name, share in left.items():
 outcome("12.k", max(share for name, share in left.items() if name != "none"))
 
 # %% [markdown]
+# <details>
+# <summary><b>What to notice</b></summary>
+#
 # A tensor of integers has no unit, no flag and no named axis, so nothing can raise an error. If the mistake were in the
 # *training* set as well, most of the accuracy would be back, and you would never notice. That is the worst case: a
 # network that works only on your files. The remedy is simple: **look at one frame, and print the first and the last
 # time, before you train.**
+#
+# </details>
 #
 # The fifth mistake is the hardest to notice. Events come from several files or packets and are *not in order*. A
 # histogram does not mind. A time surface in which the *last write wins* does:

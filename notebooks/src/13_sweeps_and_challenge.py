@@ -135,8 +135,13 @@ for name, one in results.items():
 outcome("13.a", "the silent one" if scores["silent"] > scores["trained"] else "the trained one")
 
 # %% [markdown]
-# **What to notice.** The trained network is nearly always right and still has the lower score: its loss does not
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# The trained network is nearly always right and still has the lower score: its loss does not
 # include the price of spikes. Silence is also an answer. It is right for half of the samples, and it is free.
+#
+# </details>
 #
 # ### Exercise 13.1 · A score with its error (5 minutes, ●○○)
 #
@@ -210,7 +215,12 @@ outcome("13.b", spikes[0.0] / spikes[0.01])
 table.select(shown).with_columns(score=polars.col("accuracy") - challenge.PRICE * polars.col("spikes"))
 
 # %% [markdown] tags=["slide"]
-# **What to notice.** Most of the spikes were unnecessary. Without a penalty, the network had no reason to save any.
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# Most of the spikes were unnecessary. Without a penalty, the network had no reason to save any.
+#
+# </details>
 #
 # Now we add a run: one penalty is negative, which is invalid and will fail. The folder is the same.
 #
@@ -226,12 +236,18 @@ table = sweep.run(more)
 print()
 for failure in sweep.failures(folder / "sweep"):
     print(f"RATE_PENALTY {failure.parameters['RATE_PENALTY']}, SEED {failure.parameters['SEED']}: {failure.error}")
+outcome("13.c")
 table.group_by("status").len()
 
 # %% [markdown] tags=["slide"]
+# <details>
+# <summary><b>What to notice</b></summary>
+#
 # Finished runs were skipped. A run that fails does not stop the others. It is listed with its traceback
 # (`failure.traceback`; the executed notebook is in the folder), and is not tried again until you pass `retry=True`.
 # This also works after `kill -9`: each run's file is written completely or not at all.
+#
+# </details>
 #
 # ## 3 · The Pareto front
 #
@@ -330,8 +346,13 @@ viz.show(figures.pareto(trained, **axes, seeds="SEED", log="x", title="Means ove
 means
 
 # %% [markdown]
-# **What to notice.** Look at the last column. If some seeds became silent, the mean describes none of the networks:
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# Look at the last column. If some seeds became silent, the mean describes none of the networks:
 # some are good, and the others are dead. Look at single runs before you look at means.
+#
+# </details>
 #
 # Is a bigger network better? The same seed means the same training samples and the same test for both sizes. So compare
 # **in pairs**.
@@ -402,10 +423,15 @@ viz.explore(curse, samples=(50, 2000, 50), networks=(1, 100, 1), accuracy=[0.9, 
 outcome("13.e", 100 * looks_like(samples=200, networks=24, accuracy=0.97)[-1].item())
 
 # %% [markdown]
-# **What to notice.** The formula is an upper bound. For 24 networks it says $2.5\,\sigma$, while the best of 24 normal
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# The formula is an upper bound. For 24 networks it says $2.5\,\sigma$, while the best of 24 normal
 # numbers is $1.95\,\sigma$ above their mean on average. (And accuracy ends at 1, which a normal distribution does not.)
 # But the conclusion is right: the more networks you try, the better the best one *looks*. More samples reduce this
 # effect, but only with the square root of their number.
+#
+# </details>
 #
 # ### Exercise 13.4 · An honest winner (4 minutes, ●○○)
 #
@@ -486,9 +512,14 @@ figure = one_of_each(fired, "All spikes of two neurons, for the four samples")
 viz.show(figure.update_yaxes(title={"text": "output"}).update_layout(height=260))
 
 # %% [markdown]
-# **What to notice.** Output 1 would fire for all inputs except *1, 1*. For *0, 0*, output 0 fires slightly earlier,
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# Output 1 would fire for all inputs except *1, 1*. For *0, 0*, output 0 fires slightly earlier,
 # votes for the other answer, and inhibits output 1. This is the third spike of equation (4). It serves as memory, vote
 # and inhibition at the same time.
+#
+# </details>
 #
 # ### Your network
 #
@@ -556,13 +587,19 @@ for name, warm_up in {"her loop": 0.0, "the kit's": 0.5}.items():
     how = {"updates": updates, "warm_up": warm_up, "seed": SEED, "device": device}
     net = challenge.train(challenge.network(hidden=32), 0.01, **how)
     print(f"{name:9} {challenge.evaluate(net, x, y)}")  # 1: hidden layer, 3: output
+outcome("13.f")
 
 # %% [markdown]
+# <details>
+# <summary><b>What to notice</b></summary>
+#
 # No neuron fires. Her penalty was active from the first update, when spikes cost something but do not help yet. The
 # quickest way to a lower loss is silence, and the network can hardly recover from it: without spikes in the hidden
 # layer, the output gets no input, whatever its weights are. In the kit's loop the penalty *rises* during the first half
 # of the training: first learn, then save. So look at activity, not only at accuracy. The sweep of section 4 has such
 # runs, too, in its last column. Exactly 50.0 % is not bad luck, it is a constant answer.
+#
+# </details>
 #
 # ## Quiz
 

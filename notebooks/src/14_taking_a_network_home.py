@@ -139,13 +139,19 @@ print("equal to the last bit:", all(torch.equal(a, b) for a, b in pairs))
 print("in the file:", ", ".join(sorted({*saved, *saved["extra"]} - {"extra", "format"})))
 net = resumed.model.eval()
 print(f"the network reads {accuracy(net):.1%} of the test images")
+outcome("14.a")
 
 # %% [markdown] tags=["slide"]
-# **What to notice.** The file holds the weights, the momentum of the optimizer, the schedule of the learning rate and
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# The file holds the weights, the momentum of the optimizer, the schedule of the learning rate and
 # the scale of the scaler (notebook 07, section 4). It also holds the states of *all* random generators: order of the
 # images, augmentation, dropout. If one of them is missing, the resumed run is another run. It may be just as good. But
 # if the curve then has a bump, you will never know whether the crash caused it. The loss of the last batch decides
 # nothing: it is a result.
+#
+# </details>
 #
 # The file is written under another name and then renamed, so a crash while writing leaves the last good file. It
 # contains only tensors and plain values, so opening a file from an unknown source runs no code. On a GPU some kernels
@@ -237,9 +243,14 @@ enough = min(b for b, a in zip(BITS, right["a scale per output"], strict=True) i
 outcome("14.c", enough)
 
 # %% [markdown]
-# **What to notice.** Eight bits cost nothing that these test images can show, and a few bits less cost little. Then,
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# Eight bits cost nothing that these test images can show, and a few bits less cost little. Then,
 # within one or two bits, the network falls apart. Where this happens depends on the network: more layers add more
 # errors.
+#
+# </details>
 #
 # **Explorer.** The weights of one neuron in the first linear layer, sorted, as the network has them and as whole
 # numbers give them.
@@ -283,8 +294,13 @@ print(f"at the published size {linear / every:.0%} of the weights are in linear 
 outcome("14.b", ratio)
 
 # %% [markdown]
-# **What to notice.** Smaller is certain, faster is not. A small batch on a small layer spends its time elsewhere, and
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# Smaller is certain, faster is not. A small batch on a small layer spends its time elsewhere, and
 # the conversion of the numbers costs time, too. Measure on the machine that will run the network.
+#
+# </details>
 #
 # ## 3 · Without snnkit: a program
 #
@@ -316,6 +332,7 @@ print(
     f"of them {sum('conv2d' in one for one in operations)} convolutions; loops: {sum('scan' in o for o in operations)}"
 )
 print(f"the same spikes for 50 images: {(there == here).float().mean():.2%}")
+outcome("14.d")
 
 # %% [markdown] tags=["slide"]
 # ## 4 · Without Python: a page that one can draw on
@@ -340,10 +357,15 @@ viz.show(viz.figures.shares(bars, "%", title="Test images read right, shifted by
 outcome("14.e", bars["1 pixel down"]["read right"])
 
 # %% [markdown]
-# **What to notice.** The convolutions do not care about the place. The linear layers after them do: each of their
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# The convolutions do not care about the place. The linear layers after them do: each of their
 # weights belongs to one pixel of a map. The network never saw an image that was not centred. So the page scales and
 # centres your drawing before the network sees it, as the data set did. (On MNIST, with `QUICK = False`, one pixel is
 # only one of 28. A shift by one pixel then costs less than one image in a hundred.)
+#
+# </details>
 
 # %%
 home = export.page(
@@ -406,6 +428,9 @@ viz.show(viz.figures.shares(bars, "%", title=f"Test images read right; when they
 outcome("14.f", "the last ones" if right["Cleo"] < right["Cleo, with a copy"] else "those of the best moment")
 
 # %% [markdown]
+# <details>
+# <summary><b>What to notice</b></summary>
+#
 # - **Cleo** loads the last weights. `state_dict()` makes no copy: it hands out the tensors themselves, and each update
 #   writes into them. `copy.deepcopy` or `torch.save` at the best moment keeps that moment. This was the last check of
 #   exercise 14.1.
@@ -415,6 +440,8 @@ outcome("14.f", "the last ones" if right["Cleo"] < right["Cleo, with a copy"] el
 #
 # Neither mistake ends in an error. Both are found by one habit: **load the file, as its reader will, and measure its
 # accuracy again**.
+#
+# </details>
 #
 # ## 6 · A readout from statistics (optional)
 #
@@ -446,8 +473,13 @@ for name, x in {"own": alone, "shared": together}.items():
 outcome("14.g", fano["shared"] / fano["own"])
 
 # %% [markdown]
+# <details>
+# <summary><b>What to notice</b></summary>
+#
 # The rate is the same. The Fano factor goes from 0.8, which is $1 - \text{rate}$ for independent neurons, to fifty times
 # that. Synchrony goes from about $1/50$ to 1.
+#
+# </details>
 #
 # `models.StatisticalSNN` trains a hidden layer of spiking neurons through these four numbers per population. Nothing
 # else reaches the output. Its input consists of random spikes, so the same image gives another input each time.
@@ -474,10 +506,15 @@ panels.update_xaxes(title_text="population", row=2).update_yaxes(title_text="dig
 viz.show(panels.update_layout(title_text="Statistics of 16 populations for ten digits", height=520, margin_t=80))
 
 # %% [markdown]
-# **What to notice.** Each panel is one statistic: rows are digits, columns are populations. A column with structure is a
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# Each panel is one statistic: rows are digits, columns are populations. A column with structure is a
 # population in which this number differs between classes. Look at the ranges: which of the four does the network use?
 # (A column that is white in all four is a population that never fires.) A complete run on MNIST:
 # `snnkit train statistical`.
+#
+# </details>
 #
 # ## Quiz
 

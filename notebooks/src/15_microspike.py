@@ -183,8 +183,13 @@ outcome("15.a", currents[spikes.any(0)].min().item())
 # no gradient flows through the reset; notebook 02 shows why that is safe. Then equation (2), in one line. The list
 # collects the spikes, and `stack` makes one tensor of it.
 #
-# **What to notice.** Without spikes $v$ settles at $x/(1-\beta) = 10\,x$. So the neuron fires if $x$ is above 0.1, a
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# Without spikes $v$ settles at $x/(1-\beta) = 10\,x$. So the neuron fires if $x$ is above 0.1, a
 # tenth of the threshold. Above that, its rate grows with the input.
+#
+# </details>
 #
 # **What breaks.** With the batch first, `[B, T, N]`, all runs without an error, and one image leaks into the next.
 
@@ -219,9 +224,14 @@ leaky(early)[40].sum().backward()
 outcome("15.b", 100 * (early.grad[30] / early.grad[40]).item())
 
 # %% [markdown]
-# **What to notice.** Later inputs have no part in it: time has a direction. Each step further back costs a factor
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# Later inputs have no part in it: time has a direction. Each step further back costs a factor
 # $\beta$. So a neuron can learn only what happened within its memory, some $1/(1-\beta)$ steps. This is why sequences
 # need a slow decay, or feedback (section 5).
+#
+# </details>
 
 # %% [markdown] tags=["slide"]
 # ### Exercise 15.1 · Backward by hand (10 minutes, ●●○)
@@ -342,8 +352,13 @@ outcome("15.c", loss)
 # without overflow. The index picks the count of the right neuron for each image. `accuracy` needs no gradient, so
 # `no_grad` saves the memory for it.
 #
-# **What to notice.** Ten equal counts give $\ln 10 = 2.303$. Remember this number. A loss that stays there says: *all
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# Ten equal counts give $\ln 10 = 2.303$. Remember this number. A loss that stays there says: *all
 # neurons of the output do the same*, often nothing.
+#
+# </details>
 
 # %% [markdown] tags=["slide"]
 # ### Learning
@@ -387,8 +402,13 @@ for digit, train_of_spikes in enumerate(spikes.T):
     print(digit, "".join("|" if s else "·" for s in train_of_spikes))
 
 # %% [markdown]
-# **What to notice.** A few seconds on a CPU, and 96 or 97 % of the test images are right. The last lines are the output
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# A few seconds on a CPU, and 96 or 97 % of the test images are right. The last lines are the output
 # neurons for one image, time to the right. That is the whole program.
+#
+# </details>
 #
 # Now watch it learn. The slider goes through the epochs of a second training.
 
@@ -443,10 +463,15 @@ print(f"first layer random: {right:.1%}; both trained: {accuracy(net, x[test], y
 outcome("15.d", 100 * right)
 
 # %% [markdown]
-# **What to notice.** More than nine of ten are right. 128 random features are enough for most digits, and one layer
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# More than nine of ten are right. 128 random features are enough for most digits, and one layer
 # on top of them can use them. So "it learns" says little about the layers below. If you wonder whether a gradient helps,
 # freeze the layer and compare. (Ten neurons on the bare pixels, without a hidden layer, end
 # anywhere from 45 to 95 %, by the seed.)
+#
+# </details>
 
 # %% [markdown] tags=["slide"]
 # ## 4 · Yours to take away
@@ -521,13 +546,18 @@ for seed in range(1 if QUICK else 4):
         print(f"feedback {feedback!s:5}   loss {loss:.2f}   test accuracy {right:.1%}")
 
 # %% [markdown]
-# **What to notice.** The same loop and the same loss, and one more matrix: the accuracy goes up by 6 to 12 points, with
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# The same loop and the same loss, and one more matrix: the accuracy goes up by 6 to 12 points, with
 # each of four seeds (`QUICK = False`). PyTorch runs any loop backwards, so only the step size had to change.
 #
 # Is this a fair comparison? We tried step sizes from 0.001 to 0.01 for both, and each has the one with the best mean over
 # four seeds. With 0.002 for both, feedback gains 12 to 17 points, but the plain network learns too slowly. With 0.005
 # for both, one seed of four gets *worse* with feedback: activity that feeds itself makes large steps dangerous. (The kit's
 # part for it is `neuron.Recurrent`.)
+#
+# </details>
 
 # %% [markdown] tags=["slide"]
 # ## 6 · The same again, in the kit
@@ -564,10 +594,15 @@ assert same_spikes and torch.allclose(mine.grad, kits.grad, rtol=0, atol=1e-6)
 outcome("15.e", 0 if same_spikes and same_gradients else 1)
 
 # %% [markdown]
-# **What to notice.** Not one bit differs, although the kit did not run our loop. `engine.explain` says what `auto`
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# Not one bit differs, although the kit did not run our loop. `engine.explain` says what `auto`
 # took: for a layer of this size, one C++ loop that it generated from the neuron's equation. (In the network below one
 # matrix product is done once and not 20 times, so the last digit of a gradient may differ there.) Now the whole
 # network, with the weights that microspike has learned:
+#
+# </details>
 
 # %%
 kit_net = nn.Sequential(
@@ -618,10 +653,15 @@ print({name: f"{1000 * one:.2f} ms" for name, one in took.items()})
 outcome("15.f", took["microspike"] / took["the kit"])
 
 # %% [markdown]
-# **What to notice.** Microspike starts a small PyTorch operation for each line and each step, and most of the time goes
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# Microspike starts a small PyTorch operation for each line and each step, and most of the time goes
 # into starting them. The kit's two loops are one call each, and the first product `s @ w.T` is computed once, because
 # the image does not change. For a network of this size that is nearly all of the difference. So write it plainly first;
 # then let a compiler make it fast. Notebook 06 takes these times apart.
+#
+# </details>
 #
 # And this is the whole of microspike in the words of the kit. Its optimizer is Adam, which gives each weight a step size of
 # its own: three epochs are enough.

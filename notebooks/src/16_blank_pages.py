@@ -136,8 +136,13 @@ def tuned(current=0.05, noise=0.0):
 viz.explore(tuned, current=(0.0, 0.6, 0.01), noise=(0.0, 0.5, 0.05))
 
 # %% [markdown]
-# **What to notice.** Without spikes $v$ settles at $x/(1-\beta)$. With a slow leak even a weak input adds up to the
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# Without spikes $v$ settles at $x/(1-\beta)$. With a slow leak even a weak input adds up to the
 # threshold. Add noise: the neurons with a fast leak begin to fire at random.
+#
+# </details>
 #
 # The kit has this neuron, too: `LIF` with a soft reset, where $\beta = 1 - 1/\tau$.
 
@@ -286,9 +291,14 @@ viz.show(figures.lines(curves, x_title="epoch", y_title="loss (nats)", title=tit
 outcome("16.c", 0 if accuracy[0.25] > accuracy[2.0] else 1)
 
 # %% [markdown]
-# **What to notice.** Everything that ran here is yours. A triangle of half-width 2 reaches down to $u = -2$, so a
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# Everything that ran here is yours. A triangle of half-width 2 reaches down to $u = -2$, so a
 # neuron that is silent still gets a gradient. One of 0.25 reaches almost no membrane: section 5 of notebook 02 calls
 # such neurons dead.
+#
+# </details>
 
 # %% [markdown] tags=["slide"]
 # ## Build 4: STDP with traces
@@ -361,10 +371,15 @@ print(f"at the end: together {together:.2f}, alone {alone:.2f}")
 outcome("16.d", 0 if together > 0.5 > alone else 3)
 
 # %% [markdown]
-# **What to notice.** No label, no error, no gradient: the neuron has found the inputs that share a cause. Several of
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# No label, no error, no gradient: the neuron has found the inputs that share a cause. Several of
 # them at once make it fire, so their spikes come just before its own. The others hit it at random times, and `down` is
 # a little larger than `up`. The loop calls your two functions with one step at a time. That works because both go on
 # from the state that they returned.
+#
+# </details>
 
 # %% [markdown] tags=["slide"]
 # ## What broke?

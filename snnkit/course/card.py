@@ -237,14 +237,14 @@ def page(name: str, data: dict[str, Any], fallback: str, *, plain: bool = False)
     return place + _UNPACK % (_packed(), _held(code))
 
 
-def show(name: str, data: dict[str, Any], fallback: str, words: str) -> None:
+def show(name: str, data: dict[str, Any], fallback: str, words: str, *, plain: bool = False) -> None:
     """Display ``page(…)`` in a notebook, or ``words`` where no HTML is shown; print ``words`` elsewhere."""
     if not in_notebook():
         print(words)
         return
     from IPython.display import display
 
-    display({"text/html": page(name, data, fallback), "text/plain": words}, raw=True)
+    display({"text/html": page(name, data, fallback, plain=plain), "text/plain": words}, raw=True)
 
 
 def _held(data: Any) -> str:

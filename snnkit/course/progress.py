@@ -32,7 +32,7 @@ EXPORT = "snnkit progress"
 NAME_LENGTH = 60  # characters of a learner's name
 _RANK = {"to do": 0, "failed": 1, "passed": 2}
 _SIGNS = {"passed": "✓", "solution": "✓", "failed": "✗", "to do": "○"}
-_SIGNS |= {"right": "✓", "wrong": "✗", "locked": "·", "to make": "○"}
+_SIGNS |= {"right": "✓", "wrong": "✗", "locked": "·", "skipped": "–", "to make": "○"}
 
 # --- the file ---------------------------------------------------------------------------------------------------------
 
@@ -54,7 +54,7 @@ class Progress:
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
-        self._data: dict[str, Any] = {"format": FORMAT, "exercises": {}, "quiz": {}, "predictions": {}}
+        self._data: dict[str, Any] = {"format": FORMAT, "exercises": {}, "quiz": {}, "predictions": {}, "skipped": []}
         self._lock = threading.RLock()
         self._read()
 
@@ -102,6 +102,16 @@ class Progress:
         with self._changing() as data:
             if again or key not in data["predictions"]:
                 data["predictions"][key] = {"guess": guess, "sure": sure, "right": None, "when": _now()}
+
+    def skipped(self) -> list[str]:
+        """The keys of predictions that the learner did not want to make."""
+        return self._data["skipped"]
+
+    def skip(self, key: str) -> None:
+        """Note that the learner wants to see the result of a prediction without a guess."""
+        with self._changing() as data:
+            if key not in data["skipped"]:
+                data["skipped"].append(key)
 
     def judged(self, key: str, right: bool) -> None:
         """Note whether a locked prediction was right. The first outcome counts."""
@@ -169,6 +179,8 @@ def _checked(data: Any) -> dict[str, Any]:
     for entry in data.setdefault("predictions", {}).values():  # older files have none
         check_prediction(entry)
         json.dumps(entry["guess"], allow_nan=False)
+    if not all(isinstance(key, str) for key in data.setdefault("skipped", [])):
+        raise ValueError("skipped predictions without a key")
     return data
 
 
@@ -202,6 +214,9 @@ class Session:
     opened: dict[str, int] = field(default_factory=dict)
     solved: set[str] = field(default_factory=set)
     outcomes: dict[str, Any] = field(default_factory=dict)  # of predictions, as ``question.truth`` gives them
+    line: str | None = None  # from pages to ``predictions.receive``
+    asked: list[str] = field(default_factory=list)  # predictions whose outcome has not come
+    gates: dict[str, list[str]] = field(default_factory=dict)  # cells, and the predictions that they wait for
     scorecards: set[str] = field(default_factory=set)  # notebooks whose scorecard is on a page
     lock: threading.RLock = field(default_factory=threading.RLock)  # buttons may have a thread of their own
 
@@ -228,6 +243,15 @@ def start(notebook: str, *, solve: bool = False) -> None:
     global _session
     scorecards = _session.scorecards if _session else set()
     _session = Session(Progress(default_path()), solving=solve, scorecards=scorecards)
+
+
+def record(key: str) -> dict[str, Any] | None:
+    """The learner's locked prediction, if it still fits the question; for a skipped one, a record without a guess."""
+    made = current().progress
+    entry = made.predictions().get(key)
+    if entry is not None and question.is_guess(question.find(key), entry["guess"]):
+        return entry
+    return {"guess": None, "sure": None, "right": None, "when": ""} if key in made.skipped() else None
 
 
 # --- the scorecard ----------------------------------------------------------------------------------------------------
@@ -259,7 +283,7 @@ class Scorecard:
     notebook: str
     exercises: tuple[ExerciseScore, ...]
     quiz: tuple[bool | None, ...]
-    predictions: tuple[str, ...]  #: each "right", "wrong", "locked" (without an outcome yet) or "to make"
+    predictions: tuple[str, ...]  #: each "right", "wrong", "locked" (without an outcome yet), "skipped" or "to make"
     calibration: tuple[str, ...]  #: for each level that was chosen in any notebook: "90 % sure: right 5 of 6 times"
 
     @property
@@ -271,7 +295,7 @@ class Scorecard:
         lines = [Line(str(row)) for row in self.exercises]
         if self.predictions:
             marks = " ".join(_SIGNS[status] for status in self.predictions)
-            made = len(self.predictions) - self.predictions.count("to make")
+            made = sum(status not in ("skipped", "to make") for status in self.predictions)
             tally = f"({made} of {len(self.predictions)} made, {self.predictions.count('right')} right)"
             lines.append(Line(f"{marks}  {tally}", label="Predictions"))
         if self.calibration:
@@ -304,7 +328,9 @@ def scorecard(notebook: str) -> Scorecard:
     marks = now.progress.quiz(notebook, len(registry.questions(notebook)))
     made = now.progress.predictions()
     statuses = [
-        {None: "locked", True: "right", False: "wrong"}[made[key]["right"]] if key in made else "to make"
+        {None: "locked", True: "right", False: "wrong"}[made[key]["right"]]
+        if key in made
+        else ("skipped" if key in now.progress.skipped() else "to make")
         for key in question.read(notebook)["predictions"]
     ]
     return Scorecard(notebook, tuple(rows), tuple(marks), tuple(statuses), tuple(calibration(made.values())))

@@ -67,7 +67,7 @@ def read(path: Path) -> NotebookNode:
             if cell.metadata.get("jupyter", {}).get("source_hidden"):
                 cell.metadata["tags"] = [*cell.metadata.get("tags", []), "hide-input"]
         else:
-            cell.source = badges_in_words(cell.source)
+            cell.source = badges_in_words(cell.source).replace("<details>", "<details open>")  # nobody guesses here
     return notebook
 
 

@@ -29,6 +29,13 @@ def in_notebook() -> bool:
     return shell is not None and hasattr(shell, "kernel")
 
 
+def attended() -> bool:
+    """Whether a person runs the cells of a notebook: papermill and nbconvert start them without a way to ask one."""
+    if headless() or not in_notebook():
+        return False
+    return getattr(sys.modules["IPython"].get_ipython().kernel, "_allow_stdin", True)
+
+
 def live() -> bool:
     """Whether widgets make sense here: a notebook with a viewer, and ipywidgets installed."""
     return not headless() and in_notebook() and importlib.util.find_spec("ipywidgets") is not None

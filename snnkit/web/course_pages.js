@@ -1,13 +1,11 @@
 // The cards of a course: a prediction that locks, the outcome beside it, and the quiz.
 
 import {judge, numberOf} from "./course_answers.js";
-import {courseHub, scorecardPage} from "./course_hub.js";
+import {answered, courseHub, LATE, scorecardPage, store, whenAnswered} from "./course_hub.js";
 import {make} from "./controls.js";
 import {numberLine, sketch} from "./sketch.js";
 
 const SURE = [50, 70, 90, 99]; // percent
-const STORE = "snnkit.course"; // guesses that no kernel knows, in the reader's browser
-const LATE = 4000; // ms after which a kernel that does not reply is busy, or gone
 let cardsMade = 0;
 const cardsOf = Math.random().toString(36).slice(2, 8);
 
@@ -43,53 +41,16 @@ function choicesOf(texts, labelledBy, change) {
   };
 }
 
-/** What was locked and no kernel knows: {key: {guess, sure}}. */
-function stored() {
-  try {
-    return JSON.parse(localStorage.getItem(STORE)) ?? {};
-  } catch {
-    return {};
-  }
-}
-
-/** Remembers a record in this browser, or with undefined forgets it. */
-function store(key, record) {
-  try {
-    localStorage.setItem(STORE, JSON.stringify({...stored(), [key]: record}));
-  } catch {
-    // it lasts until the page is closed
-  }
-}
-
-/** Calls known(record) as soon as the prediction is locked: now, by another page, or by the kernel. */
-function whenLocked({question: {key}, line, record}, known) {
-  const hub = courseHub();
-  let done = false;
-  const once = (one) => {
-    if (!one || done) return;
-    done = true;
-    known(one);
-  };
-  hub.listen((news) => once(news.records?.[key]));
-  const own = stored()[key];
-  once(record ?? (line ? null : own));
-  // The page may be older than what the kernel knows, and the guess older than the kernel.
-  if (line && !done) hub.say(line, own ? {lock: key, ...own} : {known: [key]});
-}
-
-/** The guess and, once it is known (not null), the result, in a picture and in words; `brief`: in words. */
-function compared(question, {guess, sure}, truth, brief = false) {
+/** The guess and, once it is known (not null), the result, in a picture and in words. */
+function compared(question, {guess, sure}, truth) {
   const parts = [], verdict = truth === null ? null : judge(question, guess, truth);
-  if (brief) {
-    // the choices have been marked above
-  } else if (question.kind === "choice") {
+  if (question.kind === "choice") {
     const rows = question.choices.map((text, i) => {
       const marks = [i === guess && "your guess", i === truth && "result"].filter(Boolean);
       const sign = i === truth ? "✓" : i !== guess ? "○" : truth === null ? "●" : "✗";
       return make("li", {className: `${i === guess ? "guess" : ""} ${i === truth ? "result" : ""}`},
         make("span", {className: "sign", "aria-hidden": "true"}, sign),
         make("span", {}, ...rich(text), ...marks.map((mark) => make("span", {className: "mark"}, mark))));
-      return row;
     });
     parts.push(make("ul", {className: "compared"}, ...rows));
   } else if (question.kind === "number") {
@@ -102,10 +63,17 @@ function compared(question, {guess, sure}, truth, brief = false) {
   if (verdict) {
     const [kind, text] = verdict.right ? ["right", "✓ Right. "] : ["wrong", "✗ Not this time. "];
     const word = make("b", {className: kind}, text);
-    const said = brief || question.kind !== "choice" ? `${verdict.words} ` : "";
+    const said = question.kind === "choice" ? "" : `${verdict.words} `;
     parts.push(words("verdict", word, ...rich(`${said}You were ${sure} % sure.`)));
   }
   return parts;
+}
+
+/** The result alone, for one who has not guessed. */
+function result(question, truth) {
+  if (question.kind === "sketch") return sketch(question, {guess: [], result: truth}).element;
+  if (question.kind === "choice") return words("result", make("b", {}, "Result: "), ...rich(question.choices[truth]));
+  return words("result", make("b", {}, "Result: "), `${Number(truth.toPrecision(3))} ${question.unit}`);
 }
 
 /** A field for the answer: {element, guess(): {value} or {problem}}. */
@@ -133,7 +101,7 @@ function answering(question, labelledBy, clear) {
 }
 
 /**
- * A prediction: answer, how sure, lock; then the explanation.
+ * A prediction: answer, how sure, lock; or skip.
  * @param {{question: Object, record: ?Object, line: ?string}} data `line` leads to the kernel, if there is one
  */
 export function predictPage(place, data) {
@@ -148,15 +116,16 @@ export function predictPage(place, data) {
   const sure = make("div", {className: "sure", role: "radiogroup", "aria-label": "How sure are you?"},
     make("span", {}, "How sure?"), ...levels.map((level, i) => make("label", {}, level, make("span", {}, `${SURE[i]} %`))));
   const lock = make("button", {type: "button", className: "primary", textContent: "Lock"});
+  const skip = make("button", {type: "button", className: "quiet", textContent: "Skip",
+    title: "Show the result without a guess", "aria-label": `Skip prediction ${question.key}, and show the result without a guess`});
   const head = heading("Predict", question.ask, id);
-  const entry = make("div", {className: "entry"}, answer.element, make("div", {className: "foot"}, sure, lock));
-  const after = make("div", {className: "after", hidden: true});
-  body.append(head, entry, after, says);
+  const entry = make("div", {className: "entry"}, answer.element, make("div", {className: "foot"}, sure, make("span", {className: "keys"}, skip, lock)));
+  body.append(head, entry, says);
 
   let locked = false, late = 0;
   lock.addEventListener("click", () => {
     if (locked) {
-      says.textContent = "This prediction is locked: your first answer counts.";
+      says.textContent = "This prediction is closed: your first answer counts.";
       return;
     }
     const {value, problem} = answer.guess(), level = levels.find((one) => one.checked);
@@ -165,51 +134,51 @@ export function predictPage(place, data) {
       (problem ? (answer.box ?? entry.querySelector("input, .field")) : levels[0]).focus();
       return;
     }
-    const record = {guess: value, sure: Number(level.value)};
-    store(question.key, record);
-    if (line) {
-      hub.say(line, {lock: question.key, ...record});
-      late = setTimeout(() => (says.textContent = "Not saved yet: the kernel is busy, or it was stopped."), LATE);
-    }
-    hub.spread({records: {[question.key]: record}});
+    send(value, Number(level.value));
   });
+  skip.addEventListener("click", () => send());
+  function send(guess, sure) {
+    if (line) late = setTimeout(() => (says.textContent = "Not saved yet: the kernel is busy, or it was stopped."), LATE);
+    answered(line, question.key, guess, sure);
+  }
   hub.listen((news) => {
-    const saved = "when" in (news.records?.[question.key] ?? {});
-    if (saved) store(question.key, undefined);
+    const record = news.records?.[question.key], saved = record && "when" in record;
+    if (saved) store(question.key, {guess: record.guess, sure: record.sure, saved: true});
     if (late && (saved || news.refused)) {
       clearTimeout(late);
       late = 0;
       says.textContent = saved ? "" : `Not saved: ${news.refused}`;
     }
   });
-  whenLocked(data, (record) => {
+  whenAnswered({...data, key: question.key}, (record) => {
     const inside = place.contains(document.activeElement);
     locked = true;
     place.classList.add("locked");
-    const later = words("help", question.answer === null ? "Run on: the result comes below." : "");
-    entry.replaceChildren(...compared(question, record, question.answer));
-    lock.textContent = `Locked, ${record.sure} % sure`;
+    lock.textContent = record.sure ? `Locked, ${record.sure} % sure` : "Skipped";
     lock.className = "quiet";
-    after.replaceChildren(words("why", ...rich(question.why)), make("div", {className: "foot"}, later, lock));
-    after.hidden = false;
+    const foot = make("div", {className: "foot"}, words("help", "Run on: the result comes below."), lock);
+    entry.replaceChildren(...(record.sure ? compared(question, record, null) : []), foot);
     if (inside) lock.focus({preventScroll: true});
   });
 }
 
-/** The result beside the prediction; hidden until that is locked. @param {Object} data as of predictPage, and `truth` */
+/**
+ * The result beside the prediction, and why; both are hidden until that is locked or skipped.
+ * @param {Object} data as of predictPage, `truth`, and `open`: nobody is there to guess, so nothing is hidden
+ */
 export function outcomePage(place, data) {
-  const {question, truth} = data, body = card(place, `Outcome of prediction ${question.key}`, "outcome");
+  const {question, truth, line} = data, body = card(place, `Outcome of prediction ${question.key}`, "outcome");
   const head = heading("Outcome", question.ask);
-  const open = (...parts) => body.replaceChildren(head, make("div", {className: "entry"}, ...parts));
-  const show = make("button", {type: "button", className: "quiet", textContent: "Show me"});
-  show.addEventListener("click", () => {
-    if (question.kind === "sketch") open(sketch(question, {guess: [], result: truth}).element);
-    else if (question.kind === "number") open(make("p", {}, `${Number(truth.toPrecision(3))} ${question.unit}`));
-    else open(make("p", {}, ...rich(question.choices[truth])));
-  });
-  open(words("waiting", "Make your prediction above first. ", show));
-  const brief = question.kind === "choice" && question.answer === truth; // the choices are marked above
-  whenLocked(data, (record) => open(...compared(question, record, truth, brief)));
+  const open = (...parts) =>
+    body.replaceChildren(head, make("div", {className: "entry"}, ...parts), words("why", ...rich(question.why)));
+  const skip = make("button", {type: "button", className: "quiet", textContent: "Skip",
+    "aria-label": `Skip prediction ${question.key}, and show its result`});
+  skip.addEventListener("click", () => answered(line, question.key));
+  const waiting = words("waiting", "Lock or skip your prediction above first. ", skip);
+  if (data.open) open(result(question, truth));
+  else body.replaceChildren(head, make("div", {className: "entry"}, waiting));
+  whenAnswered({...data, key: question.key}, (record) =>
+    open(...(record.sure ? compared(question, record, truth) : [result(question, truth)])));
 }
 
 /**

@@ -31,6 +31,7 @@ _STAYS = re.compile(r"(?:> ?)?\*\*Predict first|#|\||!\[|<img|```")
 _SOURCE = re.compile(r"(?<=[\w.,;:)]) \[\d+\](?!\()")
 _EQUATION, _TAG = re.compile(r"\$\$.+?\$\$", re.DOTALL), re.compile(r"\\tag\{(\w+)\}")
 _CITED = re.compile(r"(?:[Ee]quations?|[Rr]ules?|and|or|by|of|in|that|does) \((\d+)\)")
+_FOLDED = re.compile(r"<details>\n<summary><b>(.*?)</b></summary>\n\n(.*?)\n\n</details>", re.DOTALL)
 _KEY = re.compile(r'\battempt\(\s*"(\d\d\.\d+)"')
 
 
@@ -90,7 +91,7 @@ def outline(notebook: NotebookNode, name: str) -> list[list[Any]]:
         tags = set(cell.metadata.get("tags", ()))
         chosen, begins = tags & {SLIDE, MORE}, SLIDE in tags
         if cell.cell_type == "markdown":
-            for section in _SECTION.split(cell.source):
+            for section in _SECTION.split(_FOLDED.sub(_unfolded, cell.source)):
                 own = section.startswith("#")
                 if own and not re.match("#+ Exercise", section):  # an exercise ends before the next slide
                     heading = section.partition("\n")[0].strip()
@@ -119,6 +120,12 @@ def outline(notebook: NotebookNode, name: str) -> list[list[Any]]:
             if equations[cited] not in text:
                 slide.append(equations[cited])
     return made
+
+
+def _unfolded(match: re.Match[str]) -> str:
+    """A part that notebooks fold, as a paragraph with a title, or a list below one."""
+    title, text = match.groups()
+    return f"**{title}.**{' ' if text[:1].isalpha() else chr(10) * 2}{text}"
 
 
 def _is_text(part: Any) -> bool:

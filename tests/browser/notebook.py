@@ -103,7 +103,16 @@ class Notebook:
         raise ValueError(f"text must occur in a code cell, {text!r} does not")
 
     def outputs(self, text: str) -> Locator:
-        """The outputs of the first code cell whose source holds ``text``, scrolled into view."""
+        """The outputs of the first code cell whose source holds ``text``, in view; if they wait for a prediction, it is
+        skipped."""
+        outputs = self.as_found(text)
+        skip = outputs.get_by_role("button", name="and show what is hidden")
+        if skip.is_visible():
+            skip.click()
+        return outputs
+
+    def as_found(self, text: str) -> Locator:
+        """The outputs of the first code cell whose source holds ``text``, in view."""
         return self._show(self.find(text)[0]).locator(".jp-Cell-outputArea")
 
     def cells(self) -> Iterator[tuple[int, Locator]]:

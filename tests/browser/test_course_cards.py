@@ -7,7 +7,8 @@ import re
 import pytest
 
 from snnkit.course import card as cards
-from snnkit.course import predictions, progress, question
+from snnkit.course import gate, predictions, progress, question
+from snnkit.tools.project import find
 from tests.course.test_predictions import TEXT
 
 from .conftest import shoot
@@ -46,23 +47,50 @@ def lock(card, sure=90):
 
 def test_a_choice_locks_once_and_opens_why_and_outcome(shown):
     card, outcome = shown.locator(".predict").nth(0), shown.locator(".outcome").nth(1)
-    expect(outcome).to_contain_text("Make your prediction above first")
+    expect(outcome).to_contain_text("Lock or skip your prediction above first")
     card.get_by_role("button", name="Lock").click()
     expect(card.get_by_role("status")).to_have_text("Choose an answer first.")
     card.get_by_role("radio", name="creeps").check()
     card.get_by_role("button", name="Lock").click()
     expect(card.get_by_role("status")).to_contain_text("How sure are you?")
-    expect(card).not_to_contain_text("It “jumps”")
     lock(card)
     expect(card.locator("li.guess")).to_contain_text("your guess")
-    expect(card.locator("li.result")).to_contain_text("jumps <b>")
-    expect(card).to_contain_text('It "jumps".')
-    expect(outcome).to_contain_text("Not this time. It is “jumps <b>”. You were 90 % sure.")
+    expect(card.locator("li.result, .why")).to_have_count(0)
+    expect(card).to_contain_text("the result comes below")
+    expect(outcome.locator("li.guess")).to_contain_text("creeps")
+    expect(outcome.locator("li.result")).to_contain_text("jumps <b>")
+    expect(outcome).to_contain_text("Not this time. You were 90 % sure.")
+    expect(outcome).to_contain_text('It "jumps".')
     card.get_by_role("button", name="Locked, 90 % sure").click()
-    expect(card.get_by_role("status")).to_contain_text("is locked: your first answer counts")
+    expect(card.get_by_role("status")).to_contain_text("is closed: your first answer counts")
     shown.reload()  # no kernel: the browser remembers
     expect(shown.locator(".predict").nth(0)).to_contain_text("Locked, 90 % sure")
     expect(shown.locator(".outcome").nth(1)).to_contain_text("Not this time")
+
+
+def test_skipping_shows_the_result_and_why_without_a_guess(shown):
+    card, outcome = shown.locator(".predict").nth(0), shown.locator(".outcome").nth(1)
+    expect(outcome).not_to_contain_text("jumps <b>")
+    card.get_by_role("button", name="Skip prediction 99.a").press("Enter")
+    expect(card.get_by_role("button", name="Skipped")).to_be_focused()
+    expect(card.get_by_role("radio")).to_have_count(0)
+    expect(outcome).to_contain_text('Result: jumps <b>It "jumps".')
+    expect(outcome).not_to_contain_text("sure")
+    shown.locator(".outcome").nth(2).get_by_role("button", name="Skip").click()  # of the number, from its outcome
+    expect(shown.locator(".predict").nth(1)).to_contain_text("Skipped")
+    expect(shown.locator(".outcome").nth(2)).to_contain_text("Result: 2.72 times")
+    shown.reload()
+    expect(shown.locator(".predict").nth(0)).to_contain_text("Skipped")
+
+
+def test_a_run_that_nobody_watches_shows_results_and_leaves_guessing_to_readers(page):
+    data = {"line": None, "question": QUESTIONS[0], "record": None}
+    asked = cards.page("predictPage", data, "")
+    page.set_content(asked + cards.page("outcomePage", data | {"truth": 1, "open": True}, ""))
+    expect(page.locator(".outcome")).to_contain_text('Result: jumps <b>It "jumps".')
+    page.get_by_role("radio", name="jumps <b>").check()
+    lock(page.locator(".predict"))
+    expect(page.locator(".outcome")).to_contain_text("Right. You were 90 % sure.")
 
 
 def test_a_number_is_read_and_laid_on_a_line_with_the_result(shown):
@@ -81,8 +109,7 @@ def test_a_number_is_read_and_laid_on_a_line_with_the_result(shown):
 
 def test_a_sketch_by_mouse_and_one_by_keyboard(shown):
     card, outcome = shown.locator(".predict").nth(2), shown.locator(".outcome").nth(3)
-    outcome.get_by_role("button", name="Show me").click()
-    expect(outcome.locator("path.result")).to_be_visible()
+    expect(outcome.locator("svg")).to_have_count(0)
     field, mouse = card.get_by_role("slider"), shown.mouse
     field.scroll_into_view_if_needed()
     box = field.bounding_box()
@@ -132,6 +159,51 @@ def test_names_for_screen_readers_and_no_script_words(shown):
     context.close()
 
 
+GATED = f"""
+<div class="jp-OutputArea-child">{{}}</div>
+<div class="jp-OutputArea-child" id="figure" style="display: flex; overflow: hidden">
+  <div style="flex: 1 1"><button style="height: 99px">Play</button></div></div>
+<div class="jp-OutputArea-child"><pre>It is 2.72.</pre></div>
+<div class="jp-OutputArea-child"><pre data-mime-type="application/vnd.jupyter.error">ValueError</pre></div>
+"""
+
+
+def gate_of(*keys):
+    return cards.page("gatePage", {"keys": [*keys], "line": None}, gate._closed([*keys]), plain=True)
+
+
+def test_a_gate_hides_what_is_below_it_but_errors_and_keeps_its_width(page):
+    predict = cards.page("predictPage", {"line": None, "question": QUESTIONS[1], "record": None}, "")
+    page.set_content(predict + GATED.format(gate_of("99.a", "99.b")))
+    number, words, play = page.get_by_text("It is 2.72."), page.locator(".snn-gate"), page.get_by_role("button", name="Play")
+    expect(words).to_contain_text("Hidden until you lock or skip predictions 99.a and 99.b above.")
+    expect(number).to_be_hidden()
+    expect(play).to_have_count(0)  # nor is it there for screen readers
+    expect(page.get_by_text("ValueError")).to_be_visible()
+    size = "figure => [figure.clientHeight, figure.firstElementChild.clientWidth]"
+    height, width = page.locator("#figure").evaluate(size)
+    page.locator(".predict").get_by_role("textbox").fill("2")
+    lock(page.locator(".predict"))
+    expect(words).to_contain_text("prediction 99.a above")
+    expect(number).to_be_hidden()
+    words.get_by_role("button", name="Skip prediction 99.a, and show what is hidden").press("Enter")
+    expect(number).to_be_visible()
+    expect(words).to_be_hidden()
+    assert height == 0 and page.locator("#figure").evaluate(size) == [99, width]
+    page.keyboard.press("Tab")
+    expect(play).to_be_focused()  # what was hidden comes next
+
+
+def test_where_nothing_follows_it_and_where_no_script_runs_a_gate_is_not_seen(browser, page):
+    page.set_content(f'<div class="jp-OutputArea-child">{gate_of("99.a")}</div>')
+    expect(page.locator(".snn-gate")).to_be_hidden()
+    context = browser.new_context(java_script_enabled=False)
+    still = context.new_page()  # as on GitHub, which takes styles and scripts away
+    still.set_content(re.sub(r"(?s)<(style|script).*?</\1>", "", GATED.format(gate_of("99.a"))))
+    expect(still.get_by_text("It is 2.72.")).to_be_visible()
+    context.close()
+
+
 COLAB = """window.google = {colab: {kernel: {invokeFunction: async (name, args) =>
     ({data: {"application/json": await window.python(name, args[0])}})}}}"""
 
@@ -141,9 +213,12 @@ def test_on_colab_each_output_is_a_page_of_its_own_and_yet_they_know(browser, tm
     monkeypatch.setattr(progress, "_session", None)
     scorecard, known = progress.scorecard("01")._repr_html_(), {"line": cards.CHANNEL, "record": None}
     first, second = (question.find(key) for key in ("01.a", "01.b"))
+    monkeypatch.setattr(gate, "on_colab", lambda: True)
+    closed = cards.page("gatePage", {"keys": ["01.b"], "line": cards.CHANNEL}, gate._closed(["01.b"]), plain=True)
+    compared = cards.page("outcomePage", known | {"question": second, "truth": 1, "open": False}, "")
     outputs = {
         "prediction": cards.page("predictPage", known | {"question": second}, ""),
-        "outcome": cards.page("outcomePage", known | {"question": second, "truth": 1}, "") + scorecard,
+        "outcome": f"<div><div>{closed}</div><div>hard 166</div><div>{compared}{scorecard}</div></div>",
     }
     progress.current().progress.locked("01.a", 1, 70)
     outputs["older"] = cards.page("predictPage", known | {"question": first}, "")
@@ -155,25 +230,55 @@ def test_on_colab_each_output_is_a_page_of_its_own_and_yet_they_know(browser, tm
     for name, one in shown.items():
         one.goto(f"http://colab.test/{name}", wait_until="domcontentloaded")
     expect(shown["older"].locator(".predict")).to_contain_text("Locked, 70 % sure")
-    expect(shown["outcome"].locator(".outcome")).to_contain_text("Make your prediction above first")
+    expect(shown["outcome"].locator(".snn-gate")).to_contain_text("Hidden until you lock or skip prediction 01.b")
+    expect(shown["outcome"].get_by_text("hard 166")).to_be_hidden()
     shown["prediction"].get_by_role("radio", name="the one with the soft reset").check()
     lock(shown["prediction"], 90)
     expect(shown["outcome"].locator(".outcome")).to_contain_text("You were 90 % sure")
-    expect(shown["outcome"].locator("body")).to_contain_text("(2 of 9 made, 1 right)")
+    expect(shown["outcome"].get_by_text("hard 166")).to_be_visible()
+    expect(shown["outcome"].locator("body")).to_contain_text("(2 of 9 made, 0 right)")
     context.close()
+
+
+# Of outputs below a gate in the same cell, those that one can see.
+SEEN = """cells => cells.flatMap(cell => [...cell.querySelectorAll('.jp-OutputArea-child')].slice(1))
+    .filter(one => one.clientHeight > 0 || getComputedStyle(one).visibility !== 'hidden').map(one => one.innerText)"""
+
+
+@pytest.mark.parametrize("name", find().select(["00", "01", "02", "04", "06"]))
+def test_run_all_without_an_answer_shows_none(notebook, name, monkeypatch):
+    monkeypatch.setattr(progress, "_session", progress.Session(progress.Progress(None)))
+    waiting = []
+    for cell in notebook.code():
+        waiting += [cell] if gate.closes(cell["source"], str(cell["index"])) else []
+        for key in re.findall(r'(?m)^predict\("(.+)"\)', cell["source"]):
+            gate.ask(key, None)
+    assert len(waiting) >= len(question.read(name[:2])["predictions"]) / 3
+    for cell in waiting:
+        outputs = notebook.as_found(cell["source"])
+        if outputs.locator(".jp-OutputArea-child").count() > 1:
+            expect(outputs.locator(".snn-gate")).to_contain_text("Hidden until you lock or skip prediction")
+            assert outputs.evaluate_all(SEEN) == []
+    drawn = next(cell["source"] for cell in waiting if "viz.show(" in cell["source"])
+    figure = notebook.outputs(drawn).locator(".js-plotly-plot").first  # its predictions are skipped
+    expect(figure.locator(".main-svg").first).to_be_visible()
+    expect(notebook.as_found(drawn).locator(".snn-gate")).to_be_hidden()
+    assert figure.evaluate("plot => plot.clientWidth - plot.querySelector('.main-svg').clientWidth") == 0
 
 
 @pytest.mark.parametrize("name", ["01_first_spiking_neuron"])
 def test_with_a_kernel_a_prediction_opens_its_outcome_and_stays_locked(notebook):
-    outcome = notebook.outputs('outcome("01.b"')
-    expect(outcome).to_contain_text("Make your prediction above first")
-    outcome.get_by_role("button", name="Show me").click()
+    outcome = notebook.as_found('outcome("01.b"')
+    expect(outcome).to_contain_text("Hidden until you lock or skip prediction 01.b")
+    expect(outcome).not_to_contain_text("spikes in 1000 steps", use_inner_text=True)
     card = notebook.outputs('predict("01.b"')
     card.get_by_role("radio", name="the one with the soft reset").check()
     lock(card, 99)
-    expect(card).to_contain_text("Right.")
+    expect(card).not_to_contain_text("Right.")
     shoot(notebook.page, "01-prediction")
-    expect(notebook.outputs('outcome("01.b"')).to_contain_text("You were 99 % sure")
+    outcome = notebook.as_found('outcome("01.b"')
+    expect(outcome).to_contain_text("Right. You were 99 % sure")
+    expect(outcome).to_contain_text("spikes in 1000 steps", use_inner_text=True)
     expect(notebook.outputs("scorecard(")).to_contain_text("(1 of 9 made, 1 right)")
     expect(notebook.outputs("scorecard(")).to_contain_text("99 % sure: right 1 of 1 times")
     index, source = notebook.find('predict("01.b"')
@@ -182,4 +287,4 @@ def test_with_a_kernel_a_prediction_opens_its_outcome_and_stays_locked(notebook)
     notebook.wait_until_done(seconds=90)
     notebook.write(index, source)
     expect(notebook.outputs('predict("01.b"')).to_contain_text("Locked, 99 % sure")
-    expect(notebook.outputs('outcome("01.b"')).to_contain_text("You were 99 % sure")
+    expect(notebook.as_found('outcome("01.b"')).to_contain_text("You were 99 % sure")

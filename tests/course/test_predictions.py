@@ -1,11 +1,13 @@
 """Predictions and the quiz: their files, what is right, what pages say to the kernel, and what is shown where."""
 
+import atexit
 import json
 import math
 import re
 import shutil
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +15,7 @@ import pytest
 import torch
 
 from snnkit import course
-from snnkit.course import card, outcome, predict, predictions, progress, question, quiz, scorecard
+from snnkit.course import card, gate, outcome, predict, predictions, progress, question, quiz, scorecard
 from snnkit.export import web
 from tests.course.examples import EXERCISE, install
 
@@ -176,6 +178,7 @@ def test_outcomes_come_in_several_forms(prompt, value, truth):
         (C, 3),
         (C, ([1], [1])),
         (C, ([1, 2], [1, math.inf])),
+        (C, None),
     ],
 )
 def test_an_outcome_of_another_kind_is_refused(prompt, value):
@@ -186,21 +189,39 @@ def test_an_outcome_of_another_kind_is_refused(prompt, value):
 # --- what a page says -------------------------------------------------------------------------------------------------
 
 
-def test_a_prediction_locks_once_and_is_judged_by_the_file_or_by_the_outcome(shown):
+def test_a_prediction_locks_once_and_is_judged_by_its_outcome(shown):
     assert predictions.receive({"known": ["99.a"]}) == {"records": {}}
     record = predictions.receive({"lock": "99.a", "guess": 1, "sure": 90})["records"]["99.a"]
-    assert (record["guess"], record["sure"], record["right"]) == (1, 90, True)
+    assert (record["guess"], record["sure"], record["right"]) == (1, 90, None)  # though its answer is in the file
     assert predictions.receive({"lock": "99.a", "guess": 0, "sure": 50})["records"]["99.a"] == record
     assert predictions.receive({"lock": "99.c", "guess": FLAT, "sure": 50})["records"]["99.c"]["right"] is None
     outcome("99.c", ([0, 1.5], [1.9, 1.9]))
     assert shown[-1][0] == "outcomePage" and shown[-1][1]["record"]["right"] is False
+    outcome("99.a")  # as the file says
+    assert shown[-1][1]["truth"] == 1 and shown[-1][1]["record"] == record | {"right": True}
     course.start("99")  # the next kernel
     predict("99.a")
-    assert shown[-1] == ("predictPage", {"line": None, "question": A, "record": record})
+    asked = {"key": "99.a", "kind": "choice", "ask": A["ask"], "choices": A["choices"]}  # neither answer nor why
+    assert shown[-1] == ("predictPage", {"line": None, "question": asked, "record": record | {"right": True}})
     card = scorecard("99")
     assert card.predictions == ("right", "to make", "wrong")
     assert card.calibration == ("50 % sure: right 0 of 1 times", "90 % sure: right 1 of 1 times")
     assert "✓ ○ ✗  (2 of 3 made, 1 right)" in repr(card) and "90 % sure: right 1 of 1" in card._repr_html_()
+
+
+def test_a_skipped_prediction_stays_without_a_guess(shown, progress_file):
+    record = {"guess": None, "sure": None, "right": None, "when": ""}
+    for message in ({"skip": "99.b"}, {"lock": "99.b", "guess": 2.5, "sure": 70}, {"known": ["99.b"]}):
+        assert predictions.receive(message)["records"] == {"99.b": record}
+    predictions.receive({"lock": "99.a", "guess": 1, "sure": 90})
+    assert predictions.receive({"skip": "99.a"})["records"]["99.a"]["guess"] == 1
+    outcome("99.b", 5.0)
+    course.start("99")  # the next kernel
+    assert scorecard("99").predictions == ("locked", "skipped", "to make") and scorecard("99").calibration == ()
+    assert "· – ○  (1 of 3 made, 0 right)" in repr(scorecard("99"))
+    course.export(progress_file.with_name("ada.json"))
+    handed = json.loads(progress_file.with_name("ada.json").read_text())["notebooks"]["99"]["predictions"]
+    assert [one["key"] for one in handed] == ["99.a"]
 
 
 def test_an_outcome_that_ran_before_judges_what_is_locked_later(shown):
@@ -220,6 +241,8 @@ def test_an_outcome_that_ran_before_judges_what_is_locked_later(shown):
         {"lock": "99.c", "guess": [*FLAT[:-1], 2.1], "sure": 50},
         {"lock": "99.c", "guess": FLAT[:-1], "sure": 50},
         {"lock": "98.a", "guess": 1, "sure": 50},
+        {"skip": "98.a"},
+        {"skip": None},
         {"quiz": "99", "index": 1, "right": True},
         {"quiz": "99", "index": 0, "right": "yes"},
         {},
@@ -235,7 +258,7 @@ def test_a_guess_that_no_longer_fits_its_question_may_be_made_again(shown):
     progress.current().progress.locked("99.b", 400.0, 50)
     predict("99.b")
     assert shown[-1][1]["record"] is None
-    assert predictions.receive({"lock": "99.b", "guess": 2.5, "sure": 70})["records"]["99.b"]["right"] is True
+    assert predictions.receive({"lock": "99.b", "guess": 2.5, "sure": 70})["records"]["99.b"]["guess"] == 2.5
 
 
 def test_a_scorecard_on_a_page_hears_of_everything(monkeypatch, capsys):
@@ -261,7 +284,7 @@ def test_without_a_page_questions_are_printed(capsys):
     out = capsys.readouterr().out
     assert "Prediction 99.a: Does `v` creep?\n  (1) creeps · (2) jumps <b>" in out
     assert "(a number, times, from 0.5 to 10)" in out and "w from 0 to 1.5, loss from 0 to 2" in out
-    assert "Outcome 99.c: a curve, loss from 0.1 to 1.9" in out
+    assert "Outcome 99.c: a curve, loss from 0.1 to 1.9\n  A staircase." in out
     assert "Question 1: How often?" in out and "2: once" in out and "leak" not in out
 
 
@@ -295,9 +318,53 @@ def test_on_colab_pages_reach_the_kernel_by_its_callback_and_a_cell_reaches_them
     from google.colab import output
 
     reply = output.callbacks[line]({"lock": "99.a", "guess": 1, "sure": 50})
-    assert reply.data["records"]["99.a"]["right"] is True
+    assert reply.data["records"]["99.a"]["guess"] == 1
     card.tell({"scorecards": {"99": "</script>"}})
     assert "BroadcastChannel" in sent[0].data and sent[0].data.count("</script") == 1
+
+
+# --- the gate ---------------------------------------------------------------------------------------------------------
+
+
+def test_cells_wait_from_the_question_to_its_outcome_and_exercises_do_not(shown):
+    predict("99.a")
+    predict("99.b")
+    assert gate.closes("print(1)", "one") == ["99.a", "99.b"]
+    assert gate.closes('mine = attempt("99.1", mine)', "two") == []
+    assert gate.closes("if luck:\n    outcome('99.a', 0)", "three") == ["99.a", "99.b"]  # outcome needn't be reached
+    assert gate.closes("print(3)", "four") == ["99.b"]
+    predictions.receive({"lock": "99.b", "guess": 2.5, "sure": 70})
+    assert gate.closes("print(3)", "four") == []
+    assert gate.closes("print(1, 1)", "one") == gate.closes("outcome( \"99.a\", 1)", "five") == ["99.a"]  # run again
+    predictions.receive({"skip": "99.a"})
+    assert gate.closes("print(1)", "one") == []
+
+
+@pytest.mark.parametrize("watched", [True, False])
+def test_a_gate_comes_before_what_a_cell_shows(monkeypatch, watched, capsys):
+    pytest.importorskip("IPython")
+    from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
+
+    shell = InteractiveShell(config=Config(HistoryManager={"enabled": False}))
+    atexit.unregister(shell.atexit_operations)
+    shell.kernel = types.SimpleNamespace(_allow_stdin=watched)  # papermill and nbconvert allow none
+    monkeypatch.setattr("IPython.get_ipython", lambda: shell)
+    monkeypatch.setattr(card, "_lines", {"here": None})
+    monkeypatch.setattr("IPython.display.display", lambda data, **_: print(data["text/html"]))
+    for _ in range(2):
+        predict("99.b")
+    assert len([one for one in shell.events.callbacks["pre_run_cell"] if one.__module__ == gate.__name__]) == watched
+    capsys.readouterr()
+    shell.run_cell("print('it is', 1 + 1)")
+    before, after = capsys.readouterr().out.split("it is 2")
+    assert ("snn-gate closed" in before) is watched and after.strip() == ""
+    shell.run_cell("from snnkit.course import outcome; outcome('99.b', 2)")
+    page = capsys.readouterr().out
+    assert ("snn-gate closed" in page) is watched and (r'\"open\":false' in page) is watched
+    monkeypatch.setenv("SNNKIT_HEADLESS", "1")
+    shell.run_cell("print('it is', 1 + 1)")
+    assert capsys.readouterr().out == "it is 2\n"
 
 
 def test_without_pyyaml_one_line_says_what_to_install(monkeypatch):

@@ -1,0 +1,71 @@
+"""The gate between a prediction and its outcome: what cells show there is hidden until the learner locks or skips.
+
+``predict`` asks, ``outcome`` answers. Each cell that runs from the one to the other begins with a gate, a small page
+that hides the outputs below it in the same cell. It is an output like others: where no script and no style runs (on
+GitHub, say), or nobody watches (``attended``), nothing is hidden. Cells with an exercise are never hidden.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from snnkit.viz.frontend import attended, on_colab
+
+from . import card, progress
+
+_OUTCOME = re.compile(r"\boutcome\(\s*[\"'](\d\d\.[a-z])[\"']")
+_OPEN = re.compile(r"\b(?:predict|attempt|hint|solution|quiz|scorecard)\(")
+# An output and what follows it in its cell: in JupyterLab, and in VS Code. On Colab each cell is a page of its own.
+_PLACES = (".jp-OutputArea-child", ".output_container")
+_HIDDEN = (
+    "visibility: hidden !important; height: 0 !important; min-height: 0 !important; margin: 0 !important; "
+    "padding: 0 !important; border: 0 !important; overflow: hidden !important"  # it has its width, so figures fit
+)
+_LOOK = """
+.snn-gate { font: 14px/1.6 system-ui, sans-serif; opacity: .85; margin: 2px 0 }
+.snn-gate button { font: inherit; color: inherit; background: none; border: 1px solid; border-radius: 6px;
+  padding: 0 10px; cursor: pointer }
+"""
+_ERROR = '[data-mime-type="application/vnd.jupyter.error"], [data-mime-type="application/vnd.jupyter.stderr"]'
+
+
+def closes(source: str, place: str) -> list[str]:
+    """The predictions, without an answer so far, that the cell ``source`` at ``place`` (its id) has to wait for."""
+    if _OPEN.search(source):
+        return []
+    now, last = progress.current(), _OUTCOME.findall(source)
+    now.gates[place] = list(dict.fromkeys([*now.gates.get(place, []), *now.asked, *last]))
+    now.asked = [key for key in now.asked if key not in last]  # whether or not the cell comes to its call of outcome
+    return [key for key in now.gates[place] if progress.record(key) is None]
+
+
+def ask(key: str, line: str | None) -> None:
+    """From here on cells wait for the prediction ``key``; ``line`` leads from pages to the kernel."""
+    now = progress.current()
+    now.line = line
+    if key not in now.asked:
+        now.asked.append(key)
+    if attended():
+        from IPython import get_ipython
+
+        shell: Any = get_ipython()
+        if _close not in shell.events.callbacks["pre_run_cell"]:
+            shell.events.register("pre_run_cell", _close)
+
+
+def _close(info: Any) -> None:
+    """Before a cell: show its gate, if it has to wait."""
+    source = info.raw_cell or ""
+    keys = closes(source, getattr(info, "cell_id", None) or source)
+    if keys and attended():
+        data = {"keys": keys, "line": progress.current().line}
+        card.show("gatePage", data, _closed(keys), "", plain=True)
+
+
+def _closed(keys: list[str]) -> str:
+    places = ("*",) if on_colab() else _PLACES
+    waiting = [f"{one}:has(.snn-gate.closed) ~ {one}:not(:has({_ERROR}))" for one in places]
+    alone = [f"{one}:last-child .snn-gate" for one in _PLACES]
+    style = f"{', '.join(waiting)} {{ {_HIDDEN} }}\n.snn-gate:not(.closed), {', '.join(alone)} {{ display: none }}"
+    return f'<style>{_LOOK}{style}</style><div class="snn-gate closed">Hidden until you lock {", ".join(keys)}.</div>'
