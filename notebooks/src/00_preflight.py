@@ -67,9 +67,10 @@ viz.embed(page, height=560, compact=True)
 # %% [markdown]
 # ## How this course works
 #
-# **Predict, run, explain.** Guess *before* you run a cell. People who commit to a guess remember the result better than
-# people who only watch. So each notebook has fields for your predictions. You also say how sure you are, and at the
-# end you see how often you were right.
+# **Predict, run, compare.** Guess *before* you see a result. People who commit to a guess remember the result better than
+# people who only watch. So each notebook has fields for your predictions. What the cells below find is hidden until you
+# *Lock* your guess, or *Skip* it. You also say how sure you are, and at the end you see how often you were right. Open
+# *What to notice* when you have looked for yourself.
 #
 # **Afterwards you can** say that your machine works, use predictions, exercises, hints and the scorecard, and read a
 # tensor of spikes: `[T, B, N]`, **time first**.

@@ -28,7 +28,7 @@
 # For the reasons to spike at all, read [Why spikes?](https://github.com/snnkit/snnkit/blob/main/docs/why_spikes.md)
 # first, one page.
 #
-# Each block follows the pattern *predict, run, explain*. Lock your guess before you run the cell: wrong predictions
+# Each block follows the pattern *predict, run, compare*. Lock your guess, and the result appears: wrong predictions
 # teach the most.
 
 # %% tags=["bootstrap"] cellView="form"

@@ -16,8 +16,9 @@ from . import card, progress
 
 _OUTCOME = re.compile(r"\boutcome\(\s*[\"'](\d\d\.[a-z])[\"']")
 _OPEN = re.compile(r"\b(?:predict|attempt|hint|solution|quiz|scorecard)\(")
-# An output and what follows it in its cell: in JupyterLab, and in VS Code. On Colab each cell is a page of its own.
-_PLACES = (".jp-OutputArea-child", ".output_container")
+# What holds the outputs of a cell, and one of them: in JupyterLab, and in VS Code. On Colab each cell is a page.
+_PLACES = ((".jp-OutputArea", ".jp-OutputArea-child"), (".cell_container", ".output_container"))
+_FAILED = '<span class="snn-failed"></span>'  # opens the gate of its cell: an error must be seen
 _HIDDEN = (
     "visibility: hidden !important; height: 0 !important; min-height: 0 !important; margin: 0 !important; "
     "padding: 0 !important; border: 0 !important; overflow: hidden !important"  # it has its width, so figures fit
@@ -27,7 +28,6 @@ _LOOK = """
 .snn-gate button { font: inherit; color: inherit; background: none; border: 1px solid; border-radius: 6px;
   padding: 0 10px; cursor: pointer }
 """
-_ERROR = '[data-mime-type="application/vnd.jupyter.error"], [data-mime-type="application/vnd.jupyter.stderr"]'
 
 
 def closes(source: str, place: str) -> list[str]:
@@ -52,20 +52,32 @@ def ask(key: str, line: str | None) -> None:
         shell: Any = get_ipython()
         if _close not in shell.events.callbacks["pre_run_cell"]:
             shell.events.register("pre_run_cell", _close)
+            shell.events.register("post_run_cell", _end)
 
 
 def _close(info: Any) -> None:
     """Before a cell: show its gate, if it has to wait."""
     source = info.raw_cell or ""
-    keys = closes(source, getattr(info, "cell_id", None) or source)
-    if keys and attended():
-        data = {"keys": keys, "line": progress.current().line}
-        card.show("gatePage", data, _closed(keys), "", plain=True)
+    now, keys = progress.current(), closes(source, getattr(info, "cell_id", None) or source)
+    now.gated = bool(keys) and attended()
+    if now.gated:
+        card.show("gatePage", {"keys": keys, "line": now.line}, _closed(), "", plain=True)
 
 
-def _closed(keys: list[str]) -> str:
-    places = ("*",) if on_colab() else _PLACES
-    waiting = [f"{one}:has(.snn-gate.closed) ~ {one}:not(:has({_ERROR}))" for one in places]
-    alone = [f"{one}:last-child .snn-gate" for one in _PLACES]
-    style = f"{', '.join(waiting)} {{ {_HIDDEN} }}\n.snn-gate:not(.closed), {', '.join(alone)} {{ display: none }}"
-    return f'<style>{_LOOK}{style}</style><div class="snn-gate closed">Hidden until you lock {", ".join(keys)}.</div>'
+def _end(result: Any) -> None:
+    """After a cell: show what it failed with."""
+    if progress.current().gated and not result.success:
+        from IPython.display import display
+
+        display({"text/html": _FAILED, "text/plain": ""}, raw=True)
+
+
+def _closed() -> str:
+    """A gate without words, which its script adds: where none runs, nothing is hidden."""
+    places = (("html", "*"),) if on_colab() else _PLACES
+    waiting = [f"{cell}:not(:has(.snn-failed)) {one}:has(.snn-gate.closed) ~ {one}" for cell, one in places]
+    failed = [f"{cell}:has(.snn-failed) .snn-gate" for cell, _ in places]
+    alone = [f"{one}:not(:has(~ {one})) .snn-gate" for _, one in _PLACES]
+    gone = ", ".join([".snn-gate:not(.closed)", *failed, *alone])
+    style = f"{', '.join(waiting)} {{ {_HIDDEN} }}\n{gone} {{ display: none }}"
+    return f'<style>{_LOOK}{style}</style><div class="snn-gate closed"></div>'

@@ -159,27 +159,29 @@ def test_names_for_screen_readers_and_no_script_words(shown):
     context.close()
 
 
-GATED = f"""
-<div class="jp-OutputArea-child">{{}}</div>
+GATED = """
+<div class="jp-OutputArea"><div class="jp-OutputArea-child">{}</div>
 <div class="jp-OutputArea-child" id="figure" style="display: flex; overflow: hidden">
   <div style="flex: 1 1"><button style="height: 99px">Play</button></div></div>
-<div class="jp-OutputArea-child"><pre>It is 2.72.</pre></div>
-<div class="jp-OutputArea-child"><pre data-mime-type="application/vnd.jupyter.error">ValueError</pre></div>
+<div class="jp-OutputArea-child"><pre>It is 2.72.</pre></div></div>
 """
 
 
 def gate_of(*keys):
-    return cards.page("gatePage", {"keys": [*keys], "line": None}, gate._closed([*keys]), plain=True)
+    return cards.page("gatePage", {"keys": [*keys], "line": None}, gate._closed(), plain=True)
 
 
-def test_a_gate_hides_what_is_below_it_but_errors_and_keeps_its_width(page):
+def test_a_gate_hides_what_is_below_it_and_keeps_its_width(page):
     predict = cards.page("predictPage", {"line": None, "question": QUESTIONS[1], "record": None}, "")
     page.set_content(predict + GATED.format(gate_of("99.a", "99.b")))
-    number, words, play = page.get_by_text("It is 2.72."), page.locator(".snn-gate"), page.get_by_role("button", name="Play")
+    number, words, play = (
+        page.get_by_text("It is 2.72."),
+        page.locator(".snn-gate"),
+        page.get_by_role("button", name="Play"),
+    )
     expect(words).to_contain_text("Hidden until you lock or skip predictions 99.a and 99.b above.")
     expect(number).to_be_hidden()
     expect(play).to_have_count(0)  # nor is it there for screen readers
-    expect(page.get_by_text("ValueError")).to_be_visible()
     size = "figure => [figure.clientHeight, figure.firstElementChild.clientWidth]"
     height, width = page.locator("#figure").evaluate(size)
     page.locator(".predict").get_by_role("textbox").fill("2")
@@ -194,9 +196,14 @@ def test_a_gate_hides_what_is_below_it_but_errors_and_keeps_its_width(page):
     expect(play).to_be_focused()  # what was hidden comes next
 
 
-def test_where_nothing_follows_it_and_where_no_script_runs_a_gate_is_not_seen(browser, page):
-    page.set_content(f'<div class="jp-OutputArea-child">{gate_of("99.a")}</div>')
+def test_where_nothing_follows_a_cell_fails_or_no_script_runs_a_gate_is_not_seen(browser, page):
+    page.set_content(f'<div class="jp-OutputArea"><div class="jp-OutputArea-child">{gate_of("99.a")}</div></div>')
     expect(page.locator(".snn-gate")).to_be_hidden()
+    page.set_content(GATED.format(gate_of("99.a")) + "Result: ")
+    expect(page.locator(".snn-gate")).to_be_visible()
+    page.evaluate("html => document.querySelector('pre').insertAdjacentHTML('afterend', html)", gate._FAILED)
+    expect(page.locator(".snn-gate")).to_be_hidden()
+    expect(page.get_by_text("It is 2.72.")).to_be_visible()  # the cell ended in an error
     context = browser.new_context(java_script_enabled=False)
     still = context.new_page()  # as on GitHub, which takes styles and scripts away
     still.set_content(re.sub(r"(?s)<(style|script).*?</\1>", "", GATED.format(gate_of("99.a"))))
@@ -214,7 +221,7 @@ def test_on_colab_each_output_is_a_page_of_its_own_and_yet_they_know(browser, tm
     scorecard, known = progress.scorecard("01")._repr_html_(), {"line": cards.CHANNEL, "record": None}
     first, second = (question.find(key) for key in ("01.a", "01.b"))
     monkeypatch.setattr(gate, "on_colab", lambda: True)
-    closed = cards.page("gatePage", {"keys": ["01.b"], "line": cards.CHANNEL}, gate._closed(["01.b"]), plain=True)
+    closed = cards.page("gatePage", {"keys": ["01.b"], "line": cards.CHANNEL}, gate._closed(), plain=True)
     compared = cards.page("outcomePage", known | {"question": second, "truth": 1, "open": False}, "")
     outputs = {
         "prediction": cards.page("predictPage", known | {"question": second}, ""),

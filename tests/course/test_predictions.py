@@ -335,7 +335,7 @@ def test_cells_wait_from_the_question_to_its_outcome_and_exercises_do_not(shown)
     assert gate.closes("print(3)", "four") == ["99.b"]
     predictions.receive({"lock": "99.b", "guess": 2.5, "sure": 70})
     assert gate.closes("print(3)", "four") == []
-    assert gate.closes("print(1, 1)", "one") == gate.closes("outcome( \"99.a\", 1)", "five") == ["99.a"]  # run again
+    assert gate.closes("print(1, 1)", "one") == gate.closes('outcome( "99.a", 1)', "five") == ["99.a"]  # run again
     predictions.receive({"skip": "99.a"})
     assert gate.closes("print(1)", "one") == []
 
@@ -361,7 +361,9 @@ def test_a_gate_comes_before_what_a_cell_shows(monkeypatch, watched, capsys):
     assert ("snn-gate closed" in before) is watched and after.strip() == ""
     shell.run_cell("from snnkit.course import outcome; outcome('99.b', 2)")
     page = capsys.readouterr().out
-    assert ("snn-gate closed" in page) is watched and (r'\"open\":false' in page) is watched
+    assert ("snn-gate closed" in page) is watched and (r"\"open\":false" in page) is watched
+    shell.run_cell("# outcome('99.b')\n1 / 0")
+    assert ("snn-failed" in capsys.readouterr().out) is watched
     monkeypatch.setenv("SNNKIT_HEADLESS", "1")
     shell.run_cell("print('it is', 1 + 1)")
     assert capsys.readouterr().out == "it is 2\n"

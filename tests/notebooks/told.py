@@ -63,7 +63,7 @@ def _tells(key: str, result: str | None, texts: Iterable[tuple[int, str]]) -> li
     found = []
     for number, text in texts:
         plain = re.sub(r"[`*$\\\s]+", " ", text)
-        if text.startswith("Prediction ") or prompt["kind"] == "choice" and len(result.split()) < 3:
+        if text.startswith("Prediction ") or (prompt["kind"] == "choice" and len(result.split()) < 3):
             continue
         if prompt["kind"] == "choice":
             others = [one for one in prompt["choices"] if one != result]
