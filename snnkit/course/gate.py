@@ -32,11 +32,10 @@ _LOOK = """
 
 def closes(source: str, place: str) -> list[str]:
     """The predictions, without an answer so far, that the cell ``source`` at ``place`` (its id) has to wait for."""
-    if _OPEN.search(source):
-        return []
     now, last = progress.current(), _OUTCOME.findall(source)
-    now.gates[place] = list(dict.fromkeys([*now.gates.get(place, []), *now.asked, *last]))
+    waits = [*now.gates.get(place, []), *now.asked, *last]
     now.asked = [key for key in now.asked if key not in last]  # whether or not the cell comes to its call of outcome
+    now.gates[place] = [] if _OPEN.search(source) else list(dict.fromkeys(waits))
     return [key for key in now.gates[place] if progress.record(key) is None]
 
 

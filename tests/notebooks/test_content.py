@@ -15,6 +15,8 @@ from snnkit.course import question
 from snnkit.tools import pair, parameters
 from snnkit.tools.project import find
 
+from .told import FOLDED, told
+
 PROJECT = find()
 NAMES = PROJECT.names()
 UNITS = (
@@ -57,14 +59,21 @@ def test_exercises_quiz_scorecard_and_the_way_on_come_in_this_order(name):
 def test_every_prompt_to_predict_has_its_card_and_every_card_its_prompt(name):
     known = question.read(name[:2])["predictions"]
     text = source(name)
-    predicted, came = (re.findall(rf"(?m)^ *{word}\(\"(\d\d\.\w)\"", text) for word in ("predict", "outcome"))
-    assert predicted == list(known) and len(predicted) >= 3 and set(came) <= set(known)
+    predicted, came = (re.findall(rf"(?m)^ *{word}\(\s*\"(\d\d\.\w)\"", text) for word in ("predict", "outcome"))
+    assert predicted == list(known) == sorted(set(came)) and len(predicted) >= 3
     events = re.findall(r"\*\*Predict first|^predict\(", text, re.MULTILINE)
     assert re.fullmatch("(Pp+)+", "".join("P" if event.startswith("*") else "p" for event in events))
     for cell in re.split(r"(?m)^# %%", text):
         assert "\npredict(" not in cell or re.search(r"\npredict\(\"\S+\"\)\s*\Z", cell), "what follows is another cell"
-    unjudged = [key for key, one in known.items() if one["answer"] is None and text.count(f'"{key}"') < 2]
-    assert not unjudged, "no answer in the file, and no outcome"
+
+
+@each_notebook
+def test_no_text_tells_an_answer_before_its_prediction_and_what_to_notice_is_folded(name):
+    """``test_execute`` looks at what cells print."""
+    cells = pair.notebook(PROJECT, name).cells
+    assert told(cells) == []
+    texts = [FOLDED.sub("", cell.source) for cell in cells if cell.cell_type == "markdown"]
+    assert [text for text in texts if re.search(r"\*\*What to notice|</?details|</?summary", text)] == []
 
 
 @each_notebook

@@ -10,6 +10,8 @@ import pytest
 from snnkit.tools import notebook_client, runner
 from snnkit.tools.project import find
 
+from .told import told
+
 PROJECT = find()
 
 
@@ -24,6 +26,7 @@ def test_runs_in_quick_mode(name, solve, tmp_path):
     copy = out / "notebooks" / f"{name}.ipynb"
     notebook = nbformat.read(copy, as_version=4)
     assert notebook_client.errors_in(notebook) == []
+    assert told(notebook.cells) == []
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert all(cell.execution_count for cell in code if cell.source.strip()), "not every cell was executed"
     assert any(cell.outputs for cell in code)

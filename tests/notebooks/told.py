@@ -1,4 +1,4 @@
-"""What an executed notebook tells of an answer before its prediction, to a reader who runs all and answers nothing."""
+"""What a notebook tells of an answer before its prediction, to a reader who runs all and answers nothing."""
 
 from __future__ import annotations
 
@@ -9,76 +9,77 @@ from typing import Any
 from snnkit.course import gate, progress, question
 
 CALLS = {name: re.compile(rf"\b{name}\(\s*[\"'](\d\d\.[a-z])[\"']") for name in ("predict", "outcome")}
-_FOLDED = re.compile(r"<details>.*?</details>", re.DOTALL)
+FOLDED = re.compile(r"<details>.*?</details>", re.DOTALL)
 _NEXT = re.compile(r"^#{1,6} |^\*\*Predict first", re.MULTILINE)
-_NUMBER = r"(?<![\w.])(\d+(?:\.\d+)?)"
 
 
 def told(cells: Iterable[Any]) -> list[str]:
-    """One line for each answer that is told too early; also for a prediction without an outcome after it.
+    """One line for each answer that is told too early, and for each prediction that no outcome ends.
 
     Args:
-        cells: of an executed copy. A headless one hides nothing, but ``gate`` says what would be hidden.
+        cells: of an executed copy, or as a notebook is stored: then only its texts can tell. A headless run hides
+            nothing, but ``gate`` says what would be hidden.
     """
-    cells = list(cells)
+    before, progress._session = progress._session, progress.Session(progress.Progress(None))
+    try:
+        return list(_told(list(cells)))
+    finally:
+        progress._session = before
+
+
+def _told(cells: list[Any]) -> Iterator[str]:
     results = {key: words for cell in cells for text in _outputs(cell) for key, words in _outcomes(text)}
-    progress._session = progress.Session(progress.Progress(None))
-    found, seen, asked, below = [], [], {}, set()
+    seen, asked, below = [], set(), []
     for number, cell in enumerate(cells):
         if cell.cell_type == "markdown":
-            text = _FOLDED.sub("", cell.source)
+            text = FOLDED.sub("", cell.source)
             seen.append((number, text))
-            for key in sorted(below):  # the text under an outcome, up to the next topic
-                found += _tells(key, results.get(key), [(number, _NEXT.split(text, maxsplit=1)[0])])
-            below = set()
+            for key in below:  # what is under an outcome, up to the next topic
+                yield from _tells(key, results, [(number, _NEXT.split(text, maxsplit=1)[0])])
+            below = []
             continue
-        waits = gate.closes(cell.source, str(number))
-        ends = CALLS["outcome"].findall(cell.source)
-        if not waits:
-            seen += [(number, text) for text in _outputs(cell)]
-            found += [f"cell {number} ends {key}, but it shows what it finds" for key in ends if key in results]
+        waits, ends = gate.closes(cell.source, str(number)), CALLS["outcome"].findall(cell.source)
+        seen += [] if waits else [(number, text) for text in _outputs(cell)]
         for key in ends:
-            found += _tells(key, results.get(key), seen) if key in asked else [f"{key} ends before it is asked"]
-            below.add(key)
+            if key not in asked:
+                yield f"cell {number} ends {key}, which has not been asked"
+            if key not in waits:
+                yield f"cell {number} ends {key}, and what it shows is not hidden"
+            yield from _tells(key, results, seen)
+        below += ends
         for key in CALLS["predict"].findall(cell.source):
             gate.ask(key, None)
-            asked[key] = number
-    return found + [f"{key} has no outcome" for key in progress.current().asked]
+            asked.add(key)
+    yield from (f"{key} has no outcome" for key in progress.current().asked)
 
 
 def _outputs(cell: Any) -> Iterator[str]:
     for output in cell.get("outputs", ()):
         text = output.get("text") or output.get("data", {}).get("text/plain", "")
-        yield text if isinstance(text, str) else "".join(text)
+        if not text.startswith("Prediction "):
+            yield text
 
 
 def _outcomes(text: str) -> list[tuple[str, str]]:
     return re.findall(r"(?m)^Outcome (\d\d\.[a-z]): (.+)$", text)
 
 
-def _tells(key: str, result: str | None, texts: Iterable[tuple[int, str]]) -> list[str]:
+def _tells(key: str, results: dict[str, str], texts: Iterable[tuple[int, str]]) -> Iterator[str]:
+    """The texts that have the result in the words of its choice, or as a number with its unit."""
     prompt = question.find(key)
-    if result is None or prompt["kind"] == "sketch":
-        return []
-    found = []
+    result = results.get(key) or (question.in_words(prompt, prompt["answer"]) if prompt["answer"] is not None else "")
     for number, text in texts:
-        plain = re.sub(r"[`*$\\\s]+", " ", text)
-        if text.startswith("Prediction ") or (prompt["kind"] == "choice" and len(result.split()) < 3):
-            continue
-        if prompt["kind"] == "choice":
-            others = [one for one in prompt["choices"] if one != result]
-            if _in(result, plain) and not any(_in(one, plain) for one in others):
-                found.append(f"cell {number} tells {key}: {result}")
-        elif prompt["unit"]:
-            truth = float(result.split()[0])
-            near = [n for n in re.findall(f"{_NUMBER} ?{re.escape(prompt['unit'])}", plain) if _right(prompt, n, truth)]
-            found += [f"cell {number} tells {key}: {near[0]} {prompt['unit']}"] if near else []
-    return found
+        plain = _plain(text)
+        if prompt["kind"] == "choice" and len(result.split()) > 2:
+            others = [_plain(one) for one in prompt["choices"] if one != result]
+            if _plain(result) in plain and not any(one in plain for one in others):
+                yield f"cell {number} tells {key}: {result}"
+        elif prompt["kind"] == "number" and prompt["unit"] and result:
+            of_unit = re.findall(rf"(?<![\w.])(\d+(?:\.\d+)?) ?{re.escape(_plain(prompt['unit']))}(?!\w)", plain)
+            given = _plain(prompt["ask"])
+            if near := [n for n in of_unit if n not in given and abs(float(n) - float(result.split()[0])) < 1e-9]:
+                yield f"cell {number} tells {key}: {near[0]} {prompt['unit']}"
 
 
-def _in(choice: str, text: str) -> bool:
-    return re.sub(r"[`*$\\\s]+", " ", choice).casefold() in text.casefold()
-
-
-def _right(prompt: dict[str, Any], number: str, truth: float) -> bool:
-    return question.is_right(prompt, float(number), truth) and f"{float(number):.3g}" not in prompt["ask"]
+def _plain(text: str) -> str:
+    return re.sub(r"[`*$\\\s]+", " ", text).strip().casefold()

@@ -1,0 +1,44 @@
+"""An answer that is told before its prediction is found: in an output, in a text, and where no outcome hides it."""
+
+from __future__ import annotations
+
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
+
+from .told import told
+
+WRONG = "no error, but most answers are wrong"
+
+
+def cell(source, *printed):
+    outputs = [new_output("stream", text=text) for text in printed]
+    return new_code_cell(source, outputs=outputs)
+
+
+PREDICT, RUN = cell('predict("00.c")', "Prediction 00.c: what?"), cell("print(net(x))", WRONG)
+OUTCOME = cell('outcome("00.c", 2)', WRONG, f"Outcome 00.c: {WRONG}\n  20 steps of …")
+BELOW = new_markdown_cell(f"<details>\n\nThere is {WRONG}.\n\n</details>\n\n## Next\n\nThere was {WRONG}.")
+
+
+@pytest.mark.parametrize(
+    ("cells", "found"),
+    [
+        ([PREDICT, RUN, OUTCOME, BELOW], []),
+        ([RUN, PREDICT, OUTCOME], [f"cell 0 tells 00.c: {WRONG}"]),
+        ([PREDICT, cell('x = attempt("00.1", x)', WRONG), OUTCOME], [f"cell 1 tells 00.c: {WRONG}"]),
+        ([PREDICT, OUTCOME, new_markdown_cell(f"There is *{WRONG}*.")], [f"cell 2 tells 00.c: {WRONG}"]),
+        ([PREDICT, new_markdown_cell(f"Here is {WRONG}."), OUTCOME], [f"cell 1 tells 00.c: {WRONG}"]),
+        ([PREDICT, RUN, BELOW], ["00.c has no outcome"]),
+        ([OUTCOME, PREDICT], ["cell 0 ends 00.c, which has not been asked", "00.c has no outcome"]),
+        (
+            [PREDICT, cell('x = attempt("00.1", x)\noutcome("00.c")')],
+            ["cell 1 ends 00.c, and what it shows is not hidden"],
+        ),
+        (
+            [cell("n", "all 18 neurons"), cell('predict("00.b")'), cell('outcome("00.b", 18)')],
+            ["cell 0 tells 00.b: 18 neurons"],
+        ),
+    ],
+)
+def test_what_is_told_too_early_is_found(cells, found):
+    assert [line for line in told(cells) if line not in found] == [] and set(found) <= set(told(cells))
