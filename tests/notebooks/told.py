@@ -29,7 +29,7 @@ def told(cells: Iterable[Any]) -> list[str]:
 
 def _told(cells: list[Any]) -> Iterator[str]:
     results = {key: words for cell in cells for text in _outputs(cell) for key, words in _outcomes(text)}
-    seen, asked, below = [], set(), []
+    seen, asked, below = [], {}, []
     for number, cell in enumerate(cells):
         if cell.cell_type == "markdown":
             text = FOLDED.sub("", cell.source)
@@ -45,11 +45,13 @@ def _told(cells: list[Any]) -> Iterator[str]:
                 yield f"cell {number} ends {key}, which has not been asked"
             if key not in waits:
                 yield f"cell {number} ends {key}, and what it shows is not hidden"
-            yield from _tells(key, results, seen)
+            # Words of a choice tell anywhere, a number only beside its question.
+            near = asked.get(key, number) if question.find(key)["kind"] == "number" else 0
+            yield from _tells(key, results, [text for text in seen if text[0] >= near])
         below += ends
         for key in CALLS["predict"].findall(cell.source):
             gate.ask(key, None)
-            asked.add(key)
+            asked[key] = number
     yield from (f"{key} has no outcome" for key in progress.current().asked)
 
 
