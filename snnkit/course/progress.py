@@ -179,7 +179,8 @@ def _checked(data: Any) -> dict[str, Any]:
     for entry in data.setdefault("predictions", {}).values():  # older files have none
         check_prediction(entry)
         json.dumps(entry["guess"], allow_nan=False)
-    if not all(isinstance(key, str) for key in data.setdefault("skipped", [])):
+    skipped = data.setdefault("skipped", [])
+    if not isinstance(skipped, list) or not all(isinstance(key, str) for key in skipped):
         raise ValueError("skipped predictions without a key")
     return data
 

@@ -102,6 +102,7 @@ ENTRY = {"status": "failed", "attempts": 1, "hints": 0}
         {"format": 1, "exercises": {"99.1": ENTRY | {"failed": 3}}, "quiz": {}},
         {"format": 1, "exercises": {}, "quiz": {"99": "yes"}},
         {"format": 1, "exercises": {}, "quiz": {}, "predictions": []},
+        {"format": 1, "exercises": {}, "quiz": {}, "skipped": "99.a"},
         {"format": 1, "exercises": {}, "quiz": {}, "predictions": {"99.a": {"guess": 1, "sure": 80, "right": None}}},
         b'{"format":1,"exercises":{},"quiz":{},"predictions":{"99.a":{"guess":NaN,"sure":50,"right":true}}}',
     ],

@@ -29,25 +29,27 @@ def told(cells: Iterable[Any]) -> list[str]:
 
 def _told(cells: list[Any]) -> Iterator[str]:
     results = {key: words for cell in cells for text in _outputs(cell) for key, words in _outcomes(text)}
-    seen, asked, below = [], {}, []
+    shown, texts, asked, below = [], [], {}, []
     for number, cell in enumerate(cells):
         if cell.cell_type == "markdown":
             text = FOLDED.sub("", cell.source)
-            seen.append((number, text))
+            texts.append((number, text))
             for key in below:  # what is under an outcome, up to the next topic
                 yield from _tells(key, results, [(number, _NEXT.split(text, maxsplit=1)[0])])
             below = []
             continue
         waits, ends = gate.closes(cell.source, str(number)), CALLS["outcome"].findall(cell.source)
-        seen += [] if waits else [(number, text) for text in _outputs(cell)]
+        shown += [] if waits else [(number, text) for text in _outputs(cell)]
         for key in ends:
             if key not in asked:
                 yield f"cell {number} ends {key}, which has not been asked"
             if key not in waits:
                 yield f"cell {number} ends {key}, and what it shows is not hidden"
-            # Words of a choice tell anywhere, a number only beside its question.
-            near = asked.get(key, number) if question.find(key)["kind"] == "number" else 0
-            yield from _tells(key, results, [text for text in seen if text[0] >= near])
+            # The words of a choice tell wherever they are printed; else what is below the question counts.
+            printed = [
+                one for one in shown if question.find(key)["kind"] == "choice" or one[0] >= asked.get(key, number)
+            ]
+            yield from _tells(key, results, printed + [one for one in texts if one[0] >= asked.get(key, number)])
         below += ends
         for key in CALLS["predict"].findall(cell.source):
             gate.ask(key, None)
