@@ -107,10 +107,16 @@ def wrong(found, wanted):
 
 def check(engine, names, dtype):
     a, b = values(dtype)
+    # Where a quotient overflows, the vectors of eager's fmod give NaN, and a right answer elsewhere.
+    smallest = torch.fmin(torch.fmin(a.abs(), b.abs()), torch.full_like(a, 0.1))
+    fits = ~(a.isfinite() & (torch.full_like(a, 7.0).maximum(a.abs()) / smallest).isinf())
     differences = []
     for name, every in zip(names, compiled(engine, names, a, b), strict=True):
         for what, found, wanted in zip(("result", "d_a", "d_b"), every, in_eager(name, a, b), strict=True):
-            for i in wrong(found, wanted).nonzero().flatten().tolist()[:3]:
+            different = wrong(found, wanted) & fits
+            if what != "result":  # a sum of gradients may begin with 0
+                different &= found != wanted
+            for i in different.nonzero().flatten().tolist()[:3]:
                 differences.append((name, what, a[i].item(), b[i].item(), found[i].item(), wanted[i].item()))
     assert not differences, "name, what, a, b, found, in eager:\n" + "\n".join(map(str, differences))
 
