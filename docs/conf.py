@@ -54,6 +54,7 @@ suppress_warnings = ["ref.python"]
 
 html_theme = "sphinx_book_theme"
 html_title = "snnkit"
+html_context = {"default_mode": "auto"}
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_math_renderer = "mathml"

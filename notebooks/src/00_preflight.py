@@ -7,7 +7,7 @@
 # ---
 
 # %% [markdown] tags=["badge"]
-# [![Open In Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/snnkit/snnkit/blob/main/notebooks/00_preflight.ipynb)
+# [![Open In Colab](drawings/open_in_colab.svg)](https://colab.research.google.com/github/snnkit/snnkit/blob/main/notebooks/00_preflight.ipynb)
 
 # %% [markdown] tags=["slide"]
 # # 00 · Pre-flight

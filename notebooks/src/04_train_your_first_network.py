@@ -7,7 +7,7 @@
 # ---
 
 # %% [markdown] tags=["badge"]
-# [![Open In Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/snnkit/snnkit/blob/main/notebooks/04_train_your_first_network.ipynb)
+# [![Open In Colab](drawings/open_in_colab.svg)](https://colab.research.google.com/github/snnkit/snnkit/blob/main/notebooks/04_train_your_first_network.ipynb)
 
 # %% [markdown] tags=["slide"]
 # # 04 · Train your first spiking network

@@ -7,7 +7,7 @@
 # ---
 
 # %% [markdown] tags=["badge"]
-# [![Open In Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/snnkit/snnkit/blob/main/notebooks/05_moving_house.ipynb)
+# [![Open In Colab](drawings/open_in_colab.svg)](https://colab.research.google.com/github/snnkit/snnkit/blob/main/notebooks/05_moving_house.ipynb)
 
 # %% [markdown] tags=["slide"]
 # # 05 · Moving house: `.to(device)`, nested modules and state

@@ -7,7 +7,7 @@
 # ---
 
 # %% [markdown] tags=["badge"]
-# [![Open In Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/snnkit/snnkit/blob/main/notebooks/14_taking_a_network_home.ipynb)
+# [![Open In Colab](drawings/open_in_colab.svg)](https://colab.research.google.com/github/snnkit/snnkit/blob/main/notebooks/14_taking_a_network_home.ipynb)
 
 # %% [markdown] tags=["slide"]
 # # 14 · Taking a network home

@@ -7,7 +7,7 @@
 # ---
 
 # %% [markdown] tags=["badge"]
-# [![Open In Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/snnkit/snnkit/blob/main/notebooks/16_blank_pages.ipynb)
+# [![Open In Colab](drawings/open_in_colab.svg)](https://colab.research.google.com/github/snnkit/snnkit/blob/main/notebooks/16_blank_pages.ipynb)
 
 # %% [markdown] tags=["slide"]
 # # 16 · Blank pages: four builds from an empty cell

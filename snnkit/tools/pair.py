@@ -29,9 +29,11 @@ CELL_METADATA = ("cellView", "slideshow", "tags")
 NAMED_CELLS = ("badge", "bootstrap", "parameters")
 IMPORTS = re.compile(r"^course\.start\(", re.MULTILINE)  # what the cell of the imports ends with
 IMPORTS_TITLE = "# @title Imports"
+BADGE = "drawings/open_in_colab.svg"  # where a project has one; else Colab's own, which needs a network
 BADGE_MARKER = '# %% [markdown] tags=["badge"]'
 BOOTSTRAP_MARKER = '# %% tags=["bootstrap"] cellView="form"'
 
+_WIDTH = re.compile(rb'<svg [^>]*?\bwidth="(\d+)"')
 _DRAWING = re.compile(r"!\[([^\]]+)\]\((drawings/[\w-]+\.svg)\)")
 _MARKDOWN = re.compile(r"^# %%\s+\[markdown\]")
 
@@ -74,10 +76,12 @@ def _with_drawings(project: Project, text: str) -> str:
         picture = drawn.with_suffix(".webp")
         if not (drawn.is_file() and picture.is_file()):
             raise ProjectError(f"{match[2]}: there must be {drawn} and, by `python docs/drawings.py`, a .webp of it")
-        if hashlib.sha256(drawn.read_bytes()).hexdigest().encode() not in picture.read_bytes():
+        svg = drawn.read_bytes()
+        if hashlib.sha256(svg).hexdigest().encode() not in picture.read_bytes():
             raise ProjectError(f"{picture} must show {drawn.name} as it is: run `python docs/drawings.py {drawn.stem}`")
         data = base64.b64encode(picture.read_bytes()).decode()
-        return f'<img width="760" alt="{escape(match[1])}" src="data:image/webp;base64,{data}" data-file="{match[2]}">'
+        size = f'width="{width[1].decode()}" ' if (width := _WIDTH.search(svg)) else ""
+        return f'<img {size}alt="{escape(match[1])}" src="data:image/webp;base64,{data}" data-file="{match[2]}">'
 
     return _DRAWING.sub(embedded, text)
 
@@ -141,7 +145,9 @@ def colab_url(project: Project, name: str) -> str:
 
 def badge(project: Project, name: str) -> str:
     """Markdown of the first cell."""
-    return f"[![Open In Colab](https://colab.research.google.com/assets/colab-badge.svg)]({colab_url(project, name)})"
+    own = (project.notebooks / BADGE).is_file()
+    picture = BADGE if own else "https://colab.research.google.com/assets/colab-badge.svg"
+    return f"[![Open In Colab]({picture})]({colab_url(project, name)})"
 
 
 def bootstrap(project: Project, name: str) -> str:

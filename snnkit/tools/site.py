@@ -22,7 +22,7 @@ from snnkit.tools.project import Project, ProjectError
 if TYPE_CHECKING:
     from nbformat import NotebookNode
 
-_EMBEDDED = re.compile(r'<img width="760" alt="([^"]*)" src="data:[^"]*" data-file="([^"]*)">')
+_EMBEDDED = re.compile(r'<img (?:width="\d+" )?alt="([^"]*)" src="data:[^"]*" data-file="([^"]*)">')
 WIDGET, PLOT = "application/vnd.jupyter.widget-view+json", "application/vnd.plotly.v1+json"
 # In TeX, what latex2mathml has no answer to; in its MathML, what TeX sets otherwise.
 _UNKNOWN = {

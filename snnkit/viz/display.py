@@ -14,24 +14,27 @@ from plotly.basedatatypes import BaseFigure
 from .. import checks
 from ..export import web
 from .alt import alt_text, spoken
-from .frontend import figure_widgets_work, in_notebook, on_colab, prepare_plotly
+from .frontend import figure_widgets_work, in_jupyterlab, in_notebook, on_colab, prepare_plotly
 from .png import png_bytes
 
 PLOTLY_MIME = "application/vnd.plotly.v1+json"
 # Newer plotly.js has a button that uploads the figure to a company's server: not from a classroom. Nor buttons that
 # select, which does nothing here, or zoom in steps: one drags over what is to be larger, and a double click ends it.
 NO_BUTTONS = ["sendChartToCloud", "select2d", "lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d"]
-CONFIG = {"displaylogo": False, "modeBarButtonsToRemove": NO_BUTTONS, "responsive": True}
+CONFIG = {"displaylogo": False, "modeBarButtonsToRemove": NO_BUTTONS}
+# Follows the window. Not in a MIME bundle: JupyterLab resizes those itself, and a plot that is as high as its place has
+# no height where the place is as high as the plot.
+FOLLOWING = CONFIG | {"responsive": True}
 _OWN = ("type", "uid", "template", "uirevision", "autosize")  # what an update leaves to the widget
 
 
 def show(figure: BaseFigure) -> None:
     """Display ``figure``, a plotly Figure or FigureWidget.
 
-    In a notebook one output holds both ``application/vnd.plotly.v1+json`` and ``image/png``: JupyterLab draws the
-    first, GitHub, nbconvert and mail show the second. On Colab plotly's own renderer draws it. An output before it
-    holds the figure in words (``alt_text``) for screen readers; they are also the ``alt`` of the PNG in the output's
-    metadata. Outside a notebook these words are printed (``figure.show()`` opens a browser).
+    In a notebook the output is that of ``mime_bundle``: JupyterLab draws its ``application/vnd.plotly.v1+json``,
+    viewers without scripts show its PNG. On Colab plotly's own renderer draws it. An output before it holds the figure
+    in words (``alt_text``) for screen readers; they are also the ``alt`` of the PNG in the output's metadata. Outside a
+    notebook these words are printed (``figure.show()`` opens a browser).
     """
     words = alt_text(figure)
     if not in_notebook():
@@ -42,23 +45,27 @@ def show(figure: BaseFigure) -> None:
     display({"text/html": described(words), "text/plain": ""}, raw=True)
     if on_colab():
         prepare_plotly()
-        figure.show(renderer="colab", config=CONFIG)
+        figure.show(renderer="colab", config=FOLLOWING)
     else:
         display(mime_bundle(figure), raw=True, metadata={"image/png": {"alt": words}})
 
 
 def described(words: str) -> str:
-    """HTML beside a figure: words for screen readers, and the colour of its text on light and dark pages. In JupyterLab
-    it also replaces the PNG by the figure at once."""
-    return f"{spoken(words)}<style>{web.read('plot_text.css')}</style><script>{web.read('awake.js')}</script>"
+    """HTML beside a figure: words for screen readers, and the colour of its text on light and dark pages."""
+    return f"{spoken(words)}<style>{web.read('plot_text.css')}</style>"
 
 
 @checks.arguments
 def mime_bundle(figure: BaseFigure) -> dict[str, Any]:
-    """The forms of ``figure`` by MIME type: plotly's JSON, a PNG (base64) and its description in words."""
+    """The forms of ``figure`` by MIME type: plotly's JSON, a PNG (base64) and its description in words.
+
+    There is no PNG in JupyterLab, which would show it instead of the figure until the mouse meets it.
+    """
     data = json.loads(figure.to_json())  # type: ignore[arg-type]
     data.setdefault("config", {}).update(CONFIG)
     bundle = {PLOTLY_MIME: data, "text/plain": alt_text(figure)}
+    if in_jupyterlab():
+        return bundle
     try:
         bundle["image/png"] = base64.b64encode(png_bytes(figure)).decode("ascii")
     except Exception as error:  # the PNG is the fallback: a figure without one is still worth showing
@@ -80,7 +87,7 @@ class FigureView:
         prepare_plotly()
         # Drawn before it is on the page, it would else stay at plotly's 700 pixels, however wide the page is.
         self.widget: Any = go.FigureWidget(go.Figure(figure).update_layout(autosize=True, uirevision="constant"))
-        self.widget._config = CONFIG
+        self.widget._config = FOLLOWING
 
     def update(self, figure: Any) -> None:
         old, new = self.widget.data, figure.data

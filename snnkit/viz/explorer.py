@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import inspect
 import math
+import re
 import time
 import typing
 from collections.abc import Callable, Sequence
@@ -19,6 +20,7 @@ from snnkit import checks
 from . import theme
 from .alt import alt_text, spoken
 from .display import FigureView, show, view_of
+from .frame_slider import frames
 from .frontend import headless, in_notebook, live, page_helpers
 
 QUICK = 0.1  # seconds; updates quicker than this follow the slider while it moves
@@ -28,6 +30,11 @@ _STEPS = 10_000  # of a slider of real numbers at most; no screen has as many pi
 _EDGE = f"border-left:4px solid {theme.VERMILION};padding-left:8px"
 _FAILED = f'<div style="{_EDGE}" role="alert"><b>✗ This setting fails.</b> {{}}<br>The picture is that of the last \
 setting that works.</div>'
+_POSITIONS = 48  # of a headless run's slider, about
+_PREPARED = "Computed beforehand: the slider moves one setting at a time, the others stay as they were at first."
+_FIXED = "This is the first setting only."
+# `snnkit.tools.site` knows where the link leads to.
+_KERNEL = "To move all of them by yourself, run this notebook: in JupyterLab, or in <a>Colab</a>."
 _COMPUTING = '<span role="status">computing…</span>'
 
 
@@ -39,7 +46,9 @@ def explore(fn: Callable[..., Any], **controls: Any) -> None:
     appear in red under the controls and go to the kernel's log.
 
     JupyterLab gets a live figure, Colab an image that the kernel redraws. A headless run (SNNKIT_HEADLESS=1) calls
-    ``fn`` at the minimum, middle and maximum of every control, so that a broken explorer is noticed without a viewer.
+    ``fn`` at the minimum, middle and maximum of every control, so that a broken explorer is noticed without a viewer,
+    and where ``fn`` is quick at more values. Its page has no kernel to ask: one slider goes through all these figures,
+    below a sentence that says what is needed for more.
 
     Args:
         fn: takes the controls as keyword arguments, and returns a plotly Figure (or anything displayable, always of the
@@ -63,16 +72,33 @@ def explore(fn: Callable[..., Any], **controls: Any) -> None:
 
         display(ExplorerBox(fn, parsed, result, seconds).widget)
         return
+    figure = isinstance(result, go.Figure)
     if headless():
-        for control in parsed:
-            for value in control.trials:
-                _at(fn, parsed, control, value)
-    if isinstance(result, go.Figure):
+        most = 2 * (_POSITIONS // len(parsed) // 2) + 1 if seconds < QUICK else 3  # odd: with the middle
+        results = {
+            f"{control.label} = {_written(value)}": _at(fn, parsed, control, value)
+            for control in parsed
+            for value in control.some(most)
+            if control is parsed[0] or value != control.first  # that is the same figure for all of them
+        }
+        if in_notebook():
+            from IPython.display import display
+
+            words = f"{_PREPARED if figure else _FIXED} {_KERNEL}"
+            display({"text/html": f"<p>{words}</p>", "text/plain": re.sub("<[^>]*>", "", words)}, raw=True)
+        if figure:
+            now = f"{parsed[0].label} = {_written(parsed[0].first)}"
+            result = frames(results.__getitem__, "", list(results), start=[*results].index(now))
+    if figure:
         show(result)
     elif in_notebook():
         from IPython.display import display
 
         display(result)
+
+
+def _written(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 # ---- controls
@@ -97,6 +123,13 @@ class Control:
     def trials(self) -> tuple[Any, Any, Any]:
         """Its ends and middle."""
         return self.values[0], self.values[len(self.values) // 2], self.values[-1]
+
+    def some(self, most: int) -> list[Any]:
+        """At most this many (at least 2) of its values, evenly spread from end to end, and its first value."""
+        known = self.first in self.values
+        values = [*self.values] if known else sorted([*self.values, self.first])
+        places = {round(i * (len(values) - 1) / (most - 1)) for i in range(most)} | {values.index(self.first)}
+        return [values[place] for place in sorted(places)]
 
     def widget(self, hint: str = "") -> Any:
         """The ipywidgets widget; ``hint`` is shown when the pointer rests on it."""

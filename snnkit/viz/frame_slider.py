@@ -28,7 +28,7 @@ def frames(fn: Callable[[Any], go.Figure], name: str, values: Iterable[Any], sta
     ticks follow the slider. Positions whose axes have the same titles share ranges that hold all of them.
 
     Args:
-        name: shown before the value, e.g. "beta".
+        name: shown before the value, e.g. "beta"; "": the values say what they are.
         values: at most 60 positions.
         start: index of the first shown.
 
@@ -68,7 +68,12 @@ def frames(fn: Callable[[Any], go.Figure], name: str, values: Iterable[Any], sta
     steps = [{"method": "animate", "label": _label(v), "args": [[str(i)], now]} for i, v in enumerate(values)]
     # The slider is under the axis title, so the page grows by as much as it takes.
     pad = {"t": max(below - 4, 4), "b": 4, "r": 20}
-    slider: dict[str, Any] = {"active": start, "currentvalue": {"prefix": f"{name} = "}, "steps": steps, "pad": pad}
+    slider: dict[str, Any] = {
+        "active": start,
+        "currentvalue": {"prefix": name and f"{name} = "},
+        "steps": steps,
+        "pad": pad,
+    }
     whole.update_layout(_layout(figures[start], figures))
     return whole.update_layout(sliders=[slider], height=height, margin={"b": below + _TALL})
 

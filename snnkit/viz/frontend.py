@@ -36,6 +36,16 @@ def attended() -> bool:
     return getattr(sys.modules["IPython"].get_ipython().kernel, "_allow_stdin", True)
 
 
+def in_jupyterlab() -> bool:
+    """Whether JupyterLab, or an editor that draws figures as it does, asked for what runs now: these name the cell in
+    their request. What executes notebooks without a viewer (papermill, nbclient) does not."""
+    if not in_notebook():
+        return False
+    from IPython import get_ipython
+
+    return "cellId" in get_ipython().kernel.get_parent().get("metadata", {})
+
+
 def live() -> bool:
     """Whether widgets make sense here: a notebook with a viewer, and ipywidgets installed."""
     return not headless() and in_notebook() and importlib.util.find_spec("ipywidgets") is not None

@@ -24,8 +24,9 @@
     if (frames) await Plotly.addFrames(plot, frames);
     // A window may keep its size while a menu beside the text opens.
     new ResizeObserver(() => { if (plot.clientWidth) Plotly.Plots.resize(plot); }).observe(place);
-    new MutationObserver(() => Plotly.relayout(plot, {"font.color": ink()}))
-      .observe(document.documentElement, {attributeFilter: ["data-theme"]});
+    const recolour = () => Plotly.relayout(plot, {"font.color": ink()});
+    new MutationObserver(recolour).observe(document.documentElement, {attributeFilter: ["data-theme"]});
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", recolour);
   };
 
   const start = () => {
@@ -37,8 +38,6 @@
       }
     }, {rootMargin: "800px 0px"});
     for (const place of document.querySelectorAll("figure.snn-figure")) near.observe(place);
-    new MutationObserver(() => Plotly.relayout(plot, {"font.color": ink()}))
-      .observe(document.documentElement, {attributeFilter: ["data-theme"]});
   };
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
   else start();

@@ -49,11 +49,11 @@ class Lab:
         if name != self._name:
             self.close()
             page = self._browser.new_page(viewport={"width": 1200, "height": 1000})
-            page.set_default_timeout(30_000)
+            page.set_default_timeout(180_000)
             self.open, self._name = Notebook(page), name
             self.open.open(f"{self._url}lab/workspaces/{name}/tree/{name}.ipynb")
             if run:
-                self.open.run_all(seconds=180)
+                self.open.run_all(seconds=900)
         return self.open
 
     def close(self) -> None:
@@ -86,7 +86,7 @@ def browser() -> Iterator[Any]:
     needs(*BROWSERS)
     from playwright.sync_api import expect, sync_playwright
 
-    expect.set_options(timeout=30_000)
+    expect.set_options(timeout=180_000)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=[*FLAGS])
         yield browser

@@ -44,6 +44,14 @@ RUN_FROM = """index => {
     notebook.activeCellIndex = index;
     window.jupyterapp.commands.execute('notebook:run-all-below');
 }"""
+THEME = "theme => window.jupyterapp.commands.execute('apputils:change-theme', {theme}).then(() => true)"
+SAVE = "() => window.jupyterapp.commands.execute('docmanager:save').then(() => true)"
+SETTING = """([plugin, values]) =>
+    window.jupyterapp.serviceManager.settings.save(plugin, JSON.stringify(values)).then(() => true)"""
+# Figures that plotly draws, less tall than any of ours, or not filled by what was drawn.
+EMPTY = """cell => [...cell.querySelectorAll('.jp-RenderedPlotly, .js-plotly-plot')]
+    .map(one => [one.clientHeight, ...[...one.querySelectorAll('.plot-img[src], .main-svg')].map(shown => shown.clientHeight)])
+    .filter(([high, ...shown]) => high < 100 || Math.abs(Math.max(0, ...shown) - high) > 10)"""
 SHUT_DOWN = "() => window.jupyterapp.serviceManager.sessions.shutdownAll().then(() => true)"
 # What plotly holds as data, typed arrays included.
 DATA = "figure => JSON.stringify(figure.data, (_, value) => ArrayBuffer.isView(value) ? Array.from(value) : value)"
@@ -56,6 +64,7 @@ class Notebook:
         self.page = page
         self.page_errors: list[str] = []
         page.on("pageerror", lambda error: self.page_errors.append(str(error)))
+        page.on("console", lambda line: self.page_errors.append(line.text) if line.type == "error" else None)
 
     def open(self, url: str) -> None:
         """Load the page, and wait until its kernel is ready."""
@@ -128,6 +137,23 @@ class Notebook:
         """Forget what a cell and those below have shown, run them, and don't wait."""
         self.page.evaluate(RUN_FROM, index)
 
+    def themes(self) -> Iterator[str]:
+        """Change to the dark theme, then back to the light one; the name of each, once figures had time to follow."""
+        for theme in ("JupyterLab Dark", "JupyterLab Light"):
+            assert self.page.evaluate(THEME, theme)
+            self.page.wait_for_timeout(1500)  # plotly resizes 0.1 s after it was told
+            yield theme
+
+    def empty_figures(self) -> dict[int, Any]:
+        """Heights of the figures that show nothing, and of what they hold, by the index of their cell."""
+        return {index: found for index, cell in self.cells() if (found := cell.evaluate(EMPTY))}
+
+    def reopen(self, setting: tuple[str, dict[str, Any]]) -> None:
+        """Save the notebook and a setting of JupyterLab (its plugin and values), and load the page anew."""
+        for script, argument in ((SAVE, None), (SETTING, [*setting])):
+            assert self.page.evaluate(script, argument)
+        self.open(self.page.url)
+
     def _show(self, index: int) -> Locator:
         self.page.evaluate(SHOW, index)
         cell = self.page.locator(f'.jp-Notebook [data-windowed-list-index="{index}"]')
@@ -146,7 +172,7 @@ class Notebook:
         mouse.move(track["x"] + share * track["width"], track["y"] + track["height"] / 2, steps=12)
         mouse.up()
 
-    def wait_for_other_data(self, figure: Locator, old: str, seconds: int = 30) -> None:
+    def wait_for_other_data(self, figure: Locator, old: str, seconds: int = 180) -> None:
         """Until plotly's figure holds other data than ``old``. Raises playwright's TimeoutError."""
         arguments = [figure.element_handle(), old]
         script = f"([figure, old]) => ({DATA})(figure) !== old"

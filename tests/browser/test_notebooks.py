@@ -204,7 +204,26 @@ def test_the_stop_button_ends_the_training_and_the_next_cells_run(notebook):
     assert done is not None and 0 < int(done[1]) < MANY
 
 
+@pytest.mark.parametrize("name", find().names())
+def test_no_figure_is_empty_after_the_theme_has_changed_twice(notebook, name):
+    for theme in notebook.themes():
+        assert notebook.empty_figures() == {}, theme
+        shoot(notebook.page, f"{name[:2]}-{theme.split()[-1]}")
+
+
 @each_notebook
 def test_every_picture_has_a_description(notebook):
     """The last one, as it goes through all cells: a live figure that leaves the page is drawn again."""
     assert {index: found for index, cell in notebook.cells() if (found := cell.evaluate(NAMELESS))} == {}
+
+
+@pytest.mark.parametrize("name", ["02_surrogate_gradients"])
+@pytest.mark.parametrize("mode", ["none", "contentVisibility"])
+def test_a_figure_of_an_opened_notebook_lives_when_the_mouse_meets_it(notebook, mode):
+    """After the others, as it loads the page anew."""
+    notebook.reopen(("@jupyterlab/notebook-extension:tracker", {"windowingMode": mode}))
+    figure = notebook.outputs("figures.surrogates(").locator(".jp-RenderedPlotly").first
+    figure.hover()
+    figure.locator(".main-svg").first.wait_for()
+    for theme in notebook.themes():
+        assert notebook.empty_figures() == {}, theme
