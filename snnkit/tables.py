@@ -1,4 +1,4 @@
-"""Tables for people, as text and as HTML, and sizes in words."""
+"""Tables for people, as text and as HTML, and sizes and durations in words."""
 
 from __future__ import annotations
 
@@ -11,9 +11,17 @@ def size_of(count: float) -> str:
     sign = "−" if count < 0 else ""
     count = abs(count)
     for unit, scale in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= scale:
+        if count >= 0.99995 * scale:  # what is rounded to 1000.0 of a unit is 1.0 of the next
             return f"{sign}{count / scale:.1f} {unit}"
     return f"{sign}{count:.0f} B"
+
+
+def duration_of(seconds: float, digits: int | None = None) -> str:
+    """A duration in words: "8 s", "2 min 05 s", "1 h 20 min"; below a minute with so many ``digits``: "8.2 s"."""
+    minutes, rest = divmod(round(seconds), 60)
+    if not minutes:
+        return f"{rest if digits is None else round(seconds, digits)} s"
+    return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
 def one_line(value: object, longest: int = 80) -> str:

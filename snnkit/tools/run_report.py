@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from snnkit import checks, files
-from snnkit.tables import size_of
+from snnkit.tables import duration_of, size_of
 from snnkit.tools import site
 from snnkit.tools.runner import Result
 from snnkit.tools.site import formula
@@ -78,7 +78,11 @@ def html(out: Path, results: Sequence[Result], environment: Mapping[str, Any]) -
         both = (("page", f"html/{result.name}.html"), ("notebook", f"notebooks/{result.name}.ipynb"))
         links[result.name] = [(label, file) for label, file in both if (out / file).exists()]
     template = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    template.filters |= {"clock": _clock, "size": lambda megabytes: size_of(1e6 * megabytes), "fact": _fact}
+    template.filters |= {
+        "clock": lambda seconds: duration_of(seconds, 1),
+        "size": lambda megabytes: size_of(1e6 * megabytes),
+        "fact": _fact,
+    }
     page = resources.files("snnkit.tools").joinpath("run_report.html.j2").read_text(encoding="utf-8")
     return template.from_string(page).render(
         verdict=verdict,
@@ -98,10 +102,6 @@ def _fact(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return ", ".join(map(str, value)) or "none"
     return "none" if value is None else str(value)
-
-
-def _clock(seconds: float) -> str:
-    return f"{seconds:.1f} s" if seconds < 60 else f"{int(seconds // 60)} min {seconds % 60:02.0f} s"
 
 
 checks.all_arguments(__name__)

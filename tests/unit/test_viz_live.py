@@ -7,11 +7,12 @@ import pytest
 import torch
 
 from snnkit import models, train
+from snnkit.tables import duration_of, size_of
 from snnkit.train import BatchInfo
 from snnkit.train.history import History
 from snnkit.viz import LivePanel
 from snnkit.viz.live import panel as panel_module
-from snnkit.viz.live.curves import Throttle, duration, training_curves
+from snnkit.viz.live.curves import Throttle, training_curves
 from snnkit.viz.live.renderers import Renderer
 
 
@@ -200,7 +201,17 @@ def test_curves_take_what_is_known():
     assert [t.name for t in figure.data] == ["single updates", "train", "single updates", "hidden", "out"]
     assert np.isnan(figure.data[1].y[1])
     assert training_curves({"train_loss": []}, 3) is None
-    assert [duration(s) for s in (8, 125, 4800)] == ["8 s", "2 min 05 s", "1 h 20 min"]
+    words = {
+        8: "8 s",
+        125: "2 min 05 s",
+        4800: "1 h 20 min",
+        59.7: "1 min 00 s",
+        419.6: "7 min 00 s",
+        3599.5: "1 h 00 min",
+    }
+    assert {seconds: duration_of(seconds) for seconds in words} == words
+    assert [duration_of(seconds, 1) for seconds in (0.04, 59.44, 59.97)] == ["0.0 s", "59.4 s", "1 min 00 s"]
+    assert [size_of(count) for count in (999, 999_960, 1e6, -2e9)] == ["999 B", "1.0 MB", "1.0 MB", "−2.0 GB"]
 
 
 # ---- the forms of the panel

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
+from snnkit.tables import duration_of
+
 from .. import theme
 from ..drawing import add_line, finish, panels, whole_ticks
 
@@ -85,16 +87,8 @@ class Progress:
         if self.done > first and seconds > 0:
             left = self.epochs * self.updates - self.done
             words.append(f"{self._samples / seconds:,.0f} samples/s")
-            words.append(f"{duration(seconds / (self.done - first) * left)} left")
+            words.append(f"{duration_of(seconds / (self.done - first) * left)} left")
         return " · ".join(words)
-
-
-def duration(seconds: float) -> str:
-    """A duration in words: "8 s", "2 min 05 s", "1 h 20 min"."""
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
-    return f"{minutes // 60} h {minutes % 60:02d} min"
 
 
 def epoch_words(series: Mapping[str, Any]) -> str:

@@ -11,11 +11,12 @@ from torch import Tensor
 
 from snnkit import checks
 from snnkit.device.usage import evaluating
+from snnkit.tables import duration_of
 from snnkit.train.history import History
 from snnkit.train.loop import BatchInfo
 
 from ..frontend import headless, in_notebook, live
-from .curves import Point, Progress, Throttle, duration, training_curves
+from .curves import Point, Progress, Throttle, training_curves
 from .renderers import NotebookRenderer, Renderer, TextRenderer
 from .stop import StopRequest
 
@@ -153,7 +154,7 @@ class LivePanel:
         self.stopped = not whole and self._stop.requested()
         self._stop.end()
         if whole:
-            message = f"Done: {done} epoch{'s' * (done > 1)} in {duration(time.perf_counter() - self._began)}."
+            message = f"Done: {done} epoch{'s' * (done > 1)} in {duration_of(time.perf_counter() - self._began)}."
         else:
             where = f"after epoch {done} of {self.total_epochs}"
             if run.update < run.updates:
