@@ -3,6 +3,7 @@
 import importlib.util
 import subprocess
 import sys
+import warnings
 
 import pytest
 import torch
@@ -168,6 +169,16 @@ def test_files_run_without_snnkit(tmp_path):
             _, state = model(x)
             assert torch.equal(torch.load(tmp_path / f"{name}.out"), model(x, state)[0])
     assert_runs_alike(net, torch.export.load(tmp_path / "fixed.pt2"), steps=4, batch=5)
+
+
+def test_weights_in_channels_last_are_saved_without_a_warning(tmp_path):
+    net = Sequential(nn.Conv2d(2, 3, 3), neuron.LIF()).to(memory_format=torch.channels_last)
+    program = export.export(net, torch.zeros(2, 2, 2, 5, 5))
+    assert all(weight.is_contiguous() for weight in program.state_dict.values())
+    assert not net[0].weight.is_contiguous()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        torch.export.save(program, tmp_path / "net.pt2")
 
 
 def test_half_precision():
