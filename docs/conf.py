@@ -13,6 +13,7 @@ from docutils.nodes import SkipNode, math_block
 
 import snnkit
 from snnkit import export
+from snnkit.export import web
 from snnkit.tools import site
 from snnkit.tools.project import find
 
@@ -78,18 +79,14 @@ FIRST = """```{raw} html
   style="width: 100%; height: 560px; border: 0; color-scheme: normal"></iframe>
 <script>
 (() => {
-  const frame = document.getElementById("reader"), page = document.documentElement;
-  const tell = () => frame.contentWindow.postMessage({snnkit: {theme: page.dataset.theme}}, "*");
-  addEventListener("message", (event) => {
-    if (event.source !== frame.contentWindow || !event.data?.snnkit?.height) return;
-    frame.style.height = `${event.data.snnkit.height}px`;
-    tell();
-  });
-  new MutationObserver(tell).observe(page, {attributeFilter: ["data-theme"]});
+FRAME
+follow(document.getElementById("reader"));
 })();
 </script>
 ```
 """
+
+FIRST = FIRST.replace("FRAME", web.bundle("frame.js"))
 
 # The pages of the reference. A test checks that every room of the kit is on one.
 PAGES: dict[str, tuple[str, ...]] = {

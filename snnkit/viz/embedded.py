@@ -75,7 +75,7 @@ def embed(path: str | os.PathLike[str], *, height: int = 900, compact: bool = Fa
 
     Args:
         path: the HTML file; it becomes part of the notebook.
-        height: of its place, in pixels.
+        height: of its place, in pixels, until it tells how high it is.
         compact: of a network's page, show only what one draws on, the neurons, and the answer.
     """
     file = Path(path)
@@ -87,9 +87,11 @@ def embed(path: str | os.PathLike[str], *, height: int = 900, compact: bool = Fa
     from IPython.display import display
 
     title = re.search("<title>(.*?)</title>", page)
-    name = f'name="{"compact" * compact}" title="{title[1] if title else file.name}"'
+    key = f"snn-{uuid.uuid4().hex}"
+    name = f'id="{key}" name="{"compact" * compact}" title="{title[1] if title else file.name}"'
     frame = f'<iframe {name} style="width: 100%; height: {height}px; border: 0" srcdoc="{escape(page)}"></iframe>'
-    display({"text/html": f"<div>{frame}</div>", "text/plain": words}, raw=True)
+    script = f'<script>(() => {{\n{web.bundle("frame.js")}\nfollow(document.getElementById("{key}"));\n}})();</script>'
+    display({"text/html": f"<div>{frame}{script}</div>", "text/plain": words}, raw=True)
 
 
 def _rounded(values: Tensor, digits: int) -> Any:

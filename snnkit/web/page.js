@@ -19,6 +19,7 @@ const at = (id) => document.getElementById(id);
 export function start(neurons) {
   const description = JSON.parse(at("data").textContent);
   if (location.hash === "#compact" || self.name === "compact") becomeCompact();
+  if (parent !== self) fitIn();
   try {
     const player = new Player(description, neurons);
     player.next();
@@ -30,18 +31,21 @@ export function start(neurons) {
   }
 }
 
-/** Within another page: only the essential, as high as it needs, in the scheme of that page. */
+/** Within another page: only the essential. */
 function becomeCompact() {
   document.body.classList.add("compact");
-  if (location.protocol === "about:") { // in a notebook, whose outputs have no address and do not tell their scheme
-    document.body.style.background = "var(--page)";
+  if (location.protocol === "about:") { // in a notebook, whose outputs have no address
+    document.body.style.background = "var(--page)"; // a frame of another scheme than its page is white
     return;
   }
   const whole = document.createElement("a");
   const href = location.href.replace(/#.*/, "");
   Object.assign(whole, {href, target: "_blank", className: "small", textContent: "Change the network, see its spikes"});
   at("answer").append(whole);
-  if (parent === self) return;
+}
+
+/** Within another page: as high as it needs, in the scheme of that page (see frame.js). */
+function fitIn() {
   new ResizeObserver(() => parent.postMessage({snnkit: {height: at("page").offsetHeight}}, "*")).observe(at("page"));
   addEventListener("message", (event) => {
     const theme = event.source === parent && event.data?.snnkit?.theme;
