@@ -35,6 +35,8 @@ _OTHERWISE = {
     r"<mi>(&#x0039[0-9A-F];|&#x003A[0-9];)</mi>": r'<mi mathvariant="normal">\1</mi>',
     "<mo>(/|&#x0002F;)</mo>": '<mo lspace="0" rspace="0">/</mo>',
 }
+_COLAB = re.compile(r"\]\((https://colab\.research\.google\.com/[^)]*)\)")
+COLAB = "<a>Colab</a>"  # in what `viz.explore` says where there is no kernel
 SCRIPT = "figures.js"  # it loads plotly.min.js from its own folder
 
 
@@ -48,11 +50,15 @@ def scripts() -> dict[str, str]:
 
 @checks.arguments
 def read(path: Path) -> NotebookNode:
-    """An executed notebook whose plots are living figures, and without the widgets that only a kernel can show."""
+    """An executed notebook whose plots are living figures, and without the widgets that only a kernel can show.
+
+    What says that it needs a kernel leads to where its badge leads to.
+    """
     import nbformat
 
     notebook = nbformat.read(path, as_version=4)
     notebook.metadata.pop("widgets", None)
+    badge = next(filter(None, (_COLAB.search(cell.source) for cell in notebook.cells)), None)
     for cell in notebook.cells:
         shown = []
         for output in cell.get("outputs", []):
@@ -61,6 +67,8 @@ def read(path: Path) -> NotebookNode:
                 continue
             if (plot := data.pop(PLOT, None)) is not None:
                 data["text/html"] = _figure(plot, data.pop("image/png", ""))
+            if badge and "text/html" in data:
+                data["text/html"] = data["text/html"].replace(COLAB, f'<a href="{escape(badge[1])}">Colab</a>')
             shown.append(output)
         if cell.cell_type == "code":
             cell.outputs = shown

@@ -13,12 +13,41 @@
     document.head.append(script);
   }));
 
+  // Narrower than this, labels of panels side by side would meet: the reader moves the figure sideways.
+  const LEAST = 640, LETTER = 8.6, LINE = 21; // px; the last two of a title
+
+  const wrapped = (text, wide) => text.split("<br>").map((line) => {
+    const lines = [""];
+    for (const word of line.split(" ")) {
+      const longer = `${lines.at(-1)} ${word}`.trim();
+      if (longer.replace(/<[^>]*>/g, "").length * LETTER <= wide || !lines.at(-1)) lines[lines.length - 1] = longer;
+      else lines.push(word);
+    }
+    return lines.join("<br>");
+  }).join("<br>");
+
+  /** Breaks titles that the reader could not see whole, and makes room for their lines. */
+  const fitTitles = (plot, layouts, wide) => {
+    const titled = layouts.filter((layout) => layout?.title?.text);
+    const lines = (layout) => layout.title.text.split("<br>").length;
+    const before = Math.max(0, ...titled.map(lines));
+    for (const layout of titled) layout.title.text = wrapped(layout.title.text, wide - 16);
+    const more = LINE * (Math.max(0, ...titled.map(lines)) - before);
+    for (const layout of layouts) if (layout?.height) layout.height += more;
+    const [{margin = {}}] = layouts;
+    layouts[0].margin = {...margin, t: (margin.t ?? 52) + more};
+    plot.style.height = `${layouts[0].height}px`;
+  };
+
   const draw = async (place) => {
     const {data, layout, frames, config} = JSON.parse(place.querySelector("script").textContent);
     const Plotly = await load();
     const plot = document.createElement("div"), ink = () => getComputedStyle(place).color;
-    plot.style.height = place.style.minHeight;
+    place.style.overflowX = "auto";
+    plot.style.minWidth = `${LEAST}px`;
     place.append(plot);
+    fitTitles(plot, [layout, ...(frames ?? []).map((frame) => frame.layout)], place.clientWidth);
+    if (place.clientWidth < LEAST) layout.dragmode = false; // fingers move the figure
     layout.font = {...layout.font, color: ink()}; // the kit's grey has to do for both kinds of page; here one is known
     await Plotly.newPlot(plot, data, layout, config);
     if (frames) await Plotly.addFrames(plot, frames);

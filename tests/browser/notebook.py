@@ -50,7 +50,7 @@ SETTING = """([plugin, values]) =>
     window.jupyterapp.serviceManager.settings.save(plugin, JSON.stringify(values)).then(() => true)"""
 # Figures that plotly draws, less tall than any of ours, or not filled by what was drawn.
 EMPTY = """cell => [...cell.querySelectorAll('.jp-RenderedPlotly, .js-plotly-plot')]
-    .map(one => [one.clientHeight, ...[...one.querySelectorAll('.plot-img[src], .main-svg')].map(shown => shown.clientHeight)])
+    .map(one => [one, ...one.querySelectorAll('.plot-img[src], .main-svg')].map(shown => shown.clientHeight))
     .filter(([high, ...shown]) => high < 100 || Math.abs(Math.max(0, ...shown) - high) > 10)"""
 SHUT_DOWN = "() => window.jupyterapp.serviceManager.sessions.shutdownAll().then(() => true)"
 # What plotly holds as data, typed arrays included.
@@ -152,7 +152,8 @@ class Notebook:
         """Save the notebook and a setting of JupyterLab (its plugin and values), and load the page anew."""
         for script, argument in ((SAVE, None), (SETTING, [*setting])):
             assert self.page.evaluate(script, argument)
-        self.open(self.page.url)
+        self.page.goto(self.page.url)
+        self.page.wait_for_function(f"() => ({COUNT.removeprefix('() => ').replace('.', '?.')}) > 5")
 
     def _show(self, index: int) -> Locator:
         self.page.evaluate(SHOW, index)

@@ -70,7 +70,7 @@ class Server:
                 start_new_session=True,
             )
 
-    def url(self, seconds: float = 60) -> str:
+    def url(self, seconds: float = 300) -> str:
         """The server's address (another port than asked for, if that was taken), once it answers."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline and self._process.poll() is None:

@@ -93,6 +93,45 @@ def test_a_run_that_nobody_watches_shows_results_and_leaves_guessing_to_readers(
     expect(page.locator(".outcome")).to_contain_text("Right. You were 90 % sure.")
 
 
+THEMES = ("pydata_sphinx_theme/styles/pydata-sphinx-theme.css", "sphinx_book_theme/styles/sphinx-book-theme.css")
+# Texts that stand out less than 4 : 1 from what is behind them.
+PALE = """() => {
+    const parts = colour => (colour.match(/[\\d.]+/g) ?? [0, 0, 0, 0]).map(Number);
+    const linear = v => v <= 10 ? v / 3294 : ((v / 255 + 0.055) / 1.055) ** 2.4;
+    const light = ([r, g, b]) => 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b);
+    const over = ([r, g, b, a = 1], below) => [r, g, b].map((v, i) => a * v + (1 - a) * below[i]);
+    const style = one => getComputedStyle(one);
+    const behind = one => one ? over(parts(style(one).backgroundColor), behind(one.parentElement)) : [255, 255, 255];
+    const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), found = [];
+    while (walker.nextNode()) {
+        const one = walker.currentNode.parentElement, text = walker.currentNode.textContent.trim();
+        if (!text || !one.closest('.course') || one.closest('svg, script, style') || !one.checkVisibility()) continue;
+        const below = behind(one), ink = over(parts(style(one).color), below);
+        const [low, high] = [light(below), light(ink)].sort((a, b) => a - b);
+        if ((high + 0.05) / (low + 0.05) < 4) found.push([text, ink, below]);
+    }
+    return found;
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_cards_are_readable_on_a_page_of_the_site(shown, scheme):
+    """Whose theme has cards of its own."""
+    for sheet in THEMES:
+        package, path = sheet.split("/", 1)
+        folder = pytest.importorskip(package, reason="pip install -e '.[site]'").__path__[0]
+        shown.add_style_tag(path=f"{folder}/theme/{package}/static/{path}")
+    shown.evaluate("scheme => { document.documentElement.dataset.theme = scheme; }", scheme)
+    for card in shown.locator(".predict").all()[:2]:
+        card.get_by_role("radio").first.check() if card.locator(".choice").count() else card.get_by_role(
+            "textbox"
+        ).fill("2")
+        lock(card)
+    expect(shown.locator(".outcome").nth(1)).to_contain_text("Not this time")
+    assert shown.locator(".course .head").count() > 4
+    assert shown.evaluate(PALE) == []
+
+
 def test_a_number_is_read_and_laid_on_a_line_with_the_result(shown):
     card, outcome = shown.locator(".predict").nth(1), shown.locator(".outcome").nth(2)
     for text, line in (("", "Enter a number first"), ("1,5", "point for the comma: 1.5"), ("2 x", "number alone")):

@@ -2,10 +2,13 @@
 
 import re
 
+import nbformat
 import pytest
 
+from snnkit import export, viz
 from snnkit.export import web
-from snnkit.viz import labs
+from snnkit.tools import run_report
+from snnkit.viz import embedded, labs
 from tests.engine import javascript
 from tests.engine.test_js import check_zoo
 
@@ -64,3 +67,45 @@ def test_an_explorer_as_a_file_answers_mouse_and_keyboard(page, explorer, tmp_pa
         page.mouse.up()
     expect(headline).not_to_have_text(words)
     assert requests == [file.as_uri()]
+
+
+def test_figures_of_a_saved_page_follow_the_scheme_and_their_titles_the_width(page, tmp_path):
+    title = "A title that is much longer than the screen of a phone is wide"
+    data = viz.display.mime_bundle(viz.figures.lines({"a": [1.0, 2.0]}, title=title))
+    cell = nbformat.v4.new_code_cell("x", outputs=[nbformat.v4.new_output("display_data", data=data)])
+    (tmp_path / "notebooks").mkdir()
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), tmp_path / "notebooks" / "x.ipynb")
+    run_report.render_copy(tmp_path, "x")
+    page.set_viewport_size({"width": 400, "height": 800})
+    page.goto((tmp_path / "html" / "x.html").as_uri())
+    expect(page.locator(".gtitle tspan")).to_have_count(2)
+    assert page.locator(".gtitle").evaluate("title => title.getBoundingClientRect().right") <= 400
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    inks, papers = [], []
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        expect(page.locator("body")).to_have_attribute("data-jp-theme-light", str(scheme == "light").lower())
+        if inks:
+            expect(page.locator(".xtick text").first).not_to_have_css("fill", inks[0])
+        inks.append(page.locator(".xtick text").first.evaluate("text => getComputedStyle(text).fill"))
+        papers.append(page.locator("body").evaluate("body => getComputedStyle(body).backgroundColor"))
+    assert papers == ["rgb(255, 255, 255)", "rgb(17, 17, 17)"]
+
+
+@pytest.mark.parametrize("compact", [True, False])
+def test_an_embedded_page_has_the_scheme_of_its_page_and_shows_all(page, tmp_path, compact, monkeypatch):
+    """A dark page where the system is light, as JupyterLab can be."""
+    shown = []
+    monkeypatch.setattr("IPython.display.display", lambda data, raw: shown.append(data["text/html"]))
+    monkeypatch.setattr(embedded, "in_notebook", lambda: True)
+    viz.embed(export.reader(tmp_path / "reader.html"), height=100, compact=compact)
+    file = tmp_path / "page.html"
+    head = "<!DOCTYPE html><meta charset='utf-8'><link rel='icon' href='data:,'>"
+    file.write_text(f"{head}<body style='background: #111; color: #eee'>{shown[0]}")
+    page.goto(file.as_uri())
+    body = page.frame_locator("iframe").locator("body")
+    expect(body).to_have_css("background-color", "rgb(17, 17, 17)")
+    inside = page.frame_locator("iframe").locator("#page").evaluate("one => one.offsetHeight")
+    assert inside > 300 and page.locator("iframe").evaluate("one => one.clientHeight") == inside
+    page.evaluate("() => { document.body.style.color = '#111'; document.body.dataset.jpThemeLight = 'true'; }")
+    expect(body).to_have_css("background-color", "rgb(255, 255, 255)")

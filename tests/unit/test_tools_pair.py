@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -128,6 +129,25 @@ def test_new_settings_change_the_badge_and_the_bootstrap_and_no_id(project):
         assert "colab.research.google.com/github/other/place/blob/v2/notebooks/00_start.ipynb" in text
         assert "snnkit @ git+https://github.com/other/place@v2" in text
         assert "someone" not in text
+
+
+def test_a_badge_of_the_projects_own_needs_no_network(project):
+    svg = project.notebooks / pair.BADGE
+    svg.parent.mkdir()
+    svg.write_text('<svg xmlns="http://www.w3.org/2000/svg" width="124" height="24"></svg>')
+    svg.with_suffix(".webp").write_bytes(hashlib.sha256(svg.read_bytes()).hexdigest().encode())
+    badge = pair.notebook(project, "00_start").cells[0].source
+    assert re.fullmatch(
+        r'\[<img width="124" alt="Open In Colab" src="data:image/webp;base64,[^>]*>\]\(https://colab[^)]*\)', badge
+    )
+
+
+def test_no_notebook_of_the_course_fetches_a_picture():
+    here = find(Path(__file__).parent)
+    texts = {name: here.pair(name).read_text("utf-8") for name in here.names()}
+    assert {
+        name: found for name, text in texts.items() if (found := re.findall(r"!\[[^]]*\]\(http|src=.{0,2}http", text))
+    } == {}
 
 
 def test_only_generated_cells_of_the_source_are_touched_and_the_badge_is_first(tmp_path):

@@ -57,16 +57,22 @@ def test_notebooks_that_were_not_executed_are_named(project, tmp_path):
 def test_pages_hold_the_living_plot_and_no_widget_and_load_no_picture(tmp_path):
     plot = {site.PLOT: {"data": [{"name": "</script>"}]}, "image/png": "aGk=", "text/plain": "a plot"}
     widget = {site.WIDGET: {}, "text/plain": "a widget"}
-    outputs = [plot, widget, {"text/html": "<b>card</b>", site.WIDGET: {"model_id": ""}}]
+    outputs = [plot, widget, {"text/html": f"<b>{site.COLAB}</b>", site.WIDGET: {"model_id": ""}}]
     cell = nbformat.v4.new_code_cell("x", outputs=[nbformat.v4.new_output("display_data", data=one) for one in outputs])
     cell.metadata.jupyter = {"source_hidden": True}
-    badge = nbformat.v4.new_markdown_cell("[![Open](https://a.com/b.svg)](https://a.com) ![own](b.svg)")
+    badge = nbformat.v4.new_markdown_cell(
+        "[![Open](https://a.com/b.svg)](https://colab.research.google.com/x) ![own](b.svg)"
+    )
     nbformat.write(nbformat.v4.new_notebook(cells=[cell, badge], metadata={"widgets": {}}), tmp_path / "x.ipynb")
     read = site.read(tmp_path / "x.ipynb")
-    assert "widgets" not in read.metadata and read.cells[1].source == "[Open](https://a.com) ![own](b.svg)"
+    assert (
+        "widgets" not in read.metadata
+        and read.cells[1].source == "[Open](https://colab.research.google.com/x) ![own](b.svg)"
+    )
     assert read.cells[0].metadata.tags == ["hide-input"]  # which the site and our pages fold
     first, second = read.cells[0].outputs
     assert set(first.data) == {"text/html", "text/plain"} and set(second.data) == {"text/html"}
+    assert second.data["text/html"] == '<b><a href="https://colab.research.google.com/x">Colab</a></b>'
     assert first.data["text/html"].count("</script>") == 1 and "min-height:380px" in first.data["text/html"]
 
 

@@ -4,6 +4,7 @@ import base64
 import html
 import re
 import sys
+from types import SimpleNamespace
 
 import plotly.graph_objects as go
 import pytest
@@ -43,6 +44,15 @@ def test_one_output_holds_plotly_and_a_png_and_one_before_words_for_screen_reade
     assert base64.b64decode(bundle["image/png"])[:8] == b"\x89PNG\r\n\x1a\n"
     assert bundle["text/plain"] == SAID and metadata == {"image/png": {"alt": SAID}}
     assert words == {"text/html": display.described(SAID), "text/plain": ""} and spoken(SAID) in words["text/html"]
+
+
+@pytest.mark.parametrize(("metadata", "png"), [({}, True), ({"cellId": "a cell"}, False)])
+def test_jupyterlab_whose_requests_name_the_cell_gets_no_png_and_resizes_the_figure_itself(metadata, png, monkeypatch):
+    kernel = SimpleNamespace(get_parent=lambda: {"metadata": metadata})
+    monkeypatch.setattr("IPython.get_ipython", lambda: SimpleNamespace(kernel=kernel))
+    bundle = display.mime_bundle(simple())
+    assert ("image/png" in bundle) is png
+    assert "responsive" not in bundle[display.PLOTLY_MIME]["config"] and display.FOLLOWING["responsive"]
 
 
 def test_a_trace_without_png_form_is_still_shown(shown):

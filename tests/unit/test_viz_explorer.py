@@ -5,6 +5,7 @@ import plotly.graph_objects as go
 import pytest
 
 from snnkit import viz
+from snnkit.tools import site
 from snnkit.viz import display, explorer
 from snnkit.viz.explorer import ExplorerBox, parse
 
@@ -98,6 +99,22 @@ def test_a_headless_run_tries_every_control_at_its_ends(capsys, monkeypatch):
     assert capsys.readouterr().out.count("Figure:") == 1
     with pytest.raises(RuntimeError, match=r"fails at gain = 2\.0: ZeroDivisionError"):
         viz.explore(lambda gain: line(1 / (gain - 2)), gain=(0.0, 2.0))
+
+
+def test_without_a_kernel_one_slider_goes_through_settings_and_words_say_what_more_needs(shown, monkeypatch):
+    monkeypatch.setenv("SNNKIT_HEADLESS", "1")
+    monkeypatch.setattr(explorer, "QUICK", 99.0)
+    viz.explore(line, gain=(0.0, 2.0, 0.25), kind=["a", "b"], flip=False)
+    hint, figure = shown
+    assert "one setting at a time" in hint["text/plain"] and site.COLAB in hint["text/html"]
+    (slider,) = figure.layout.sliders
+    labels = [step.label for step in slider.steps]
+    assert labels[slider.active] == "gain = 1" and labels[:2] == ["gain = 0", "gain = 0.25"]
+    assert labels[-2:] == ["kind = b", "flip = True"] and len(labels) == len(set(labels)) == 11
+    assert figure.frames[-1].data[0].y == (0.0, -1.0) and slider.currentvalue.prefix == ""
+    shown.clear()
+    viz.explore(lambda n: "*" * n, n=(1, 3))
+    assert shown[0]["text/plain"].startswith("This is the first setting only") and shown[1:] == ["**"]
 
 
 def test_jupyterlab_gets_widgets_and_colab_images(front_end, monkeypatch):

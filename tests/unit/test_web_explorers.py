@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 from functools import partial
+from pathlib import Path
 
 import pytest
 import torch
@@ -531,3 +532,12 @@ def test_feature_maps_leave_a_network_in_training_as_it_is():
 def test_bad_input(call, error, words):
     with pytest.raises(error, match=words):
         call()
+
+
+def test_nothing_stands_after_a_return():
+    """A statement that is indented as the return before it."""
+    files = [file for file in (Path(web.__file__).parents[1] / "web").rglob("*.js") if file.name != "equations.js"]
+    assert len(files) > 30
+    after = re.compile(r"\n( *)return\b(?:[^\n]*;|[^\n]*(?:\n\1 [^\n]*)*;)\n\1(?=[a-z])(?!case|default)([^\n]*)")
+    found = {file.name: one for file in files if (one := [m[2] for m in after.finditer(file.read_text("utf-8"))])}
+    assert found == {}

@@ -2,7 +2,7 @@
 // is that of snnkit.data.events.
 
 import {follow} from "../canvas.js";
-import {button, drag, make, slider, written} from "../controls.js";
+import {button, drag, make, slider} from "../controls.js";
 import {Plot} from "../plot.js";
 import {explorer, uniform} from "./explorer.js";
 
