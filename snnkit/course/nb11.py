@@ -102,11 +102,11 @@ def _all_pairs(candidate: Any, reference: Any) -> None:
 _ONE = torch.ones(1)
 W = torch.tensor([[0.2, 0.5, 0.9], [0.0, 0.6, 1.0]], dtype=torch.float64)
 
-_OWN = torch.tensor([[1.0, 0.8, 1.0], [1.0, 0.9, 1.0]], dtype=torch.float64)  # each weight has its own change
+_OWN = torch.tensor([[1.0, 0.8, 0.5], [0.4, 0.9, 1.0]], dtype=torch.float64)
 
 
-def _change(up: float = 0.0, down: float = 0.0, mu: Any = 1.0) -> dict[str, Any]:
-    return {"w": W, "increase": up * _OWN, "decrease": down * _OWN.flip(1), "mu": mu}
+def _change(up: Any = 0.0, down: Any = 0.0, mu: Any = 1.0) -> dict[str, Any]:
+    return {"w": W, "increase": up * torch.ones_like(W), "decrease": down * torch.ones_like(W), "mu": mu}
 
 
 def _additive(candidate: Any, reference: Any) -> None:
@@ -189,6 +189,8 @@ EXERCISES = [
                 3,
                 "Both factors see the weight as it was before the step.",
                 _change(up=0.4, down=0.3),
+                "Each weight has its own changes.",
+                _change(up=0.4 * _OWN, down=0.3 * _OWN.flip(1)),
                 "The sum of both changes is clamped, once.",
                 _change(up=0.7, down=0.4, mu=0.0),
             ),

@@ -122,7 +122,12 @@ def clamped_twice(w, increase, decrease, mu):
 
 BOUNDS = [
     (clamped_twice, "at once", 3),
-    (lambda w, increase, decrease, mu: bounded(w, increase.mean(), decrease.mean(), mu), "room", 2, "the mean change"),
+    (
+        lambda w, increase, decrease, mu: bounded(w, increase.mean(), decrease.mean(), mu),
+        "at once",
+        3,
+        "the mean change",
+    ),
     (lambda w, increase, decrease, mu: increase - decrease, "additive", 0),
     (lambda w, increase, decrease, mu: (w + increase + decrease).clamp(0, 1), "additive", 0),
     (scaled(lambda w, mu: mu * (1 - w), lambda w, mu: mu * w), "additive", 0),
