@@ -152,7 +152,7 @@ def _learns(candidate: Any, reference: Any) -> None:
     earlier = torch.full((3,), 0.2, requires_grad=True)
     _, v, rest = _step(candidate, earlier, torch.zeros(3), torch.zeros(3))
     spike = _step(candidate, x.detach(), v, rest)[0]
-    (result,) = torch.autograd.grad(spike.sum(), earlier, allow_unused=True) if v.requires_grad else (None,)
+    (result,) = torch.autograd.grad(spike.sum(), earlier, allow_unused=True) if spike.requires_grad else (None,)
     message = "The gradient reaches the input of the step before, through the membrane."
     reached = result is not None and bool((result > 0.01).all())
     expect.true(reached, message, yours=result, hint="No `.detach()` of v: a membrane passes its gradient on.")

@@ -183,7 +183,7 @@ def mean_of_images_with_spikes(some):
 
 
 LABELS = [
-    (wrong(of=lambda some: some.median(0).values), "all images", 2, "median"),
+    (wrong(of=lambda some: some.median(0).values), "the mean", 1, "median"),
     (wrong(of=lambda some: some.mean(0).floor()), "the mean", 1, "whole means"),
     (wrong(of=lambda some: some.clamp(max=5).mean(0)), "most spikes", 0, "clamped"),
     (lambda counts, labels, classes: counts.argmax(1), "most spikes", 0, "of the images"),
