@@ -161,7 +161,7 @@ STEPS = [
     (with_if(lambda rest: (rest > 0).any()), "as one neuron does", 1, "all or none"),
     (indexing, "elementwise", 2),
     (skipping_when_silent, "elementwise", 2),
-    (stepper(fires=lambda fire, v, awake: (awake & (v >= 1.0)).float()), "learns", 5, "compared"),
+    (stepper(fires=lambda fire, v, awake: (awake & (v >= 1.0)).to(v.dtype)), "learns", 5, "compared"),
     (detached, "learns", 5),
     (in_place, "many neurons", "In-place operations"),
     (lambda x, v, rest, fire: (fire(v), v), "many neurons", None, "two values"),
