@@ -91,7 +91,7 @@ FOLDS = [
     (lambda layer, x: all_steps(layer, x).float(), "a real layer", 1, "float32 only"),
     (lambda layer, x: all_steps(layer, x).detach(), "a real layer", "No `.detach()`", "detached"),
     (
-        lambda layer, x: layer(x[0]).expand(5, *x.shape[1:-1], -1) if is_static(x) else always_all(layer, x),
+        lambda layer, x: (once := layer(x[0])).expand(5, *once.shape) if is_static(x) else always_all(layer, x),
         "static once",
         4,
         "five",
