@@ -102,10 +102,9 @@ def _a_real_layer(candidate: Any, reference: Any) -> None:
         want = torch.stack([layer(x_t) for x_t in x])
         expect.tensor(result, want, message, inputs={"x": list(x.shape)}, hint=1)
         expect.close(result, want, message, inputs={"x": list(x.shape)}, hint=2, atol=1e-5)
-    for given in (x, repeat(x[0], 3)):
-        message = "The layer learns: the result has a gradient."
-        cut = "No `.detach()`, no `torch.no_grad()`: the layer has weights that learn."
-        expect.true(_applied(candidate, layer, given, hint=2).requires_grad, message, yours="no graph", hint=cut)
+    message = "The layer learns: the result has a gradient."
+    cut = "No `.detach()`, no `torch.no_grad()`: the layer has weights that learn."
+    expect.true(result.requires_grad, message, yours="no graph", hint=cut)
 
 
 def _static_once(candidate: Any, reference: Any) -> None:

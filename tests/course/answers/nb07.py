@@ -157,7 +157,7 @@ def clipped(by):
 UPDATES = [
     (clipped(lambda weights, clip: clip_grad_norm_(weights[0], clip)), "the true step", 2, "the first weight"),
     (
-        clipped(lambda weights, clip: clip_grad_norm_(weights, min(clip, 1.0))),
+        clipped(lambda weights, clip: clip_grad_norm_(weights, min(clip, 1.0) if clip < math.inf else clip)),
         "clipped",
         "only shortens",
         "at most one",
