@@ -693,11 +693,11 @@ for dtype in (torch.float32, torch.bfloat16):
         trace.append(v.item())
     curves[f"membrane in {str(dtype)[6:]}"] = trace
 axes = {"x_title": "time step", "y_title": "membrane v", "levels": {"threshold": 1.0}}
-viz.show(figures.lines(curves, title="The same small input, two precisions of the membrane", **axes))
+viz.show(figures.lines(curves, x=range(LONG), title="The same small input, two precisions of the membrane", **axes))
 outcome("05.g", 2 if min(trace[-100:]) == max(trace[-100:]) else 0)
 
 spikes, _ = neuron.IF()(torch.full((LONG, 1), SMALL, dtype=torch.bfloat16))
-print(f"a neuron of the kit, bfloat16 in and out: {int(spikes.sum())} spike, at step {int(spikes.argmax()) + 1}")
+print(f"a neuron of the kit, bfloat16 in and out: {int(spikes.sum())} spike, at step {int(spikes.argmax())}")
 
 # %% [markdown]
 # <details>

@@ -313,9 +313,9 @@ print("spikes per neuron and step, layer by layer:", *(f"{rate:.3f}" for rate in
 right = int(answers[0])
 order = [right, *(k for k in membranes.amax(0).argsort(descending=True).tolist() if k != right)][:4]
 curves = {f"{k}" + (" (right)" if k == right else ""): membranes[:, k] for k in order}
-peak = {f"maximum of {right}": int(membranes[:, right].argmax()) + 1}
+peak = {f"maximum of {right}": int(membranes[:, right].argmax())}
 axes = {"x_title": "time step", "y_title": "membrane potential"}
-viz.show(figures.lines(curves, title="Four output neurons for one digit", marks=peak, **axes))
+viz.show(figures.lines(curves, x=range(STEPS), title="Four output neurons for one digit", marks=peak, **axes))
 reached = int((from_loss[:, 0, right] != 0).sum())
 outcome("09.b", "one" if reached == 1 else f"all {STEPS}" if reached == STEPS else "about half")
 

@@ -1,7 +1,10 @@
 // What every drawing needs: a canvas that is as sharp as the screen, colours of the scheme that is on, and one loop.
 
 const TOKENS = ["page", "panel", "raised", "line", "strong-line", "ink", "muted", "faint", "accent", "on-accent",
-  "accent-soft", "error", "blue", "vermilion", "green", "orange", "purple", "sky"];
+  "accent-soft", "error", "blue", "vermilion", "green", "orange", "purple", "sky",
+  "crimson", "violet", "teal", "olive"];
+
+export const BELOW_ZERO = [5, 3]; // dashes of weights: their colour alone does not say it
 
 /**
  * The colours of style.css as they are now: {page, panel, ..., strongLine, onAccent}, each "rgb(r, g, b)" or rgba.

@@ -3,7 +3,8 @@
 import {PLANE} from "./toys.js";
 import {dataSet} from "./trainer.js";
 
-const classColours = (palette) => [palette.purple, palette.green, palette.sky];
+const classColours = (palette) => CLASS_COLOURS.map((name) => palette[name]);
+export const CLASS_COLOURS = ["violet", "teal", "olive"];
 
 /** Mistakes that people make, each with what it does. */
 export const PRESETS = [
@@ -51,7 +52,8 @@ export function describe(settings, digits) {
         return [value, value, value];
       },
       plane: {test, side: 32, classColours},
-      text: "Each mark is a sample of the test set, a bold rim an error. Drag over it to see the spikes of a point.",
+      text: "Each mark is a sample of the test set, a bold rim an error; no colour where no output leads. Drag over " +
+        "it to see the spikes of a point.",
     };
   }
   if (data === "xor") {
@@ -63,7 +65,8 @@ export function describe(settings, digits) {
         rows: ["a, then a", "a, then b", "b, then a", "b, then b"], columns: ["same", "different"], groups: test.pairs,
         right: (row) => (row === 1 || row === 2 ? 1 : 0), across: "answer of the network",
       },
-      text: "Samples of the test set: two cues, and the answer. Press a cell to see the spikes of one of them.",
+      text: "Samples of the test set: two cues, and the answer; none where no output fires. Press a cell to see the " +
+        "spikes of one of them.",
     };
   }
   const names = Array.from("0123456789");
@@ -74,7 +77,8 @@ export function describe(settings, digits) {
       rows: names, columns: names, groups: Array.from(digits.test.labels, Number), right: (row) => row,
       across: "answer of the network",
     },
-    text: "355 digits that it was not trained on. Press a cell to see the spikes of one of them.",
+    text: "355 digits that it was not trained on; in the last column no output fires. Press a cell to see the spikes " +
+      "of one of them.",
   };
 }
 
@@ -88,7 +92,8 @@ export function diagnosis({rates, gradients, updates}) {
   if (silent >= 0) {
     const dead = cut >= 0 ? " No gradient comes back through it, so it stays silent: it is dead." :
       updates ? " A weak gradient comes back through the surrogate's tails: it may wake up." : "";
-    return `${name(silent)} is silent: its membranes do not reach the threshold, and the next sees nothing.${dead}`;
+    const then = silent === rates.length - 1 ? "no sample gets an answer" : "the next layer sees nothing";
+    return `${name(silent)} is silent: its membranes do not reach the threshold, and ${then}.${dead}`;
   }
   if (cut >= 0) return `${name(cut)} gets no gradient: no membrane on the way to it is within the surrogate's width.`;
   if (stuck >= 0) {

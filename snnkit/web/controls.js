@@ -175,6 +175,19 @@ export function button({label, hint = "", primary = false, press}) {
 }
 
 /**
+ * What the colours and marks of a picture mean.
+ * @param {Array<[string, string, string]>} entries mark ("box", "disc", "triangle", "line", "thin", "dashed" or
+ *   "cross"), colour of style.css, and words
+ */
+export function legend(...entries) {
+  return make("ul", {className: "legend"}, ...entries.map(([mark, colour, words]) => {
+    const sign = make("i", {className: mark, "aria-hidden": true});
+    sign.style.color = `var(--${colour})`;
+    return make("li", {}, sign, words);
+  }));
+}
+
+/**
  * Many requests for a picture, one picture: `draw` runs at most once for each frame of the screen.
  * @param {function(): void} draw
  * @returns {function(): void} asks for it

@@ -72,8 +72,8 @@ export class History {
     context.textAlign = "center";
     context.fillStyle = colours.muted;
     const every = [1, 2, 5, 10, 20, 50, 100, 200].find((n) => n * this.column >= 34) ?? 500;
-    for (let t = every; t <= this.network.steps; t += every) {
-      context.fillText(String(t), LEFT + (t - 0.5) * this.column, height - BOTTOM / 2);
+    for (let t = 0; t < this.network.steps; t += every) { // from 0, as in x[0]
+      context.fillText(String(t), LEFT + (t + 0.5) * this.column, height - BOTTOM / 2);
     }
     context.textAlign = "right";
     context.fillText("step", LEFT - 8, height - BOTTOM / 2);
@@ -85,7 +85,7 @@ export class History {
     const {context, colours, column} = this, x = LEFT + t * column;
     this.steps[t].forEach((fired, band) => {
       const {top, row, last} = this.bands[band];
-      context.fillStyle = last ? colours.vermilion : colours.blue;
+      context.fillStyle = colours.orange;
       const tall = Math.max(row * (last ? 0.7 : 0.8), 1.2), wide = Math.max(Math.min(column * 0.6, 7), 1.2);
       for (const i of fired) context.fillRect(x + (column - wide) / 2, top + (i + 0.5) * row - tall / 2, wide, tall);
     });

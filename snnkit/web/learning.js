@@ -178,12 +178,12 @@ export class Network {
     return votes;
   }
 
-  /** The class with the most votes of sample b; of equal counts the lowest. */
+  /** The class with the most votes of sample b; of equal counts the lowest; -1, no answer, where no output fired. */
   answer(b) {
     const {votes, classes} = this;
     let best = 0;
     for (let c = 1; c < classes; c++) if (votes[b * classes + c] > votes[b * classes + best]) best = c;
-    return best;
+    return votes[b * classes + best] > 0 ? best : -1;
   }
 
   /** After `forward`: the loss and all gradients.

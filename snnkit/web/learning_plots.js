@@ -153,7 +153,8 @@ export class AnswersPlot extends Plot {
 
   /** @param {object} data {labels, groups: the row of each sample, rows, columns: their names, right: row => column} */
   show(data) {
-    Object.assign(this, {data, members: null});
+    const columns = [...data.columns, data.columns.length > 4 ? "–" : "none"];
+    Object.assign(this, {data: {...data, columns}, members: null});
     this.draw();
   }
 
@@ -162,7 +163,7 @@ export class AnswersPlot extends Plot {
     if (answers) {
       const {rows, columns, groups} = this.data;
       this.members = rows.map(() => columns.map(() => []));
-      answers.forEach((answer, i) => this.members[groups[i]][answer].push(i));
+      answers.forEach((answer, i) => this.members[groups[i]].at(answer).push(i)); // -1, no answer: the last column
     }
     this.draw();
   }
@@ -188,8 +189,8 @@ export class AnswersPlot extends Plot {
         context.fillStyle = colours.panel;
         context.fillRect(x, y, cell - 2, cell - 2);
         if (count) {
-          const strength = good ? 0.12 + 0.43 * (count / all) : 0.2 + 0.35 * Math.sqrt(count / all); // text stays readable
-          context.fillStyle = faint(good ? colours.green : colours.vermilion, strength);
+          const strength = good ? 0.06 + 0.24 * (count / all) : 0.2 + 0.35 * Math.sqrt(count / all); // text stays readable
+          context.fillStyle = faint(good ? colours.ink : colours.error, strength);
           context.fillRect(x, y, cell - 2, cell - 2);
           context.fillStyle = colours.ink;
           context.textAlign = "center";
@@ -325,8 +326,8 @@ export class RasterPlot extends Plot {
     context.drawImage(this.picture, 0, 0, width, height);
     if (!network || !probe || this.position < 0) return;
     const x = this.left + ((this.right - this.left) * this.position) / (probe.input.length / network.sizes[0]);
-    context.strokeStyle = this.colours.accent;
-    context.lineWidth = 2;
+    context.strokeStyle = this.colours.ink;
+    context.lineWidth = 1.5;
     context.beginPath();
     context.moveTo(x, 0);
     context.lineTo(x, height - 20);
@@ -350,8 +351,7 @@ export class RasterPlot extends Plot {
       context.textAlign = "right";
       context.fillText(layer === 0 ? "input" : last ? "output" : `hidden ${layer}`, left - 8, top + tall / 2 + 4);
       for (let n = 0; n < size; n++) {
-        const ink = layer === 0 ? colours.ink : last ? inks[n] ?? colours.orange : colours.orange;
-        const isCurrent = layer === 0 && !network.spikingInput;
+        const isCurrent = layer === 0 && !network.spikingInput, ink = isCurrent ? colours.ink : colours.orange;
         const wide = isCurrent ? pitch : Math.max(1.5, Math.min(3, 0.4 * pitch)), high = Math.max(0.8, 0.8 * row);
         let count = 0;
         for (let t = 0; t < steps; t++) {
@@ -362,11 +362,17 @@ export class RasterPlot extends Plot {
           context.fillRect(left + (t + 0.5) * pitch - wide / 2, top + n * row + 0.1 * row, wide, high);
         }
         if (last) {
-          context.fillStyle = n === probe.answer && count ? colours.ink : colours.muted;
-          context.font = n === probe.answer && count ? "600 12px system-ui, sans-serif" : FONT;
+          const leads = probe.leaders.includes(n), y = top + (n + 0.5) * row;
+          if (inks[n]) {
+            context.fillStyle = inks[n];
+            mark(context, n, right + 10, y, 3.6);
+            context.fill();
+          }
+          context.fillStyle = leads ? colours.ink : colours.muted;
+          context.font = leads ? "600 12px system-ui, sans-serif" : FONT;
           context.textAlign = "left";
           const votes = size > 4 ? `${classNames[n]}: ${count}` : count;
-          if (row >= 9 || n === probe.answer) context.fillText(votes, right + 6, top + (n + 0.5) * row + 4);
+          if (row >= 9 || leads) context.fillText(votes, right + (inks[n] ? 18 : 6), y + 4);
         }
       }
       top += tall + 8;
@@ -374,9 +380,9 @@ export class RasterPlot extends Plot {
     context.font = FONT;
     context.fillStyle = colours.muted;
     context.textAlign = "left";
-    context.fillText("step 1", left, height - 5);
+    context.fillText("step 0", left, height - 5);
     context.textAlign = "right";
-    context.fillText(`step ${steps}`, right, height - 5);
+    context.fillText(`step ${steps - 1}`, right, height - 5);
     context.textAlign = "left";
     context.fillText("votes", right + 6, height - 5);
   }
@@ -412,7 +418,7 @@ export class SurrogatePlot extends Plot {
     context.font = "11px system-ui, sans-serif";
     if (shares) {
       const most = Math.max(...shares.bins, 0.02), wide = width / shares.bins.length;
-      context.fillStyle = faint(colours.orange, 0.55);
+      context.fillStyle = faint(colours.muted, 0.55);
       shares.bins.forEach((share, bin) => {
         context.fillRect(bin * wide + 0.5, y(share / most), wide - 1, bottom - y(share / most));
       });
@@ -432,7 +438,7 @@ export class SurrogatePlot extends Plot {
     context.stroke();
     context.beginPath();
     for (const [x, value] of ends) context.lineTo(x, y(value / top));
-    context.strokeStyle = colours.accent;
+    context.strokeStyle = colours.ink;
     context.lineWidth = 2;
     context.stroke();
     context.fillStyle = colours.muted;

@@ -12,6 +12,8 @@ export function normalDraw(random) {
   return Math.sqrt(-2 * Math.log(1 - random.unit())) * Math.cos(2 * Math.PI * random.unit());
 }
 
+export const SURE = 0.99; // the softmax of the votes from which an answer is called sure
+
 const product = (shape) => shape.reduce((a, b) => a * b, 1);
 const round = Math.fround;
 
@@ -371,22 +373,21 @@ export class Network {
   }
 
   /**
-   * Which class leads, as snnkit.loss.answers: {index, lead, share, certain}; index -1 where there are no votes yet.
-   * `share` is the softmax of the votes, the network's own certainty if trained by their cross-entropy; `certain`:
-   * that is at least 0.99, or no spike in the steps to come can change the answer, or there are none.
+   * Which class leads: {index, leaders, share, sure, settled, over}.
+   *
+   * `leaders`: the classes with the most votes, several in a tie, none while there are no votes; `index`: the first of
+   * them, as snnkit.loss.answers has it, or -1. `share`: the softmax of the votes, the network's own probability if it
+   * was trained by their cross-entropy; `sure`: of a single leader that is at least 0.99; `settled`: no spike in the
+   * steps to come can change the answer.
    */
   answer() {
-    const {votes} = this;
-    let index = 0, second = -Infinity, sum = 0;
-    for (let k = 1; k < votes.length; k++) if (votes[k] > votes[index]) index = k;
-    for (let k = 0; k < votes.length; k++) {
-      sum += Math.exp(votes[k] - votes[index]);
-      if (k !== index && votes[k] > second) second = votes[k];
-    }
-    const lead = votes[index] - second, over = this.t >= this.steps;
-    const none = this.t === 0 || (this.rates && votes[index] === 0);
-    const sure = this.rates && (1 / sum >= 0.99 || lead > this.steps - this.t);
-    return {index: none ? -1 : index, lead, share: 1 / sum, certain: !none && (over || sure), over};
+    const {votes} = this, most = votes.reduce((a, b) => Math.max(a, b), -Infinity), over = this.t >= this.steps;
+    const none = this.t === 0 || votes.every((vote) => vote === 0);
+    const leaders = none ? [] : [...votes.keys()].filter((k) => votes[k] === most), single = leaders.length === 1;
+    const share = 1 / votes.reduce((sum, vote) => sum + Math.exp(vote - most), 0);
+    const second = votes.reduce((a, b, k) => (k === leaders[0] ? a : Math.max(a, b)), -Infinity);
+    return {index: leaders[0] ?? -1, leaders, share, over, sure: single && this.rates && share >= SURE,
+      settled: single && (over || (this.rates && most - second > this.steps - this.t))};
   }
 
   /**

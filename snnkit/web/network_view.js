@@ -1,6 +1,6 @@
 /** The network of the playground: neurons as maps of their rates, weights as lines, spikes as dots on their way. */
 
-import {faint, surface} from "./canvas.js";
+import {BELOW_ZERO, faint, surface} from "./canvas.js";
 
 const HEAD = 40, GAP = 3, LARGEST = 46, READABLE = 21, STRONGEST = 140;
 
@@ -126,7 +126,7 @@ export class NetworkView {
 
   /** Of the first hidden layer before an image: its weights, as an image. */
   receptiveFields(weight) {
-    const size = this.network.sizes[1], more = channels(this.colours.blue), less = channels(this.colours.vermilion);
+    const size = this.network.sizes[1], more = channels(this.colours.blue), less = channels(this.colours.crimson);
     return Array.from({length: size}, (_, n) => {
       let most = 1e-9;
       for (let i = 0; i < 64; i++) most = Math.max(most, Math.abs(weight[i * size + n]));
@@ -169,12 +169,14 @@ export class NetworkView {
 
   line(context, gap, line, strength) {
     const [x0, y0, x1, y1] = this.ends(gap, line), bend = this.bend(gap);
-    context.strokeStyle = faint(line.weight > 0 ? this.colours.blue : this.colours.vermilion, strength);
+    context.strokeStyle = faint(line.weight > 0 ? this.colours.blue : this.colours.crimson, strength);
     context.lineWidth = 0.5 + 2 * (line.rank ?? Math.abs(line.weight));
+    context.setLineDash(line.weight > 0 ? [] : BELOW_ZERO);
     context.beginPath();
     context.moveTo(x0, y0);
     context.bezierCurveTo(x0 + bend, y0, x1 - bend, y1, x1, y1);
     context.stroke();
+    context.setLineDash([]);
   }
 
   /** All that does not move, once for many frames. */
@@ -286,7 +288,7 @@ export class NetworkView {
   /** A neuron that fired for no sample of the test set. */
   cross(context, x, y, half) {
     const reach = Math.max(2, half - 3);
-    context.strokeStyle = this.colours.error;
+    context.strokeStyle = this.colours.ink;
     context.lineWidth = 1.5;
     context.beginPath();
     context.moveTo(x - reach, y - reach);
@@ -309,8 +311,8 @@ export class NetworkView {
       const size = network.sizes[column];
       return column === 0 ? probe.input[step * size + unit] : probe.spikes[column - 1][step * size + unit];
     };
-    context.fillStyle = colours.orange;
     this.lines?.forEach((lines, gap) => {
+      context.fillStyle = gap || network.spikingInput ? colours.orange : colours.muted; // a current is no spike
       const bend = this.bend(gap);
       for (const line of lines) {
         const value = fired(gap, line.from);

@@ -2,9 +2,9 @@
 
 import {bytesOf} from "./bytes.js";
 import {colours, Loop, watchColours} from "./canvas.js";
-import {button, slider, toggle} from "./controls.js";
+import {button, legend, slider, toggle} from "./controls.js";
 import {History} from "./history.js";
-import {Network} from "./network.js";
+import {Network, SURE} from "./network.js";
 import {Pad} from "./pad.js";
 import {Clicks} from "./sound.js";
 import {Stage} from "./stage.js";
@@ -66,6 +66,9 @@ class Player {
     this.waited = 0;
     this.clicks = new Clicks();
     const page = document.body, palette = colours(page);
+    const silenced = ["cross", "muted", "silenced"];
+    at("frame").after(legend(["disc", "muted", "membrane: the fuller, the nearer to the threshold"],
+      ["disc", "orange", "spike"], ["line", "blue", "excites"], ["dashed", "crimson", "inhibits"], silenced));
     this.stage = new Stage(at("stage"), network, {colours: palette, picked: (cells, i) => this.silence(cells, i),
       pointed: (neuron) => this.tell(neuron), wake: () => this.loop?.wake()});
     this.history = new History(at("raster"), network, {colours: palette});
@@ -77,7 +80,8 @@ class Player {
     });
     this.buttons();
     for (const kind of ["pointerdown", "keydown"]) {
-      addEventListener(kind, () => (this.touched = true), {capture: true, passive: true});
+      const touch = ({target}) => (this.touched ||= target !== this.playButton);
+      addEventListener(kind, touch, {capture: true, passive: true});
     }
     addEventListener("keydown", (event) => this.key(event));
     const word = network.labels.some((label) => label.length > 2);
@@ -107,7 +111,7 @@ class Player {
     at("moves").append(...this.moves.map((one) => one.element));
     at("moves").parentElement.open = innerWidth > 1080; // else the answer comes first
 
-    this.playButton = button({label: "Pause", primary: true, press: () => (this.playing ? this.pause() : this.play())});
+    this.playButton = button({label: "Play", primary: true, press: () => this.toggle()});
     const once = button({label: "One step", hint: "one time step, then pause", press: () => this.once()});
     const again = button({label: "Start again", hint: "from rest", press: () => this.restart(true)});
     this.slower = button({label: "Slower", press: () => this.pace(-1)});
@@ -157,7 +161,7 @@ class Player {
   /** P: play or pause, S: one step, R: again, minus and plus: slower and faster; not while something is typed. */
   key(event) {
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches?.("input, select")) return;
-    const actions = {p: () => (this.playing ? this.pause() : this.play()), s: () => this.once(),
+    const actions = {p: () => this.toggle(), s: () => this.once(),
       r: () => this.restart(true), "-": () => this.pace(-1), "+": () => this.pace(1)};
     actions[event.key.toLowerCase()]?.();
   }
@@ -235,20 +239,42 @@ class Player {
 
   // ---- time ---------------------------------------------------------------------------------------------------------
 
+  /** Whether the last step has been shown. */
+  get over() {
+    return this.network.t >= this.network.steps && this.stage.phase >= 1;
+  }
+
+  /** Whether another image follows by itself, until the reader does something. */
+  get shows() {
+    return this.images && !this.touched;
+  }
+
+  /** What the button does: after the end, it plays again. */
+  label() {
+    this.playButton.textContent = this.playing && (!this.over || this.shows) ? "Pause" : "Play";
+  }
+
+  toggle() {
+    const pauses = this.playButton.textContent === "Pause";
+    this.touched = true;
+    if (pauses) this.pause();
+    else this.play();
+  }
+
   play() {
     this.playing = true;
-    this.playButton.textContent = "Pause";
-    if (this.network.t >= this.network.steps && this.stage.phase >= 1) this.restart(false);
+    if (this.over) this.restart(false);
+    this.label();
     this.loop.wake();
   }
 
   pause() {
     this.playing = false;
-    this.playButton.textContent = "Play";
+    this.label();
   }
 
   once() {
-    if (this.network.t >= this.network.steps && this.stage.phase >= 1) this.restart(false);
+    if (this.over) this.restart(false);
     this.pause();
     this.single = true;
     this.loop.wake();
@@ -264,6 +290,7 @@ class Player {
     this.said = "";
     this.read();
     if (play) this.play();
+    this.label();
     this.stage.draw();
     this.loop.wake();
   }
@@ -289,13 +316,13 @@ class Player {
     }
     const moves = stage.advance(passed, this.speed);
     stage.draw();
-    const over = network.t >= network.steps && stage.phase >= 1;
-    if (over && this.playing && !this.touched && this.images) {
+    this.label();
+    if (this.over && this.playing && this.shows) {
       this.waited += passed;
       if (this.waited > REST) this.next();
       return true;
     }
-    return moves || (this.playing && !over) || this.single;
+    return moves || (this.playing && !this.over) || this.single;
   }
 
   step() {
@@ -322,26 +349,36 @@ class Player {
 
   /** What the network reads by now. */
   read() {
-    const {network} = this, {index, certain, over, share} = network.answer(), reading = at("reading");
-    if (!certain || index !== this.since?.index) this.since = certain ? {index, t: network.t} : null;
-    const label = index < 0 ? "" : network.labels[index], step = `step ${network.t} of ${network.steps}`;
-    reading.textContent = label || "–";
+    const {network} = this, answer = network.answer(), {index, leaders, over, share, sure, settled} = answer;
+    const certain = sure || settled, reading = at("reading"), step = network.t - 1; // from 0, as in x[0]
+    if (!certain || index !== this.since?.index) this.since = certain ? {index, step, sure} : null;
+    const names = leaders.map((k) => network.labels[k]);
+    reading.textContent = listed(names, "or") || "–";
     reading.classList.toggle("certain", certain);
-    const percent = share > 0.995 ? "over 99 %" : `${Math.round(100 * share)} %`;
-    let text;
-    const since = this.since && this.since.t < network.steps ? `certain since step ${this.since.t}` : "";
-    if (index < 0) text = over ? "No answer: no output neuron has fired." : `${step}: no vote yet`;
-    else if (!network.rates) text = over ? "the answer after all steps" : `leads at ${step}`;
-    else if (since) text = `${over ? "the answer" : step}: ${since}`;
-    else if (over) text = `the answer after ${network.steps} steps: ${percent} sure`;
-    else text = `leads at ${step}: ${percent} sure`;
-    if (network.rates && index >= 0) {
-      const sorted = Array.from(network.votes).sort((a, b) => b - a);
-      text += `; ${sorted[0]} vote${sorted[0] === 1 ? "" : "s"} to ${sorted[1]}`;
-    }
-    at("certainty").textContent = text;
-    const said = over ? (index < 0 ? text : `The network reads ${label}.`) : "";
+    reading.classList.toggle("tie", names.length > 1);
+    at("certainty").textContent = this.verdict(answer, names);
+    const said = !over ? "" : index < 0 ? at("certainty").textContent
+      : names.length > 1 ? `A tie: the network reads ${listed(names, "or")}.` : `The network reads ${names[0]}.`;
     if (said !== this.said) at("spoken").textContent = this.said = said;
+  }
+
+  verdict({index, over, share}, names) {
+    const {network, since} = this, {votes, steps, t} = network;
+    const when = over ? "the answer" : `leads after step ${t - 1}`;
+    if (index < 0) return over ? "No answer: no output neuron has fired." : t ? `step ${t - 1}: no vote yet` : "";
+    if (!network.rates) return over ? "the answer after all steps" : when;
+    const sorted = Array.from(votes).sort((a, b) => b - a), most = sorted[0], vote = `vote${most === 1 ? "" : "s"}`;
+    if (names.length > 1) {
+      const argmax = over ? `; code that takes the first of them (argmax) answers ${names[0]}` : "";
+      return `${over ? "a tie" : `a tie after step ${t - 1}`}: ${most} ${vote} each${argmax}`;
+    }
+    const sure = "sure (softmax of the votes)";
+    let how = `${share > 0.995 ? "over 99" : Math.floor(100 * share)} % ${sure}`;
+    if (since && since.step < steps - 1) {
+      how = since.sure ? `at least ${100 * SURE} % ${sure} since step ${since.step}`
+        : `since step ${since.step} no later vote can change it`;
+    }
+    return `${when}: ${most} ${vote} to ${sorted[1]}; ${how}`;
   }
 
   /** About the neuron under the pointer. */
@@ -361,6 +398,11 @@ class Player {
     tip.style.transform = `translate(${left}px, ${Math.max(y - 46, 0)}px)`;
     if (document.activeElement === at("stage")) at("spoken").textContent = tip.textContent;
   }
+}
+
+/** Names as a list in words: "3", "3 or 8", "1, 3 or 8". */
+function listed(names, word) {
+  return names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} ${word} ${names.at(-1)}`;
 }
 
 /** A number of a leak for another membrane time constant, so many times that of training. */

@@ -1,8 +1,8 @@
 /** The playground: settings, training in a worker, and pictures of what happens. */
 
 import {Loop, calm, colours, watchColours} from "./canvas.js";
-import {PRESETS, describe, diagnosis} from "./commentary.js";
-import {button, choice, framed, make, slider} from "./controls.js";
+import {CLASS_COLOURS, PRESETS, describe, diagnosis} from "./commentary.js";
+import {button, choice, framed, legend, make, slider} from "./controls.js";
 import {AnswersPlot, CurvePlot, DecisionPlot, RasterPlot, Series, SurrogatePlot} from "./learning_plots.js";
 import {NetworkView} from "./network_view.js";
 import {
@@ -122,12 +122,17 @@ class Playground {
   readLink() {
     const {settings, errors} = readLink(location.hash);
     if (this.settings && writeLink(settings) === writeLink(this.settings) && !errors.length) return;
+    this.use({settings, errors}, false);
+  }
+
+  /** The settings of a link; `run`: whether the network learns at once. */
+  use({settings, errors}, run) {
     const line = this.at("refused");
     line.hidden = errors.length === 0;
     line.replaceChildren(...errors.flatMap((text, i) => (i ? [document.createElement("br"), text] : [text])));
     this.settings = settings;
     this.controls();
-    this.start();
+    this.start(run);
   }
 
   /** Play, one update, again; speed; the sample. */
@@ -163,6 +168,15 @@ class Playground {
     );
     for (const [i, name] of ["one time step back", "one time step on"].entries()) {
       this.at("sample-buttons").children[i + 1].setAttribute("aria-label", name);
+    }
+    for (const link of this.at("try").querySelectorAll("a")) {
+      link.addEventListener("click", (event) => {
+        if (event.ctrlKey || event.metaKey || event.shiftKey) return; // a tab of its own
+        event.preventDefault();
+        this.use(readLink(link.hash), true);
+        this.play.focus({preventScroll: true});
+        scrollTo({top: 0, behavior: calm() ? "auto" : "smooth"});
+      });
     }
     for (const preset of PRESETS) {
       const press = () => this.breakIt(preset);
@@ -230,8 +244,8 @@ class Playground {
         pick("surrogate", "surrogate of the spike's slope", named(SURROGATES), {list: true}),
         slope && number("width"),
         canvas,
-        make("p", {className: "small muted"},
-          "Blue: how much gradient passes. Orange: where the membranes of hidden neurons are."),
+        legend(["line", "ink", "how much gradient passes"],
+          ["box", "muted", "where the membranes of hidden neurons are"]),
         number("lr"), number("penalty", {hint: "pulls each hidden neuron's rate towards 0.1 spikes per step"}),
         pick("batch", "samples in a batch", counts(BATCHES)),
         number("seed", {hint: "of the weights and of the order of samples"})),
@@ -317,6 +331,7 @@ class Playground {
     if (this.shownData !== settings.data) this.which = {index: 0};
     this.shownData = settings.data;
     this.model = describe(settings, this.digits);
+    this.legends();
     this.network.show(this.model);
     this.raster.show(this.model);
     this.at("answers-title").textContent = "Answers";
@@ -328,6 +343,19 @@ class Playground {
     this.send({type: "build", id: ++this.run, settings: complete(settings), which: this.which});
     this.setRunning(run);
     this.written();
+  }
+
+  /** What colours mean; each means one thing on the whole page. */
+  legends() {
+    const {classes, classNames, spikingInput, table} = this.model, shapes = ["disc", "box", "triangle"];
+    const spikes = ["box", "orange", "spikes, and how many"], weights = [["line", "blue", "weight above 0"],
+      ["dashed", "crimson", "weight below 0"]], input = ["box", "ink", "input current"];
+    const outputs = classes > 4 ? [] : classNames.map((name, i) => [shapes[i], CLASS_COLOURS[i], name]);
+    const silent = ["cross", "ink", "never fires"], inputs = spikingInput ? [] : [input];
+    const answers = table ? [["box", "muted", "right"], ["box", "error", "wrong"]] : outputs;
+    for (const [place, entries] of Object.entries({
+      network: [spikes, ...weights, silent, ...inputs], sample: [spikes, ...inputs, ...outputs], answers,
+    })) this.at(`${place}-legend`).replaceChildren(legend(...entries));
   }
 
   setRunning(run) {
@@ -409,13 +437,13 @@ class Playground {
     const top = Math.max(guess * 1.15, Math.min(3 * guess, Math.max(0, ...losses.map(([, value]) => value))));
     this.loss.show({
       updates: report.updates, top, level: {value: guess, name: "guessing"},
-      lines: [{points: losses, colour: "vermilion", thick: 1.6}],
+      lines: [{points: losses, colour: "ink", thick: 1.6}],
     });
     this.accuracy.show({
       updates: report.updates, top: 1, percent: true, level: {value: 1 / this.model.classes, name: "guessing"},
       lines: [
-        {points: this.rights.points(150), colour: "sky", thick: 1.2, alpha: 0.7},
-        {points: tests.map(({update, accuracy}) => [update, accuracy]), colour: "accent", thick: 2.4},
+        {points: this.rights.points(150), colour: "muted", thick: 1.2, alpha: 0.7},
+        {points: tests.map(({update, accuracy}) => [update, accuracy]), colour: "ink", thick: 2.4},
       ],
     });
     const set = (name, text) => (this.at(`figure-${name}`).textContent = text);
@@ -454,14 +482,16 @@ class Playground {
   }
 
   sampleText() {
-    const {probe} = this.report, {classNames, inTime} = this.model, most = Math.max(...probe.votes);
+    const {probe} = this.report, {classNames, inTime} = this.model, {label, leaders, votes} = probe;
     const place = probe.point?.map((one) => one.toFixed(2)).join(", ");
     const what = inTime ? "Two cues, one after the other" : place ? `The point (${place})` :
       `A ${classNames[probe.label]} of the test set`;
-    const named = (label) => (classNames.length > 4 ? classNames[label] : `“${classNames[label]}”`);
-    const answer = most === 0 ? "no output neuron fires: no answer" : `the answer is ${named(probe.answer)}`;
-    const right = probe.label === null || most === 0 ? "" : probe.answer === probe.label ? ", which is right" :
-      `, but it is ${named(probe.label)}`;
+    const named = (one) => (classNames.length > 4 ? classNames[one] : `“${classNames[one]}”`), first = leaders[0];
+    const tie = `a tie of ${leaders.map(named).join(" and ")}, ${votes[first]} votes each, of which the first counts`;
+    const answer = !leaders.length ? "no output neuron fires: no answer" :
+      leaders.length > 1 ? tie : `the answer is ${named(first)}`;
+    const right = label === null || !leaders.length ? "" : first === label ? ", which is right" :
+      `, but it is ${named(label)}`;
     this.at("sample-text").textContent = `${what}: ${answer}${right}.`;
   }
 
@@ -481,11 +511,10 @@ class Playground {
 
   neuronText() {
     const place = this.network.selected, {report, settings} = this;
-    const first = "Squares are neurons: the more orange, the more they fire. Lines are weights, blue above " +
-      "zero and orange below. A cross marks a neuron that never fires.";
+    const first = "Squares are neurons: the more orange, the more they fire. A thick line is a large weight.";
     const cells = settings.data === "xor" ? " The four cells of a square are the four pairs of cues." : "";
-    const images = settings.data === "digits" ? " In hidden 1 a square shows the neuron's weights, in deeper layers " +
-      "its rate for each digit." : "";
+    const images = settings.data === "digits" ? " In hidden 1 a square shows the neuron's weights as an image, in " +
+      "deeper layers its rate for each digit." : "";
     if (!place || !report) {
       this.at("neuron-text").textContent = first + images + cells;
       return;

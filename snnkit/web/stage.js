@@ -3,7 +3,7 @@
 // One step is a wave from the pixels to the votes. Its phase runs from 0 to 1: in part h of the way the spikes of
 // group h travel to group h + 1, whose membranes charge meanwhile and fire at the end of it.
 
-import {calm, faint, surface} from "./canvas.js";
+import {BELOW_ZERO, calm, faint, surface} from "./canvas.js";
 
 const NARROW = 430; // px of width under which layers lie below each other
 const MOST_LINES = 260; // between two groups in one step
@@ -291,12 +291,12 @@ export class Stage {
     fill(colours.faint, (i) => !still(i), () => radius);
     for (let step = 1; step <= LEVELS; step++) {
       const shade = (i) => !still(i) && Math.round(level[i] * LEVELS) === step;
-      fill(faint(colours.blue, 0.1 + (0.75 * step) / LEVELS), shade, (i) => radius * Math.sqrt(0.25 + 0.75 * level[i]));
+      fill(faint(colours.ink, 0.05 + (0.55 * step) / LEVELS), shade, (i) => radius * Math.sqrt(0.25 + 0.75 * level[i]));
     }
     for (const [from, to] of [[0.02, 0.2], [0.2, 0.45], [0.45, 0.75], [0.75, 1.01]]) {
       const lit = (i) => !still(i) && flash[i] >= from && flash[i] < to;
-      if (size >= 5) fill(faint(colours.vermilion, 0.3 * to), lit, (i) => radius * (1.15 + 0.75 * flash[i]));
-      fill(faint(colours.vermilion, Math.min(to, 1)), lit, () => radius * 1.02);
+      if (size >= 5) fill(faint(colours.orange, 0.3 * to), lit, (i) => radius * (1.15 + 0.75 * flash[i]));
+      fill(faint(colours.orange, Math.min(to, 1)), lit, () => radius * 1.02);
     }
     if (silenced?.some(Boolean)) {
       context.strokeStyle = colours.muted;
@@ -318,10 +318,11 @@ export class Stage {
     const {context, colours, network} = this, {box, each, size} = group;
     const answer = network.answer(), arrived = this.phase >= 1;
     const bold = network.labels.every((label) => label.length <= 2);
-    const lead = arrived || network.t > 1 ? answer.index : -1;
+    const leaders = arrived || network.t > 1 ? answer.leaders : [];
     network.labels.forEach((label, k) => {
-      context.fillStyle = k === lead ? colours.vermilion : colours.ink;
-      context.font = `${k === lead ? 700 : 400} ${bold ? Math.min(each * 0.55, 17) : 12}px ${FONT}`;
+      const leads = leaders.includes(k), bar = faint(colours.orange, leads ? 1 : 0.5);
+      context.fillStyle = leads ? colours.ink : colours.muted;
+      context.font = `${leads ? 700 : 400} ${bold ? Math.min(each * 0.55, 17) : 12}px ${FONT}`;
       if (this.upright) {
         const top = box.y + size + 8, room = box.h - size - 28, tall = Math.max(this.bars[k] * room, 0);
         context.textAlign = "center";
@@ -329,7 +330,7 @@ export class Stage {
         context.fillText(label, group.x[k], box.y + box.h - 2, each - 2);
         context.fillStyle = colours.faint;
         context.fillRect(group.x[k] - each * 0.28, top, each * 0.56, room);
-        context.fillStyle = k === lead ? colours.vermilion : colours.blue;
+        context.fillStyle = bar;
         context.fillRect(group.x[k] - each * 0.28, top + room - tall, each * 0.56, tall);
       } else {
         context.textAlign = "left";
@@ -339,7 +340,7 @@ export class Stage {
         const start = left + text, room = box.x + box.w - start, tall = Math.min(each * 0.5, 14);
         context.fillStyle = colours.faint;
         context.fillRect(start, group.y[k] - tall / 2, room, tall);
-        context.fillStyle = k === lead ? colours.vermilion : colours.blue;
+        context.fillStyle = bar;
         context.fillRect(start, group.y[k] - tall / 2, Math.max(this.bars[k] * room, 0), tall);
       }
     });
@@ -350,7 +351,8 @@ export class Stage {
     if (way <= 0 || way >= 1.35 || group.lines.length === 0 || this.phase >= 1) return;
     const seen = way <= 1 ? 1 : (1.35 - way) / 0.35, head = Math.min(way, 1), at = head * head * (3 - 2 * head);
     for (const excites of [false, true]) {
-      const colour = excites ? colours.blue : colours.vermilion;
+      const colour = excites ? colours.blue : colours.crimson;
+      context.setLineDash(excites ? [] : BELOW_ZERO);
       for (const [from, to, alpha, thick] of [[0, 0.4, 0.16, 0.7], [0.4, 0.75, 0.3, 1], [0.75, 1.01, 0.5, 1.5]]) {
         context.strokeStyle = faint(colour, alpha * seen);
         context.lineWidth = thick;
@@ -362,6 +364,7 @@ export class Stage {
         }
         context.stroke();
       }
+      context.setLineDash([]);
       if (way > 1) continue;
       context.fillStyle = colour;
       context.beginPath();

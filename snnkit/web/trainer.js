@@ -183,7 +183,7 @@ export class Trainer {
     return maps;
   }
 
-  /** One sample on its way: input and spikes of each layer [T][N] of bytes, the class, and the answer.
+  /** One sample on its way: input and spikes of each layer [T][N] of bytes, its class, votes, and what leads.
    *
    * @param {{index: number}|{point: number[]}} which a sample of the test set, or a point of the plane
    */
@@ -198,12 +198,13 @@ export class Trainer {
       input.set(x.subarray(from, from + inputs), t * inputs);
     }
     network.forward(x, 1, this.isStatic);
+    const votes = Array.from(network.votes.subarray(0, network.classes)), most = Math.max(...votes);
     return {
-      input, index, answer: network.answer(0), label: point ? null : test.labels[index],
+      input, index, label: point ? null : test.labels[index],
+      votes, leaders: [...votes.keys()].filter((k) => most > 0 && votes[k] === most),
       image: inTime ? null : Float32Array.from(set.x.subarray(index * inputs, (index + 1) * inputs)),
       point: point ?? (test.points && Array.from(test.points.subarray(2 * index, 2 * index + 2))),
       spikes: network.layers.map(({out, size}) => Uint8Array.from(out.subarray(0, steps * size))),
-      votes: Array.from(network.votes.subarray(0, network.classes)),
     };
   }
 
@@ -272,7 +273,7 @@ export class Runner {
     else if (type === "pause") this.running = false;
     else if (type === "one") this.one();
     else if (type === "set") this.trainer?.set(message.settings);
-    else if (type === "probe") this.which = message.which;
+    else if (type === "probe") Object.assign(this, {which: message.which, elsewhere: true});
     else if (type === "seen") this.unseen = false;
     if (this.running || !this.trainer) return;
     if (type === "seen" ? this.missed : type !== "run") this.look(type !== "probe" && type !== "seen");
@@ -309,7 +310,8 @@ export class Runner {
   look(everything) {
     const start = performance.now(), {trainer, running} = this;
     this.all ||= everything;
-    if (running && start - this.lastTest > Math.max(200, this.testCost / TEST_SHARE)) this.test();
+    const tests = running && (this.elsewhere || start - this.lastTest > Math.max(200, this.testCost / TEST_SHARE));
+    if (tests) this.test();
     this.missed = this.unseen;
     if (this.unseen || (running && !this.all && start - this.lastReport < PICTURES)) return;
     if (this.all && this.lastTest < start) this.test();
@@ -320,6 +322,8 @@ export class Runner {
       this.mapCost = this.lastMap - before;
       this.news = true;
     }
+    if (this.elsewhere) this.probed = trainer.probe(this.which); // as it rests: of the tested weights, too
+    this.elsewhere = false;
     const {result, news} = this;
     Object.assign(this, {unseen: true, all: false, news: false, lastReport: before});
     this.seconds += running ? (performance.now() - start) / 1000 : 0;
@@ -327,7 +331,7 @@ export class Runner {
       type: "report", id: this.id, updates: trainer.updates, epoch: trainer.epoch, seconds: this.seconds,
       batches: this.fresh.splice(0), tests: this.tests.splice(0),
       rates: result.rates, answers: news ? result.answers : null, maps: news ? (this.maps ?? result.maps) : null,
-      gradients: trainer.gradients(), membranes: news ? trainer.membranes() : null, probe: trainer.probe(this.which),
+      gradients: trainer.gradients(), membranes: news ? trainer.membranes() : null, probe: this.probed,
       weights: trainer.network.layers.map(({linear}) => Float32Array.from(linear.weight)),
     });
   }
@@ -335,6 +339,8 @@ export class Runner {
   test() {
     const start = performance.now();
     this.result = this.trainer.test();
+    this.probed = this.trainer.probe(this.which); // of the same weights, or its spikes contradict the rates
+    this.elsewhere = false;
     this.tests.push({update: this.trainer.updates, accuracy: this.result.accuracy});
     this.lastTest = performance.now();
     this.testCost = this.lastTest - start;

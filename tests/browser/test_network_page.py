@@ -1,8 +1,12 @@
 """The page of a trained network, opened as a file: it reads what is drawn, and answers mouse, keys and changes."""
 
-import pytest
+import re
 
-from snnkit import export
+import pytest
+import torch
+
+from snnkit import export, neuron
+from snnkit.nn import Sequential
 
 expect = pytest.importorskip("playwright.sync_api", reason="pip install -e '.[all]'").expect
 
@@ -80,6 +84,37 @@ def test_without_hidden_spikes_the_vote_dies_and_a_high_threshold_is_as_bad(open
     expect(opened.locator("#certainty")).to_have_text(NO_ANSWER)
     opened.get_by_role("button", name="As trained").click()
     reads(opened, 3)
+
+
+def test_a_run_says_when_it_is_sure_and_ends(opened):
+    draw(opened, STROKES[3])
+    reads(opened, 3)
+    words = r"the answer: \d+ votes? to \d+; at least 99 % sure \(softmax of the votes\) since step \d+"
+    expect(opened.locator("#certainty")).to_have_text(re.compile(words))
+    play = opened.locator("#transport button").first
+    expect(play).to_have_text("Play")
+    play.click()
+    expect(play).to_have_text("Pause")
+    reads(opened, 3)
+    draw(opened, STROKES[7])  # after the end, a drawing still starts a run
+    reads(opened, 7)
+    for words in ("spike", "excites", "inhibits", "silenced"):
+        expect(opened.locator(".legend").get_by_text(words)).to_be_visible()
+
+
+def test_a_tie_shows_all_that_lead_and_steps_count_from_0(page, tmp_path):
+    net = Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 3), neuron.IF())
+    torch.nn.init.zeros_(net[1].weight)
+    net[1].bias.data[:] = torch.tensor([1.5, 1.5, -9.0])
+    page.goto(export.page(net, tmp_path / "tie.html", size=(1, 2, 2), steps=3, labels=list("abc")).as_uri())
+    certainty, spoken = page.locator("#certainty"), page.locator("#spoken")
+    expect(spoken).to_have_text("A tie: the network reads a or b.")
+    for words in ("a tie after step 0: 1 vote each", "a tie after step 1: 2 votes each"):
+        page.get_by_role("button", name="One step").click()
+        expect(certainty).to_have_text(words)
+    page.get_by_role("button", name="One step").click()
+    expect(certainty).to_have_text("a tie: 3 votes each; code that takes the first of them (argmax) answers a")
+    expect(page.locator("#reading")).to_have_text("a or b")
 
 
 def test_all_of_it_is_reached_by_keys(opened):

@@ -83,6 +83,36 @@ def test_mistakes_die_and_say_why(opened):
     assert page.inner_text("#diagnosis") == ""
 
 
+def test_try_this_starts_at_once_and_scrolls_to_the_network(opened):
+    page = opened("#data=circles")
+    link = page.get_by_role("link", name="A short memory")
+    for _ in range(2):  # the same one again, too
+        link.scroll_into_view_if_needed()
+        page.wait_for_timeout(100)
+        assert page.evaluate("scrollY") > 0
+        link.click()
+        until(page, "figure-updates", lambda text: int(text) > 0)
+        assert "LIF(tau=3.0" in page.input_value("#code")
+        page.wait_for_function("() => scrollY === 0")
+        page.get_by_role("button", name="Pause").click()
+
+
+def test_each_colour_means_one_thing(opened):
+    meanings, classes = {}, {"yin", "yang", "dot", "same", "different"}
+    page = opened()
+    for link in ("data=yinyang", "data=xor", "data=digits"):
+        page.evaluate(f"location.hash = '{link}'")
+        until(page, "network-legend", bool)
+        page.wait_for_timeout(200)
+        for colour, words in page.locator(".legend li").evaluate_all(
+            "all => all.map(one => [getComputedStyle(one.querySelector('i')).color, one.textContent.trim()])"
+        ):
+            parts = [int(part) for part in re.findall(r"\d+", colour)]
+            if max(parts) - min(parts) > 40:  # not a grey
+                meanings.setdefault(colour, set()).add("a class" if words in classes else words)
+    assert len(meanings) >= 7 and all(len(said) == 1 for said in meanings.values()), meanings
+
+
 def test_links_code_and_keyboard(opened):
     page = opened("#data=spirals&neuron=ALIF&leak=7.5&hidden=3,999&speed=2")
     assert page.inner_text("#refused").splitlines()[0].startswith("hidden must be one to three whole numbers")

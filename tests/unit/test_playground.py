@@ -98,6 +98,40 @@ def test_first_update_is_that_of_the_python_code(generated, monkeypatch):
     assert trained > 3 * len(runs)
 
 
+# A clock that goes on by 30 ms at each look: a report comes every 60 ms, a test of the network every 200.
+MISTAKE = """
+let clock = 0;
+performance.now = () => (clock += 30);
+const reports = [], runner = new Runner(GENERATED, {}, (report) => reports.push(report));
+runner.receive({type: "build", id: 1, settings: complete({...defaults("xor", "LIF"), leak: 1}), which: {index: 0}});
+runner.receive({type: "run", interval: 0});
+for (let i = 0; i < 60; i++) {
+  runner.slice();
+  if (i === 30) runner.receive({type: "probe", which: {index: 7}});
+  runner.receive({type: "seen"});
+}
+const silent = new Trainer(complete({...defaults("xor"), threshold: 50}), GENERATED, {});
+const {accuracy, answers} = silent.test();
+console.log(JSON.stringify({
+  reports: reports.map(({rates, probe}) => ({index: probe.index, layers: rates.map((rate, i) => (
+    [Array.from(rate), Array.from(rate, (_, n) => probe.spikes[i].filter((s, k) => s && k % rate.length === n).length)]
+  ))})),
+  accuracy, answers: [...new Set(answers)], probe: silent.probe({index: 0}).leaders,
+  says: [[[0], [0.1]], [[0.1], [0, 0]]].map((rates) => diagnosis({rates, gradients: [0, 0], updates: 0})),
+}));
+"""
+
+
+def test_health_and_sample_agree_and_silence_is_no_answer(generated):
+    found = node(f"{generated}\n{web.bundle('commentary.js', 'setup.js')}\n{MISTAKE}")
+    assert {report["index"] for report in found["reports"]} == {0, 7} and len(found["reports"]) > 20
+    for report in found["reports"]:
+        for rates, counts in report["layers"]:
+            assert not [n for n, (rate, count) in enumerate(zip(rates, counts, strict=True)) if count and not rate]
+    assert (found["accuracy"], found["answers"], found["probe"]) == (0, [-1], [])
+    assert "the next layer sees nothing" in found["says"][0] and "no sample gets an answer" in found["says"][1]
+
+
 def test_links_keep_settings_and_refuse_nonsense():
     texts = [
         "", "data=digits&neuron=ALIF&hidden=128,2,64&adaptation=0.5", "data=xor&steps=9", "hidden=1", "hidden=9,9,9,9",

@@ -105,7 +105,8 @@ def test_greys_and_numbers_on_cells_can_be_read():
 ON = ("page", "panel", "raised")
 READ = [(text, under, 4.5) for text in ("ink", "muted", "accent", "error") for under in ON]
 READ += [("on-accent", "accent", 4.5)] + [("strong-line", under, 3) for under in ON]
-READ += [(hue, under, 3) for hue in ("blue", "vermilion", "green", "orange", "purple", "sky") for under in ON[:2]]
+HUES = ("blue", "vermilion", "green", "orange", "purple", "sky", "crimson", "violet", "teal", "olive")
+READ += [(hue, under, 3) for hue in HUES for under in ON[:2]]
 
 
 @pytest.mark.parametrize(("ink", "under", "least"), READ)
@@ -113,6 +114,34 @@ def test_pages_and_widgets_can_be_read(ink, under, least):
     tokens = dict(re.findall(r"--([\w-]+): light-dark\((#\w+, #\w+)\)", web.read("style.css")))
     for text, page in zip(tokens[ink].split(", "), tokens[under].split(", "), strict=True):
         assert contrast(text, page) >= least
+
+
+# Linear red, green and blue as people see them who lack long-, medium- or short-wave cones (Machado et al. 2009,
+# doi:10.1109/TVCG.2009.113), and from these to Oklab.
+EYES = {
+    "all cones": torch.eye(3),
+    "no long": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "no medium": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.01182, 0.04294, 0.968881]],
+    "no short": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.3039]],
+}
+CONES = [[0.41222147, 0.53633254, 0.05144599], [0.2119035, 0.68069955, 0.10739696], [0.08830246, 0.28171884, 0.6299787]]
+OKLAB = [[0.21045426, 0.79361779, -0.00407205], [1.97799850, -2.42859220, 0.45059371]]
+OKLAB += [[0.02590404, 0.78277177, -0.80867577]]
+
+
+@pytest.mark.parametrize("scheme", [0, 1], ids=("light", "dark"))
+@pytest.mark.parametrize(
+    "together", [("orange", "blue", "crimson"), ("violet", "teal", "olive"), ("orange", "error")], ids="-".join
+)
+@pytest.mark.parametrize("eyes", EYES)
+def test_colours_of_pages_differ_for_any_colour_vision(scheme, together, eyes):
+    tokens = dict(re.findall(r"--([\w-]+): light-dark\((#\w+, #\w+)\)", web.read("style.css")))
+    hexes = [tokens[name].split(", ")[scheme] for name in together]
+    rgb = torch.tensor([[int(one[i : i + 2], 16) / 255 for i in (1, 3, 5)] for one in hexes])
+    linear = torch.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    seen = (linear @ torch.as_tensor(EYES[eyes]).T).clamp(0, 1) @ torch.tensor(CONES).T
+    lab = seen ** (1 / 3) @ torch.tensor(OKLAB).T
+    assert torch.pdist(lab).min() >= 0.07
 
 
 def test_small_pictures_are_drawn_large_enough():

@@ -240,12 +240,32 @@ def test_a_network_decides_in_the_page_as_in_pytorch():
     assert sum(look[3] == answer for look, answer in zip(looks, answers[some], strict=True)) >= len(some) - 1
     spikes, votes = torch.zeros(20, len(some), 128), torch.tensor([look[2] for look in looks]).transpose(0, 1)
     for i, (fired, busy, _, _) in enumerate(looks):
-        spikes[[step - 1 for step, _ in fired], i, [one for _, one in fired]] = 1
+        spikes[[step for step, _ in fired], i, [one for _, one in fired]] = 1
         counts = spikes[:, i].sum(0)
         assert busy == counts.argsort(descending=True, stable=True)[: int((counts > 0).sum())].tolist()
     # Sums in another order: a membrane within rounding of its threshold.
     assert (spikes != recording.layers[2]).float().mean() < 1e-3
     assert (votes != recording.out.cumsum(0)).float().mean() < 1e-2
+
+
+@pytest.mark.parametrize(
+    ("votes", "t", "leaders", "sure", "settled"),
+    [
+        ([0, 0, 0], 5, [], False, False),
+        ([1, 4, 4], 20, [1, 2], False, False),
+        ([0, 2, 1], 5, [1], False, False),
+        ([0, 7, 1], 9, [1], True, False),
+        ([0, 3, 1], 19, [1], False, True),
+        ([0, 3, 2], 20, [1], False, True),
+    ],
+)
+def test_an_answer_names_all_that_lead(votes, t, leaders, sure, settled):
+    script = "return Network.prototype.answer.call({votes: Float64Array.from(votes), t, steps: 20, rates: true});"
+    found = run_node(web.bundle("network.js"), script, votes=votes, t=t)
+    assert (found["leaders"], found["sure"], found["settled"]) == (leaders, sure, settled)
+    assert found["index"] == (leaders[0] if leaders else -1)
+    most = torch.tensor(votes, dtype=torch.float64).softmax(0).max().item()
+    assert found["share"] == pytest.approx(most) and sure == (len(leaders) == 1 and most >= 0.99)
 
 
 def test_noise_of_a_picture_stays_within_it():

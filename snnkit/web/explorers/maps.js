@@ -41,7 +41,7 @@ export function mapsExplorer(place, data, saved, report) {
     const column = Math.floor(x - across * wide), row = Math.floor(y - down * high);
     const value = column < columns && row < rows ? maps[down]?.[across]?.[row * columns + column] : undefined;
     if (value === undefined) return null;
-    const what = down < data.steps ? `step ${down + 1}: ${value ? "spike" : "no spike"}` : `${written(value)} per step`;
+    const what = down < data.steps ? `step ${down}: ${value ? "spike" : "no spike"}` : `${written(value)} per step`;
     return `channel ${channels[across]}, row ${row}, column ${column}\n${what}`;
   }
 
@@ -54,7 +54,7 @@ export function mapsExplorer(place, data, saved, report) {
     Object.assign(view.x, {min: 0, max: channels.length * wide,
       ticks: channels.map((channel, i) => [(i + 0.5) * wide, String(channel)])});
     Object.assign(view.y, {min: maps.length * high, max: 0, ticks: maps.map((_, t) =>
-      [(t + 0.5) * high, t < data.steps ? `step ${t + 1}` : "mean"])});
+      [(t + 0.5) * high, t < data.steps ? `step ${t}` : "mean"])});
     view.fit();
     view.show(maps.flatMap((row, t) => row.flatMap((spikes, c) => {
       const left = c * wide, top = t * high, right = left + columns, under = top + rows;
