@@ -192,6 +192,7 @@ def ways() -> dict[str, dict[str, float]]:
     return {
         "floats, no spikes": of(n["first dense"] * MAC, n["second dense"] * MAC),
         "floats, spikes": of(n["first"] * MAC, n["second"] * ADD, n["updates"] * MAC),
+        "floats, no spikes, zero pixels skipped": of(n["first"] * MAC, n["second dense"] * MAC),
         "integers, no spikes": of(n["first dense"] * INT_MAC, n["second dense"] * INT_MAC),
         "integers, spikes": of(n["first"] * INT_MAC, n["second"] * INT_ADD, n["updates"] * INT_MAC),
         "integers, no spikes, zero pixels skipped": of(n["first"] * INT_MAC, n["second dense"] * INT_MAC),

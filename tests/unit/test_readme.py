@@ -181,3 +181,38 @@ def test_every_make_target_exists(page):
     for words in calls("make", PAGES[page]):
         asked = [word for word in words if "=" not in word]
         assert set(asked) <= targets, f"{page}: make {' '.join(words)}"
+
+
+def test_prose_about_frameworks_is_what_the_record_says():
+    record, text = records.load("frameworks_cpu_epyc_1thread"), (PROJECT.root / "docs" / "frameworks.md").read_text()
+
+    def times(name, features, mode, part="neurons"):
+        rows = [r for r in record["rows"] if (r["features"], r["mode"], r["part"]) == (features, mode, part)]
+        (theirs,) = (r for r in rows if r["contestant"] == name)
+        ours = (r for r in rows if r["library"] == "snnkit" and r["equation"] == theirs["equation"])
+        product = next(s for s in record["scales"] if (s["features"], s["mode"], s["part"]) == (features, mode, part))
+        base = min(r["median_s"] for r in ours) if part == "neurons" else product["median_s"]
+        return theirs["median_s"] / base
+
+    for mode in ("inference", "training"):
+        large, small = (f"{times('SpikingJelly', n, mode):.1f}" for n in (2048, 512))
+        assert re.search(rf"{large}\s+times in place of {small}", text)
+    slow = {"SpikingJelly, FlexSN", "Sinabs", "Norse"}
+    quick = {r["contestant"] for r in record["rows"]} - {"cpp", "Spyx", "snnTorch, StateLeaky"}
+    shares = {
+        n: sorted(
+            times(one, n, mode, "layer")
+            for mode in ("inference", "training")
+            for one in (quick if mode == "inference" else quick - slow)
+        )
+        for n in (512, 2048)
+    }
+    assert f"take {100 * shares[2048][0] - 100:.0f} to {100 * shares[2048][-1] - 100:.0f} % more time" in text
+    assert f"they take {shares[512][0]:.1f} to {shares[512][-1]:.1f} times as long" in text
+
+
+def test_memory_of_a_hub_is_that_of_the_table_by_notebook():
+    workshop = PROJECT.root / "workshop"
+    table = re.findall(r"^\| \[(\d\d) .*?\| \d+ \| \d+ \| (\d+) \|", (workshop / "gpu_budget.md").read_text(), re.M)
+    most = max(int(megabytes) for number, megabytes in table if number not in ("09", "13"))
+    assert f"take at most {most / 1000:.1f} GB" in (workshop / "jupyterhub_and_hpc.md").read_text()
