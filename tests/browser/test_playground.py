@@ -93,7 +93,11 @@ def test_try_this_starts_at_once_and_scrolls_to_the_network(opened):
         link.click()
         until(page, "figure-updates", lambda text: int(text) > 0)
         assert "LIF(tau=3.0" in page.input_value("#code")
-        page.wait_for_function("() => scrollY === 0")
+        for _ in range(100):  # smoothly
+            if page.evaluate("scrollY") == 0:
+                break
+            page.wait_for_timeout(50)
+        assert page.evaluate("scrollY") == 0
         page.get_by_role("button", name="Pause").click()
 
 
