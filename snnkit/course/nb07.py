@@ -137,7 +137,7 @@ class _Bench:
     @property
     def weight(self) -> Tensor:
         """The two as one tensor."""
-        return torch.stack(self.weights)
+        return torch.stack(tuple(self.weights))
 
     def update(self, candidate: Any, gradient: tuple[float, float], clip: float = math.inf) -> Any:
         together = self.weight

@@ -80,9 +80,10 @@ class MemorySaving:
                 x, new[at] = _again(stage.modules, x if step is None else step, new[at], 0 if step is None else len(x))
                 step = None
             elif net._stateful[stage.names[0]]:
-                once = step is not None and takes_repeat(module)
-                options = {"repeat": len(x)} if once else {}
-                x, new[at] = with_state(module, step if once else x, new[at], **options)
+                if step is not None and takes_repeat(module):
+                    x, new[at] = with_state(module, step, new[at], repeat=len(x))
+                else:
+                    x, new[at] = with_state(module, x, new[at])
                 step = None
             elif stage.packed and step is None and torch.is_grad_enabled():
                 x = _with_bits(module, x)

@@ -208,7 +208,7 @@ def _active() -> str:
         return "torch.jit.trace is"
     if torch._C._len_torch_dispatch_stack() or torch._C._len_torch_function_stack():
         return "a mode that sees all operations is"
-    if torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
+    if torch._C._autograd._top_saved_tensors_default_hooks(True):  # pyright: ignore[reportAttributeAccessIssue]
         return "hooks for saved tensors are"
     return ""
 

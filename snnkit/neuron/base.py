@@ -242,7 +242,7 @@ def between(value: Value, low: Value | None = None, high: Value | None = None, *
         return torch.maximum(torch.as_tensor(value).to(low), low + _WITHIN * (1 + low.abs()) if open else low)
     if not isinstance(value, Tensor):
         return value
-    return value.clamp(low + _WITHIN * (1 + abs(low)) if open and low is not None else low, high)
+    return value.clamp(low + _WITHIN * (1 + abs(low)) if open and low is not None else low, high)  # type: ignore[arg-type]
 
 
 def reset_membrane(v: Tensor, spike: Tensor, v_threshold: Value, v_reset: Value | None) -> Tensor:
