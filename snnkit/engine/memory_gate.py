@@ -1,6 +1,6 @@
 """Whether a kernel may take tensors by their addresses.
 
-PyTorch does not see what our kernels read and write. So they run only where nobody records or rewrites its operations:
+PyTorch does not see what our kernels read and write. So they run only where nothing records or rewrites its operations:
 what ``torch.jit.trace`` or ``make_fx`` recorded would be the allocation of a result without the call that fills it. And
 they take only tensors that have memory of their own, in the usual form. Every kernel of this package asks here. Where
 the answer is no, PyTorch's own operations run.
@@ -22,7 +22,9 @@ _functorch: Any = torch._C._functorch  # pyright: ignore[reportAttributeAccessIs
 # A tensor with other keys is a wrapper, or is stored in another form: sparse, nested, quantised, conjugate, meta, …
 _PLAIN_KEYS = ("CPU", "CUDA", "ADInplaceOrView", "AutogradCPU", "AutogradCUDA", "AutocastCPU", "AutocastCUDA")
 _PLAIN = reduce(or_, (torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key)).raw_repr() for key in _PLAIN_KEYS))
-_NEGATIVE = torch._C.DispatchKeySet(torch._C.DispatchKey.Negative).raw_repr()
+_OTHER = ~(_PLAIN | torch._C.DispatchKeySet(torch._C.DispatchKey.Negative).raw_repr())
+_keys = torch._C._dispatch_keys
+_BEFORE = torch._C.DispatchKey.PreDispatch
 
 
 def recorder() -> str:
@@ -36,13 +38,13 @@ def recorder() -> str:
     for i in range(torch._C._len_torch_dispatch_stack()):
         mode = torch._C._get_dispatch_stack_at(i)
         if not hasattr(mode, "observes"):  # one of ours, which expects kernels
-            return f"{type(mode).__name__} is told of PyTorch's operations"
+            return f"{type(mode).__name__} sees PyTorch's operations"
     if torch._C._len_torch_function_stack():
         for mode in torch.overrides._get_current_function_mode_stack():
             if type(mode) is not DeviceContext:  # of torch.set_default_device
-                return f"{type(mode).__name__} is told of PyTorch's functions"
-    if torch._ops._len_torch_dispatch_stack_pre_dispatch():
-        return "a mode is told of PyTorch's operations before they are dispatched"
+                return f"{type(mode).__name__} sees PyTorch's functions"
+    if torch._C._dispatch_tls_is_dispatch_key_included(_BEFORE):
+        return "a mode sees PyTorch's operations before they are dispatched"
     if inside_functional_transform():
         kinds = [interpreter.key() for interpreter in _functorch.get_interpreter_stack()]
         if _functorch.TransformType.Functionalize in kinds:
@@ -74,13 +76,14 @@ def foreign(*tensors: Tensor) -> str:
     a transform, the tensor that it wraps is meant.
     """
     for tensor in tensors:
-        inner = tensor
-        while (keys := torch._C._dispatch_keys(inner).raw_repr()) & ~_PLAIN and _is_wrapped(inner):
-            inner = _functorch.get_unwrapped(inner)
-        if type(inner) not in (Tensor, nn.Parameter):
-            return f"a {type(inner).__name__}"
-        if keys & ~(_PLAIN | _NEGATIVE):
-            return f"a tensor of another form ({torch._C._dispatch_keys(inner)})"
+        if (type(tensor) is Tensor or type(tensor) is nn.Parameter) and not _keys(tensor).raw_repr() & _OTHER:
+            continue  # most of a short call would be spent on what follows
+        while _is_wrapped(tensor):
+            tensor = _functorch.get_unwrapped(tensor)
+        if type(tensor) not in (Tensor, nn.Parameter):
+            return f"a {type(tensor).__name__}"
+        if _keys(tensor).raw_repr() & _OTHER:
+            return f"a tensor of another form ({_keys(tensor)})"
     return ""
 
 
@@ -96,11 +99,11 @@ def as_stored(tensor: Tensor) -> Tensor:
 
 def is_plain(tensor: Any) -> bool:
     """Whether a kernel may read it just as it is stored: no ``foreign`` one, none with a negative bit."""
-    return type(tensor) in (Tensor, nn.Parameter) and not torch._C._dispatch_keys(tensor).raw_repr() & ~_PLAIN
+    return type(tensor) in (Tensor, nn.Parameter) and not _keys(tensor).raw_repr() & ~_PLAIN
 
 
 def shows_values(*tensors: Tensor) -> bool:
-    """Whether a check may look at the values now: they exist, cheaply, and nobody records that they are looked at."""
+    """Whether a check may look at the values now: they exist, cheaply, and nothing records the look."""
     return (
         not torch.compiler.is_compiling()
         and not is_watched()

@@ -157,7 +157,12 @@ def _stepwise(step: Callable | nn.Module, x: Tensor, state: Any) -> str:
             return "forward-mode derivatives run step by step"
         if kinds.count(functorch.TransformType.Grad) > 1:
             return "second derivatives run step by step"
-    what = foreign(x, *state, *tensors_of(step).values())
+    own = (
+        tensors_of(step).values()
+        if isinstance(step, nn.Module) and (step._parameters or step._buffers or step._modules)
+        else ()
+    )
+    what = foreign(x, *state, *own)
     return f"no kernel can read {what}" if what else ""
 
 

@@ -414,5 +414,5 @@ def test_fallbacks_are_announced_and_explained():
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
             return func(*args, **(kwargs or {}))
 
-    with Mode(), pytest.warns(UserWarning, match="eager engine: Mode is told of PyTorch's operations"):
+    with Mode(), pytest.warns(UserWarning, match="eager engine: Mode sees PyTorch's operations"):
         lif(x)
