@@ -81,7 +81,11 @@ def read_small(path: Path, largest: int) -> bytes:
         raise ValueError("no regular file")
     if status.st_size > largest:
         raise ValueError(f"too large: {status.st_size / 1e6:.3g} MB")
-    return path.read_bytes()
+    with open(path, "rb") as file:
+        content = file.read(largest + 1)
+    if len(content) > largest:  # of a file that grows, or has no size, as in /proc
+        raise ValueError(f"too large: more than {largest / 1e6:.3g} MB")
+    return content
 
 
 def small_json(path: Path, largest: int) -> Any:
@@ -98,6 +102,8 @@ MOST_ALIASES = 10  # in YAML; each may double what a text says
 
 def read_yaml(text: str) -> Any:
     """What YAML that people wrote holds. Of two equal keys PyYAML would silently take the last one.
+
+    PyYAML takes some 30 s for a megabyte: read no more than that of what others wrote (`read_small`).
 
     Raises ValueError, in one line, for a key that is given twice, too many aliases, and what is no YAML.
     """
@@ -121,8 +127,12 @@ def read_yaml(text: str) -> Any:
 
     try:
         return yaml.load(text, Loader)
-    except (yaml.YAMLError, ValueError, RecursionError, AttributeError, TypeError) as error:  # of tags that do not fit
+    except yaml.YAMLError as error:
         raise ValueError(" ".join(str(error).split())) from None
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    except Exception as error:  # PyYAML converts a value by its tag, and lets out whatever that raises
+        raise ValueError(f"a value does not fit its tag ({type(error).__name__}: {error})") from None
 
 
 MOST_NESTED = 100  # groups of HDF5; readers call themselves for each

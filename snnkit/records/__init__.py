@@ -20,10 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from .. import checks
-from ..files import expanded, write_text
+from ..files import expanded, read_small, write_text
 from .schema import KINDS, SCHEMA, RecordError, validate
 
 __all__ = ["KINDS", "SCHEMA", "RecordError", "load", "names", "parse", "read", "validate", "write"]
+
+LARGEST = 1 << 26  # bytes of a record
 
 
 def names(kind: str | None = None) -> list[str]:
@@ -46,10 +48,14 @@ def read(path: str | Path) -> dict[str, Any]:
     """The record in the file at ``path``.
 
     Raises:
-        RecordError: the file is damaged, of another schema, or without provenance.
+        RecordError: the file is damaged, of another schema, or without provenance, or no file of at most 64 MB.
         OSError: it can't be read.
     """
-    return parse(expanded(path).read_bytes(), str(path))
+    try:
+        data = read_small(expanded(path), LARGEST)
+    except ValueError as error:
+        raise RecordError(f"{path} is not a record: {error}") from None
+    return parse(data, str(path))
 
 
 def parse(data: bytes, name: str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import json
 import math
 import os
 import random
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,7 +33,8 @@ SEED = "SEED"
 WORKERS = "workers"
 MOST_RUNS = 100_000
 _DEFAULT_WORKERS = 4  # at most, where the manifest does not say
-LARGEST = 1 << 20  # bytes of a manifest
+LARGEST = 1 << 16  # bytes of a manifest: a list of 10,000 numbers. To read as much takes PyYAML two seconds.
+LARGEST_NOTEBOOK = 1 << 24  # with pictures in its outputs
 
 
 class ManifestError(ValueError):
@@ -209,9 +211,10 @@ def _values(given: Any, parameter: Parameter) -> tuple[Any, ...]:
         what = f"parameter {parameter.name} must be a list of values, such as [{parameter.default!r}]"
         raise ParameterError(f"{what}, but it is {checks.shown(given)}")
     values = tuple(_value(value, parameter) for value in given)
-    if twice := [value for i, value in enumerate(values) if value in values[:i]]:
+    value, times = Counter(values).most_common(1)[0]
+    if times > 1:
         raise ParameterError(
-            f"parameter {parameter.name} must list each value once, but it has {checks.shown(twice[0])} twice"
+            f"parameter {parameter.name} must list each value once, but it has {checks.shown(value)} twice"
         )
     return values
 
@@ -238,7 +241,7 @@ def read_notebook(given: Any, folder: Path) -> Notebook:
     given = str(given or "")  # YAML takes 04 for a number
     try:
         path = folder / expanded(given) if given.endswith(".ipynb") else _notebook_named(given)
-        node = nbformat.reads(path.read_text(encoding="utf-8"), as_version=4)
+        node = nbformat.reads(read_small(path, LARGEST_NOTEBOOK).decode(), as_version=4)
         nbformat.validate(node)
         declared = parameters.declared(node, path.stem)
     except ManifestError:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     import polars
 
 FORMAT = 1
+LARGEST = 1 << 26  # bytes of a file of results
 SWEEP, PARQUET, CSV = "sweep.json", "results.parquet", "results.csv"
 # What may not change in a folder, as its runs would not belong into one table.
 SAME = ("notebook", "code", "names", "fixed")
@@ -201,7 +202,7 @@ def _run(file: Path) -> RunResult:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
+        content = files.small_json(file, LARGEST)
         if not isinstance(content, dict):
             raise ValueError("it is no object")
     except (OSError, ValueError, RecursionError) as error:

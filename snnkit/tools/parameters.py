@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 TYPES: dict[str, type] = {"bool": bool, "int": int, "float": float, "str": str}
 WORDS = {"true": True, "false": False}
+LONGEST = 10_000  # characters of a parameters cell
 
 
 class ParameterError(ValueError):
@@ -70,8 +71,14 @@ def declared(notebook: NotebookNode, name: str) -> dict[str, Parameter]:
     cells = [cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", [])]
     if len(cells) != 1:
         raise ParameterError(f"notebook {name} must have exactly one cell tagged 'parameters', but it has {len(cells)}")
+    source = cells[0].source
+    if len(source) > LONGEST:
+        what = f"the parameters cell must have at most {LONGEST:,} characters, but it has {len(source):,}"
+        raise ParameterError(f"notebook {name}: {what}")
     try:
-        statements = ast.parse(cells[0].source).body
+        statements = ast.parse(source).body
+    except (MemoryError, RecursionError):  # what Python's parser says of too many signs or brackets
+        raise ParameterError(f"notebook {name}: the parameters cell is nested too deeply") from None
     except (SyntaxError, ValueError) as error:  # ValueError: a null character
         raise ParameterError(f"notebook {name}: the parameters cell is not Python: {error}") from None
     parameters = {}
@@ -79,7 +86,7 @@ def declared(notebook: NotebookNode, name: str) -> dict[str, Parameter]:
         try:
             parameter = _declaration(statement)
         except ParameterError as error:
-            line = ast.unparse(statement).splitlines()[0]
+            line = checks.cut(source.encode().splitlines()[statement.lineno - 1].decode().strip())
             raise ParameterError(f"notebook {name}: in the parameters cell, `{line}`: {error}") from None
         if parameter.name in parameters:
             raise ParameterError(f"notebook {name}: parameter {parameter.name} is declared twice")
@@ -108,8 +115,11 @@ def assignment(name: str, value: Any) -> str:
 def _declaration(statement: ast.stmt) -> Parameter:
     if not (isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name) and statement.value):
         raise ParameterError("write NAME: type = literal")
-    kind, none, _ = ast.unparse(statement.annotation).partition(" | None")
-    if kind not in TYPES:
+    try:
+        kind, none, rest = ast.unparse(statement.annotation).partition(" | None")
+    except RecursionError:
+        kind, none, rest = "", "", ""
+    if kind not in TYPES or rest:
         raise ParameterError(f"the type may be {', '.join(TYPES)}, or one of these | None")
     try:
         default = ast.literal_eval(statement.value)

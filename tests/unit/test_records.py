@@ -2,6 +2,7 @@
 
 import copy
 import json
+import os
 import shutil
 import subprocess
 
@@ -92,6 +93,10 @@ def test_a_damaged_file_is_named(tmp_path, data):
     file = tmp_path / "r.json"
     file.write_bytes(data)
     with pytest.raises(records.RecordError, match=r"r\.json is not a record"):
+        records.read(file)
+    file.unlink()
+    os.mkfifo(file)
+    with pytest.raises(records.RecordError, match=r"r\.json is not a record: no regular file"):
         records.read(file)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import subprocess
 import sys
 
@@ -13,7 +14,7 @@ import torch
 
 from snnkit import sweep
 from snnkit.sweep import recorded_values
-from snnkit.sweep.manifest import identity
+from snnkit.sweep.manifest import LARGEST_NOTEBOOK, identity
 
 from .sweep_cases import PARAMETERS, asked, notebook
 
@@ -77,6 +78,7 @@ WRONG = {
     "no notebook": ({"notebook": None}, r"unknown notebook ''"),
     "missing file": ({"notebook": "gone.ipynb"}, r"notebook: gone\.ipynb can't be used: .*No such file"),
     "unknown name": ({"notebook": "no_such"}, r"unknown notebook 'no_such'; there are: .*for sweeps: xor_in_time"),
+    "many values": ({"parameters": {"A": [*range(100_001)]}}, "at most 100,000 runs, but these are 100,001"),
     "pareto of one": ({"pareto": {"maximise": "score"}}, r"pareto must be \{maximise: NAME"),
     "too many": ({"parameters": {key: [*range(400)] for key in ("A", "RATE")}}, "at most 100,000 runs, .* 160,000"),
 }
@@ -94,6 +96,7 @@ def test_what_is_wrong_is_refused_by_name(keys, says, tmp_path):
     [
         ("A = 1", "write NAME: type = literal"),
         ("A: int = (", "is not Python"),
+        (f"A: int = {'-' * 20_000}1", "the parameters cell must have at most 10,000 characters, but it has 20,010"),
         ("A: int = 1\nRATE: float = 1.0\nrun: int = 3", "run is a column of each table"),
     ],
 )
@@ -103,10 +106,26 @@ def test_the_notebook_must_declare_its_parameters(parameters, says, tmp_path):
         sweep.load(asked(tmp_path, fixed={"run": 1}))
 
 
-def test_a_file_that_is_no_notebook(tmp_path):
-    (tmp_path / "tiny.ipynb").write_text("{}")
-    with pytest.raises(sweep.ManifestError, match=r"notebook: .*tiny\.ipynb can't be used"):
-        sweep.load(asked(tmp_path))
+def large(path):
+    with open(path, "wb") as file:  # of zeros, which take no place on the disk
+        file.truncate(LARGEST_NOTEBOOK + 1)
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda path: path.write_text("{}"), ""),
+        (lambda path: path.write_text("[" * 100_000), ""),
+        (large, ": too large: 16.8 MB"),
+        (os.mkfifo, ": no regular file"),
+        (lambda path: path.symlink_to("/dev/zero"), ": no regular file"),
+    ],
+    ids=["no keys", "deep", "large", "a pipe", "zeros"],
+)
+def test_a_file_that_is_no_notebook(make, says, tmp_path):
+    make(tmp_path / "tiny.ipynb")
+    with pytest.raises(sweep.ManifestError, match=rf"notebook: .*tiny\.ipynb can't be used{says}"):
+        sweep.load({**asked(tmp_path), "notebook": str(tmp_path / "tiny.ipynb")})
 
 
 def test_notebooks_of_the_course_and_for_sweeps_go_by_their_names(tmp_path):
@@ -174,7 +193,11 @@ def laughs(levels, wide):
         (f"{GOOD}parameters: {{NAME: [no]}}", "parameter NAME must be str, but it is False"),
         ("- a", r"m\.yaml must hold the keys notebook, out"),
         (b"\xff\xfe\xff", r"m\.yaml can't be read as YAML"),
-        (" " * 2_000_000, r"m\.yaml can't be read as YAML: too large: 2 MB"),
+        (f"a: [{'1, ' * 30_000}]", r"m\.yaml can't be read as YAML: too large: 0\.09 MB"),
+        ("a: !!bool maybe", r"as YAML: a value does not fit its tag \(KeyError: 'maybe'\)"),
+        ("a: !!int ''", r"as YAML: a value does not fit its tag \(IndexError"),
+        (f"a: 1{':1' * 300}.5", r"as YAML: a value does not fit its tag \(OverflowError"),
+        ("[" * 5000, "as YAML: it is nested too deeply"),
         (laughs(9, 9), r"m\.yaml can't be read as YAML: it has more than 10 aliases"),
         (f"a: {laughs(10, 2)}", r"a key must be one of 'notebook'"),
         (laughs(10, 2), r"m\.yaml must hold the keys .*, but it is \[\["),

@@ -31,6 +31,11 @@ def test_declarations_are_read():
         (("A: float = 1" + "0" * 400,), "must be float, but it is an int of 1329 bits"),
         (("A: int = 1\nA: int = 2",), "twice"),
         (("A: int = ",), "not Python"),
+        ((f"A: int = {'-' * 9000}1",), "the parameters cell is nested too deeply"),
+        ((f"A: int = 1{' + 1' * 2000}",), "(nested too deeply|must be a literal)"),
+        ((f"A: {'-' * 2000}1 = 3",), "`A: -{100,}…`: the type may be"),
+        (("\n  # first\nA: int | None | str = 3  # a comment",), "`A: int . None . str = 3  # a comment`: the type"),
+        (("A: str = 'é'; é: int = 'a'",), "must be int, but it is 'a'"),
     ],
 )
 def test_other_declarations_are_refused(sources, says):
