@@ -7,7 +7,7 @@ import functools
 import inspect
 import linecache
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from traceback import FrameSummary
 from typing import Any
@@ -17,7 +17,7 @@ from snnkit.viz.frontend import live
 
 from . import exercise as registry
 from . import progress, sandbox, time_limit
-from .card import TONES, Card, Line, short
+from .card import TONES, Card, Line, short, unshowable
 from .exercise import Check, Exercise, NotWritten, Violation
 
 _TONE = {"passed": "good", "failed": "bad", "to do": "open"}
@@ -75,7 +75,7 @@ def grade(exercise: Exercise | str, candidate: Any) -> Outcome:
             text = exercise.hints[hint] if isinstance(hint, int) else hint or ""
             return failed(**{**error.shown, "message": error.message, "hint": text})
         if error is not None:
-            text = _text_of(error)
+            text = _described(lambda error=error: str(error)[:500], limit, "")
             if "ellipsis" in text.lower():
                 return outcome("to do", message="A `...` is still in your code.")
             return failed(**_raised(error, text, where, mine.last, limit), where=where)
@@ -99,12 +99,15 @@ def _line(stack: Iterable[FrameSummary], files: set[str]) -> str:
     return f"line {number}: {line}" if line else f"line {number}"
 
 
-def _text_of(error: BaseException) -> str:
-    """The text of an exception, "" if its ``__str__`` raises."""
-    try:
-        return str(error)[:500]
-    except Exception:
-        return ""
+def _described(text: Callable[[], str], seconds: float, otherwise: str) -> str:
+    """``text()``, or ``otherwise``: ``__str__`` and ``__repr__`` of a learner's class may raise, exit or hang."""
+    made: list[str] = []
+    sandbox.run(lambda: made.append(text()), seconds, sandbox.Prints())
+    return made[0] if made else otherwise
+
+
+def _short(exercise: Exercise, value: Any) -> str:
+    return _described(lambda: short(value), exercise.seconds, unshowable(value))
 
 
 def _raised(error: BaseException, text: str, where: str, last: Any, limit: float) -> dict[str, Any]:
@@ -185,7 +188,7 @@ def _check_kind(exercise: Exercise, answer: Any) -> None:
     if answer is None or answer is Ellipsis or callable(answer) == callable(exercise.reference):
         return
     wanted = "a function or class (its name, without calling it)" if callable(exercise.reference) else "a value"
-    raise TypeError(f"answer to {exercise.key} must be {wanted}, but it is {short(answer)}")
+    raise TypeError(f"answer to {exercise.key} must be {wanted}, but it is {_short(exercise, answer)}")
 
 
 def _every_check(exercise: Exercise, answer: Any, outcome: Outcome) -> list[Line]:
@@ -217,7 +220,9 @@ def _card(exercise: Exercise, outcome: Outcome, every: Sequence[Line] = ()) -> C
     lines = [*every, Line(outcome.message, label=outcome.check)]
     shown = {"where": outcome.where or None, "inputs": outcome.inputs}
     shown |= {"yours": outcome.yours, "expected": outcome.expected}
-    lines += [Line(short(value), label=label, code=True) for label, value in shown.items() if value is not None]
+    for label, value in shown.items():
+        if value is not None:
+            lines.append(Line(_short(exercise, value), label=label, code=True))
     lines += printed
     if outcome.hint:
         lines.append(Line(outcome.hint, label="Hint"))

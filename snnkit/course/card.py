@@ -107,7 +107,12 @@ def short(value: Any) -> str:
     try:
         return checks.cut(_short(value, DEPTH), LIMIT)
     except Exception:
-        return f"({type(value).__name__} that cannot be shown)"
+        return unshowable(value)
+
+
+def unshowable(value: Any) -> str:
+    """What a card has in place of a value that can't be shown."""
+    return f"({type(value).__name__} that cannot be shown)"
 
 
 def _short(value: Any, depth: int) -> str:

@@ -33,6 +33,31 @@ def raises_its_own(v, x, beta):
     raise Own
 
 
+class Exits:
+    def __repr__(self):
+        sys.exit(3)
+
+
+class Hangs(Exception):
+    def __repr__(self):
+        while True:
+            pass
+
+    __str__ = __repr__
+
+
+def returns_what_exits(v, x, beta):
+    return Exits()
+
+
+def raises_what_exits(v, x, beta):
+    raise type("Leaves", (Exits, Exception), {"__str__": Exits.__repr__})
+
+
+def raises_what_hangs(v, x, beta):
+    raise Hangs
+
+
 def recurses(v, x, beta):
     return recurses(v, x, beta)
 
@@ -89,6 +114,9 @@ CASES = {
     printing: "was stopped: it had computed for 1 s",
     exits: "A function ends with `return`",
     raises_its_own: "Your code raised Own",
+    returns_what_exits: "must be a tensor, not an Exits",
+    raises_what_exits: "Your code raised Leaves",
+    raises_what_hangs: "Your code raised Hangs",
     recurses: "calls itself without end",
     asks_for_everything: "needs more memory than there is",
     generates: "returned a generator",

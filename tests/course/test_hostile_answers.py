@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from snnkit.course import attempt, grade
-from snnkit.course.exercise import Check, Exercise
+from snnkit.course.exercise import Check, Exercise, Violation
 from snnkit.course.sandbox import BYTES, fingerprint
 from tests.course import hostile
 from tests.course.examples import EXERCISE, install, leak
@@ -52,6 +52,18 @@ def test_it_is_said_and_put_right(answer, capsys):
         said = "Your code has waited for 1 s, and can't be stopped here."
     assert "failed" in out and said in " ".join(out.split()), out
     assert grade("99.1", right).status == "passed"
+
+
+@pytest.mark.parametrize("value", [hostile.Exits(), hostile.Hangs()], ids=["exits", "hangs"])
+def test_a_value_that_can_not_be_shown(value, monkeypatch, capsys):
+    def fails(candidate, reference):
+        raise Violation("It is not that.", yours=candidate)
+
+    install(monkeypatch, Exercise("99.2", "A number", 42.0, [Check("c", fails)], seconds=0.2), EXERCISE)
+    assert attempt("99.2", value) == 42.0
+    assert f"yours  ({type(value).__name__} that cannot be shown)" in " ".join(capsys.readouterr().out.split("   "))
+    with pytest.raises(TypeError, match=r"answer to 99\.1 must be a function .* that cannot be shown\)"):
+        attempt("99.1", value)
 
 
 def test_the_card_has_the_line_that_hung_and_some_of_the_prints(capsys):
