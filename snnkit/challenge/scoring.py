@@ -139,6 +139,10 @@ def evaluate(net: nn.Module, x: Tensor, y: Tensor) -> Evaluation:
             f"but they are {checks.shown(x)} and {checks.shown(y)}"
         )
     try:
+        checks.copyable("net", net)
+    except ValueError as error:
+        raise RuleError(str(error)) from None
+    try:
         net = copy.deepcopy(net).eval()
     except Exception as error:
         raise RuleError(

@@ -219,6 +219,7 @@ def layer_costs(net: Sequential, x: Tensor) -> LayerCosts:
         x: [T, B, ...] on any device. A static one (``encode.repeat``) is computed once by layers without state.
     """
     check_sequence(x, "layer_costs")
+    checks.copyable("net", net)
     steps = len(x)
     x = x.detach()  # gradients are not counted, and the counter refuses inputs that would have one
     x = x[:1].to("meta").expand(x.shape) if is_static(x) else x.to("meta")

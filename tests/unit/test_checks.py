@@ -269,6 +269,12 @@ USES = {
     "to_nir": lambda net, folder: snnkit.interop.to_nir(net, torch.zeros(1, 1, 4), 1e-3),
     "quantize": lambda net, folder: snnkit.quantize.quantize(net),
     "export": lambda net, folder: snnkit.export.export(net, torch.zeros(1, 1, 4)),
+    "challenge": lambda net, folder: snnkit.challenge.score(net),
+    "ipu": lambda net, folder: snnkit.hardware.ipu.check(net, torch.zeros(2, 1, 4)),
+    "roofline": lambda net, folder: snnkit.hardware.roofline.count(
+        net, torch.zeros(3, 2, 4), torch.zeros(2, dtype=torch.long), snnkit.loss.count_cross_entropy
+    ),
+    "layer_costs": lambda net, folder: snnkit.viz.layer_costs(net, torch.zeros(3, 2, 4)),
     "page": lambda net, folder: snnkit.export.page(net, folder / "net.html", steps=3, size=(1, 1, 4)),
 }
 
@@ -280,7 +286,7 @@ def test_networks_that_can_not_be_copied_or_compute_their_weights(kind, use, tmp
     net = snnkit.nn.Sequential(torch.nn.Linear(4, 3), snnkit.neuron.Leaky(0.9, reset_mechanism="zero", engine="eager"))
     change, message = NOT_COPIED[kind]
     change(net[0])
-    if use == "page":
+    if use in ("page", "challenge", "roofline", "layer_costs"):
         message = message.replace("model", "net")
     if use == "to_nir":
         pytest.importorskip("nir")

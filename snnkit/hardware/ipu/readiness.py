@@ -71,7 +71,7 @@ def check(
         device_iterations, gradient_accumulation: as in ``poptorch.Options``.
         tiles: their number sets the memory; None: the 1472 of a GC200 or Bow. PopTorch's small IPU model has 4.
 
-    Raises ValueError for a model that does not run here on the whole example.
+    Raises ValueError for a model that does not run here on the whole example, or can't be copied (a pruned one, say).
     """
     inputs = _inputs(model, example, loss)
     checks.integer("device_iterations", device_iterations, at_least=1)
@@ -138,6 +138,7 @@ def _inputs(model: nn.Module, example: Tensor | Sequence[Tensor], loss: object) 
         raise ValueError("example must hold a tensor, such as (x, y), but it is empty")
     if loss is not None and (len(inputs) != 2 or isinstance(model, WithLoss)):
         raise ValueError("loss must be None unless example is (x, y) and the model has none, but it is not")
+    checks.copyable("model", model)
     checks.values("model", model)
     for i, x in enumerate(inputs):
         if x.is_meta or x.layout != torch.strided:

@@ -162,12 +162,12 @@ def count(
 
     Raises:
         ValueError: shapes that do not match, no scalar loss, a net without parameters, or one that reads values, which
-            "meta" does not have.
+            "meta" does not have, or can't be copied (a pruned one, say).
     """
     if not x.numel() or x.dim() < 2 or targets.shape[:1] != x.shape[1:2]:
         shapes = f"{list(x.shape)} and {list(targets.shape)}"
         raise ValueError(f"x and targets must be [T, B, ...] and [B, ...] with samples, but their shapes are {shapes}")
-    shadow = _shadow_of(net).train()
+    shadow = _shadow_of(net, "net").train()
     parameters = [p for p in shadow.parameters() if p.requires_grad]
     if not parameters:
         raise ValueError(f"net must have parameters to train, but {type(net).__name__} has none")
@@ -204,7 +204,7 @@ def count(
 
 def count_layer(layer: nn.Module, x: Tensor, repeat: int | None = None) -> Work:
     """Count forward and backward of ``layer`` alone on x, on "meta"; ``repeat``: as neurons take it."""
-    shadow, trace = _shadow_of(layer), Trace()
+    shadow, trace = _shadow_of(layer, "layer"), Trace()
     x = x.detach().to("meta").requires_grad_()
     with trace, trace.layers_of(shadow):
         result = shadow(x) if repeat is None else shadow(x, repeat=repeat)
@@ -236,7 +236,8 @@ def tutorial(batch: int = 128, hidden: int = 1000, steps: int = 25, hoisted: boo
     return replace(work, inputs=4 * batch * 784 + 8 * batch)
 
 
-def _shadow_of(net: nn.Module) -> nn.Module:
+def _shadow_of(net: nn.Module, name: str) -> nn.Module:
+    checks.copyable(name, net)
     shadow = copy.deepcopy(net).to("meta")
     for module in shadow.modules():
         if isinstance(module, Neuron):
