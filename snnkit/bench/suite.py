@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import torch
 
 from .. import checks, records
-from ..device.placement import choose_device
+from ..data import resolve_device
 from ..measure import Clock, Timing, provenance, race
 from ..records.schema import LISTS
 from ..tables import text_table
@@ -144,7 +144,7 @@ class Suite:
         (``complete`` is false until the end).
         """
         check_out(out)
-        device = choose_device(arguments.device)
+        device = resolve_device(arguments.device)
         missing = self.left_out(arguments, device)
         skipped = [{"contestant": name, "reason": reason} for name, reason in missing.items()]
         record = begin(self.kind, device, asdict(arguments)) | {"skipped": skipped} | self.beside

@@ -11,9 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from .. import checks
+from ..data import resolve_device
 from .batch_processing import batch_process, check_batch_size
 from .optimize import MemoryReport, optimize_memory_usage
-from .placement import Precision, choose_device, device_of, move_tensors_to_device
+from .placement import Precision, device_of, move_tensors_to_device
 
 PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -71,7 +72,7 @@ def accelerate(
 
     Args:
         model: a network with parameters, all of them on one device.
-        device: "auto" (CUDA, else MPS, else CPU), or PyTorch's name of a device.
+        device: "auto" (CUDA, else CPU), or PyTorch's name of a device.
         optimize_memory: also ``optimize_memory_usage(model)``.
         batch_size: of ``process``; None or "auto": as much as fits.
         precision: "fp32", "bf16", "fp16", or "auto": bf16 on CUDA chips that compute in it, fp16 on other CUDA chips,
@@ -79,7 +80,7 @@ def accelerate(
     """
     device_of(model, parameters=True)
     batch_size = check_batch_size("auto" if batch_size is None else batch_size)
-    where = choose_device(device)
+    where = resolve_device(device)
     chosen, why = _precision(precision, where)
     model.to(where)
     convolutions = any(isinstance(m, (nn.Conv2d, nn.ConvTranspose2d)) for m in model.modules())

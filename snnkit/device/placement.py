@@ -47,16 +47,6 @@ class Precision:
         return torch.amp.GradScaler(self.device.type, enabled=self.dtype == torch.float16)
 
 
-def choose_device(device: str | torch.device = "auto") -> torch.device:
-    """As ``data.resolve_device``, but without CUDA "auto" also takes Apple's GPU (MPS) if there is one.
-
-    Raises ValueError for a device that PyTorch does not know or can't use here.
-    """
-    if str(device) == "auto" and not torch.cuda.is_available() and torch.backends.mps.is_available():
-        return torch.device("mps")
-    return resolve_device(device)
-
-
 def device_of(model: nn.Module, *, parameters: bool = False) -> torch.device | None:
     """The device of all parameters and buffers of ``model``; None if it has none, which ``parameters`` refuses."""
     if parameters and next(model.parameters(), None) is None:
@@ -98,10 +88,10 @@ def move_tensors_to_device(obj: Any, device: str | torch.device = "auto", *, non
 
     Args:
         obj: a tensor, a module, or a nest.
-        device: "auto" (CUDA, else MPS, else CPU), or PyTorch's name of a device.
+        device: "auto" (CUDA, else CPU), or PyTorch's name of a device.
         non_blocking: don't wait for copies from pinned memory to a GPU.
     """
-    where = device if isinstance(device, torch.device) else choose_device(device)
+    where = device if isinstance(device, torch.device) else resolve_device(device)
     try:
         # First, so that a parameter that is also in a list is the one in the module.
         for module in _modules(obj):

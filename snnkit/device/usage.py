@@ -14,10 +14,10 @@ import torch
 from torch import Tensor, nn
 
 from .. import checks
+from ..data import resolve_device
 from ..engine.page_pool import POOL
 from ..measure.tracker import MemoryTracker, left_under_limit
 from ..tables import size_of
-from .placement import choose_device
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def get_gpu_memory_usage(device: str | torch.device = "auto") -> MemoryUsage:
 
     Raises ValueError for a device that PyTorch does not know or can't use here.
     """
-    where = choose_device(device)
+    where = resolve_device(device)
     if where.type == "cuda":
         cuda = torch.cuda
         index = where.index if where.index is not None else cuda.current_device()
@@ -94,7 +94,7 @@ def empty_cache(device: str | torch.device = "auto") -> None:
         device: of which memory; "auto": the GPU if there is one, else the CPU.
     """
     gc.collect()
-    if choose_device(device).type == "cuda":
+    if resolve_device(device).type == "cuda":
         torch.cuda.empty_cache()
     else:
         POOL.clear()

@@ -98,12 +98,12 @@ def make_plan(facts: Facts, equation: Callable[[], Equation | str], device: torc
     requested = facts.engine not in ("auto", "eager")
     if facts.engine == "eager":
         return Plan("eager", "requested")
+    if facts.device not in AUTO:  # Apple's GPU, "mps", say
+        return Plan("eager", f"no engine compiles for {facts.device!r} devices", fallback=requested)
     if facts.stepwise:
         return Plan("eager", facts.stepwise, fallback=requested)
     if not facts.size:
         return Plan("eager", "there are no neurons to compute")
-    if facts.device not in AUTO:
-        return Plan("eager", f"no engine compiles for {facts.device!r} devices", fallback=requested)
     least = min(least for _, least in AUTO[facts.device])
     small = not requested and facts.size < least
     few = f"fewer than {least:,} neuron-steps: compiling would not pay"

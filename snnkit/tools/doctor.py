@@ -100,6 +100,9 @@ def _gpu() -> Iterator[Line]:
         if listed:
             fix = "update the NVIDIA driver, or restart" if torch.version.cuda else "install a torch built for CUDA"
             yield Line("GPU", AMBER, f"{listed[0].name} is there, but this torch can't use it", fix)
+        elif torch.backends.mps.is_available():
+            what = "Apple's, for which no engine compiles: device='auto' is the CPU; with 'mps', neurons run in eager"
+            yield Line("GPU", AMBER, what)
         else:
             colab = "menu Runtime > Change runtime type > T4 GPU, then run again from the top"
             fix = colab if machine.in_colab() else ""

@@ -7,9 +7,11 @@ import sys
 import pytest
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from snnkit import engine
-from snnkit.engine.plan import AUTO, FEWEST_STEPS, candidates, facts_of
+from snnkit.engine.plan import AUTO, FEWEST_STEPS, Plan, candidates, facts_of, make_plan
 from snnkit.engine.program import is_exact, split
 from snnkit.neuron import LI, LIF, PLIF, CubaLIF, Izhikevich, Leaky
 from snnkit.nn import Sequential
@@ -48,6 +50,34 @@ def taken(neuron, x):
 )
 def test_engines_that_may_run_a_call(requested, device, steps, size, static, expected):
     assert candidates(facts_of(requested, device, steps, size, static)) == expected
+
+
+class Dtypes(TorchDispatchMode):
+    """Of all results."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = set()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        self.seen |= {part.dtype for part in tree_leaves(out) if isinstance(part, torch.Tensor)}
+        return out
+
+
+def test_on_apples_gpu_neurons_are_eager_and_in_float32():
+    """There is no such GPU here, but the operations are those of any device that no engine compiles for, like "meta".
+    It has no float64."""
+    for make in ZOO.values():
+        neuron = make().to("meta")
+        x = torch.rand(2, 3, 5, device="meta", requires_grad=True)
+        with Dtypes() as dtypes:
+            out, _ = neuron(x)
+            out.sum().backward()
+        assert x.grad is not None and torch.float32 in dtypes.seen and torch.float64 not in dtypes.seen
+    facts = facts_of("cpp", "mps", 100, 2**20, False, "no kernel can read a tensor of another form")
+    plan = make_plan(facts, lambda: "", torch.device("mps"))
+    assert plan == Plan("eager", "no engine compiles for 'mps' devices", fallback=True)
 
 
 EXACT = [

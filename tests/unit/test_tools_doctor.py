@@ -52,6 +52,8 @@ def test_a_gpu_that_torch_can_not_use_and_colab_without_one(monkeypatch):
     monkeypatch.setattr(machine, "gpus", lambda: [])
     monkeypatch.setenv("COLAB_RELEASE_TAG", "release")
     assert "T4 GPU" in by_name()["GPU"].fix
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    assert "Apple's, for which no engine compiles" in by_name()["GPU"].value
 
 
 def test_a_check_that_breaks_is_a_line_and_no_crash(monkeypatch):
