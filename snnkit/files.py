@@ -12,12 +12,13 @@ import stat
 import time
 from collections import Counter
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from snnkit.checks import free_memory
 
-_PART = re.compile(r"\..+\.\d+-[0-9a-f]{8}\.part")  # of a file that is being written
+_PART = re.compile(r"\.(.+)\.\d+-[0-9a-f]{8}\.part")  # of the file of this name, which is being written
 
 
 @contextlib.contextmanager
@@ -33,7 +34,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     """
     target = destination(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    _remove_leftovers(target.parent)
+    remove_leftovers(target.parent)
     part = target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
     try:
         with open(part, "x+b") as file:
@@ -51,17 +52,40 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         part.unlink(missing_ok=True)
 
 
-def _remove_leftovers(folder: Path) -> None:
+def remove_leftovers(folder: Path, *, of: str | None = None) -> None:
     """Remove what killed writers left in it: partial files to which nothing was written for an hour.
 
-    The number of a process would not tell whether it still writes: it may run on another machine.
+    The number of a process would not tell whether it still writes: it may run on another machine. `of`: the name of a
+    file of which the caller is the only writer; its parts are removed at once, and no others.
     """
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
-            if _PART.fullmatch(entry.name):
+            part = _PART.fullmatch(entry.name)
+            if part and of in (None, part[1]):
                 with contextlib.suppress(OSError):  # another writer was faster, or it is another user's
-                    if time.time() - entry.stat(follow_symlinks=False).st_mtime > 3600:
+                    if of or time.time() - entry.stat(follow_symlinks=False).st_mtime > 3600:
                         os.unlink(entry.path)
+
+
+HAS_LOCKS = find_spec("fcntl") is not None
+
+
+@contextlib.contextmanager
+def locked(path: Path, *, wait: bool = True) -> Iterator[bool]:
+    """Hold a file for the block; without `wait`, say whether it could be had. Where there are no locks, it always can.
+
+    The system releases it with the open file, so that no lock is left after `kill -9`.
+    """
+    with open(path, "a") as file:
+        mine = True
+        if HAS_LOCKS:
+            import fcntl
+
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            except BlockingIOError:
+                mine = False
+        yield mine
 
 
 def write_text(path: Path, text: str) -> None:
@@ -103,7 +127,7 @@ MOST_ALIASES = 10  # in YAML; each may double what a text says
 def read_yaml(text: str) -> Any:
     """What YAML that people wrote holds. Of two equal keys PyYAML would silently take the last one.
 
-    PyYAML takes some 30 s for a megabyte: read no more than that of what others wrote (`read_small`).
+    PyYAML takes some 30 s for a megabyte, so limit what you read of others (`read_small`).
 
     Raises ValueError, in one line, for a key that is given twice, too many aliases, and what is no YAML.
     """

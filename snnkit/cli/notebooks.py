@@ -61,8 +61,8 @@ def run(
     """Execute notebooks headless and write report.html and report.json.
 
     NB is a number (04), a name or a path. Without NB, all notebooks. They run in QUICK mode unless --full is given.
-    Exit code: 0 if all ran, 1 if any failed, 2 for wrong usage, 130 or 143 after Ctrl-C or SIGTERM. The report then has
-    the notebooks that ran.
+    The report is that of the last run; one folder takes one run at a time. Exit code: 0 if all ran, 1 if any failed, 2
+    for wrong usage, 130 or 143 after Ctrl-C or SIGTERM. The report then has the notebooks that ran.
     """
     wanted: dict[str, str] = {}
     for one in assignments:
@@ -74,6 +74,7 @@ def run(
         project = find()
         prepared = runner.prepare(project, project.select(notebooks), wanted, full=full, solve=solve)
         folder = runner.output_folder(project, out)
+        click.get_current_context().with_resource(runner.only_run(folder))
 
     environment = {
         "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),

@@ -70,9 +70,11 @@ class Folder:
     @contextlib.contextmanager
     def opened(self, manifest: Manifest) -> Iterator[None]:
         """Make the folder, or take it up again, for the block. An OSError there (a full disk) becomes a SweepError."""
+        if not files.HAS_LOCKS:
+            raise SweepError("sweeps need the file locks of POSIX: Linux, macOS, or WSL on Windows")
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            with _locked(self.path / ".lock"):
+            with files.locked(self.path / ".lock"):
                 self._begin(manifest)
             yield
         except OSError as error:
@@ -110,7 +112,7 @@ class Folder:
 
     def write_table(self) -> polars.DataFrame:
         """Write both files of the table, and return it."""
-        with _locked(self.path / ".lock"):  # else a table that was read earlier might be written later
+        with files.locked(self.path / ".lock"):  # else a table that was read earlier might be written later
             made = frame(self.results().values())
             with files.replacing(self.path / PARQUET) as file:
                 made.write_parquet(file)
@@ -122,7 +124,7 @@ class Folder:
     def claimed(self, run: str) -> Iterator[bool]:
         """Hold the run of this id for the block; False where another process, or thread, does."""
         lock = self.path / "runs" / f".{run}.lock"
-        with _locked(lock, wait=False) as mine:
+        with files.locked(lock, wait=False) as mine:
             yield mine
             if mine and self.result(run):
                 lock.unlink(missing_ok=True)  # one that opened it before sees that the run has ended
@@ -151,22 +153,6 @@ class Folder:
 
     def _write(self, name: str, content: Mapping[str, Any]) -> None:
         files.write_text(self.path / name, json.dumps(content, indent=1) + "\n")
-
-
-@contextlib.contextmanager
-def _locked(path: Path, *, wait: bool = True) -> Iterator[bool]:
-    """Hold a file. The system releases it with the open file, so that no lock is left after ``kill -9``."""
-    try:
-        import fcntl
-    except ImportError:
-        raise SweepError("sweeps need the file locks of POSIX: Linux, macOS, or WSL on Windows") from None
-    with open(path, "a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-            mine = True
-        except BlockingIOError:
-            mine = False
-        yield mine
 
 
 def _description(manifest: Manifest) -> dict[str, Any]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,6 +93,20 @@ def output_folder(project: Project, folder: str | Path) -> Path:
     except OSError as error:
         raise ProjectError(f"can't write to the output folder {out}: {error.strerror or error}") from None
     return out
+
+
+@contextlib.contextmanager
+def only_run(out: Path) -> Iterator[None]:
+    """Hold an output folder for the block. Raises ProjectError where another run does: its report would be lost."""
+    with contextlib.ExitStack() as stack:
+        mine = True
+        with contextlib.suppress(OSError):  # some network file systems have no locks
+            mine = stack.enter_context(files.locked(out / ".lock", wait=False))
+        if not mine:
+            raise ProjectError(
+                f"another run writes into {out}: wait until it has ended, or take another folder by --out"
+            )
+        yield
 
 
 def execute_all(

@@ -223,7 +223,7 @@ tools.parameters.Parameter.*: self=Parameter("A", int, 1), text="2"
 tools.project.Project.*: self=project(), name="00_first"
 tools.run_report: out=Path(), results=[runner.Result("n", "ok", 1.0, 1.0)], environment={}
 tools.run_report.render_copy: out=written("notebooks/a.ipynb", nbformat.writes(notebook())).parents[1], name="a"
-tools.runner: at_once=1, folder="build", names=["00_first"], wanted={}
+tools.runner: at_once=1, folder="build", names=["00_first"], wanted={}, out=Path()
 tools.runner.in_parallel: function=abs, items=[1], on_result=print, stop=lambda: None
 tools.site: path=written("00_first.ipynb", nbformat.writes(notebook())), text="x", markdown="a"
 train: optimizer=torch.optim.SGD(net().parameters()), history=filled(), data=samples()

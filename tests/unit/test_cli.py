@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from snnkit import records
 from snnkit.cli import main
 from snnkit.cli import train as command
+from snnkit.files import locked
 from snnkit.tools import doctor
 from snnkit.train import recipes
 from snnkit.train.recipe import Recipe
@@ -89,6 +90,17 @@ def test_run_reports_and_fails_if_one_notebook_does(project):
     assert environment["interrupted"] is False
     assert {"date", "snnkit", "python", "platform", "torch", "cuda", "cores", "memory_gb"} <= set(environment)
     assert (project.root / "here" / "html" / "01_bad.html").exists()
+
+
+def test_two_runs_into_one_folder_at_a_time_are_refused(project):
+    out = project.root / "here"
+    out.mkdir()
+    with locked(out / ".lock") as mine:
+        refused = call("run", "--out", "here")
+    assert mine and refused.exit_code == 2 and "another run writes into" in said(refused)
+    assert not (out / "report.json").exists()
+    with locked(out / ".lock", wait=False) as mine:
+        assert mine
 
 
 def test_doctor_exits_with_one_only_if_something_is_red(monkeypatch):

@@ -110,12 +110,11 @@ def test_nothing_is_left_to_do(tmp_path):
 
 
 def test_leftovers_of_killed_writers_are_cleared(tmp_path):
-    (tmp_path / ".run.pt.123-abcd.part").write_bytes(b"half")
-    (tmp_path / ".run.pt.old.123-abcd.part").mkdir()
-    (tmp_path / ".other.pt.123-abcd.part").write_bytes(b"half")
+    foreign = {".run.pt.old.123-0a1b2c3d.part", ".other.pt.123-0a1b2c3d.part", ".run.pt.copy.part"}
+    for name in (".run.pt.123-0a1b2c3d.part", *foreign):
+        (tmp_path / name).write_bytes(b"half")
     run(epochs=1, checkpoint=tmp_path / "run.pt")
-    names = {file.name for file in tmp_path.iterdir()}
-    assert names == {"run.pt", "run.pt.json", ".run.pt.old.123-abcd.part", ".other.pt.123-abcd.part"}
+    assert {file.name for file in tmp_path.iterdir()} == {"run.pt", "run.pt.json", *foreign}
 
 
 def test_what_is_there_is_not_overwritten(tmp_path):

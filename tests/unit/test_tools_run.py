@@ -13,6 +13,7 @@ import time
 import nbformat
 import pytest
 
+from snnkit.files import locked
 from snnkit.tools import pair, run_report, runner
 from snnkit.tools.notebook_client import errors_in, errors_in_outputs
 from snnkit.tools.run_report import FIELDS
@@ -186,6 +187,8 @@ def test_ctrl_c_and_sigterm_leave_a_valid_report_and_no_kernel(tmp_path, number)
     started, deadline = project.notebooks / "started", time.monotonic() + 120
     while not (started.exists() and started.read_text()) and time.monotonic() < deadline and process.poll() is None:
         time.sleep(0.1)
+    with locked(tmp_path / "out" / ".lock", wait=False) as mine:
+        assert not mine
     process.send_signal(number)
     text, _ = process.communicate(timeout=60)
     assert process.returncode == 128 + number, text

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import glob
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from lightning.fabric.plugins import CheckpointIO
@@ -14,7 +11,7 @@ from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import Checkpoint
 
 from snnkit import checks
-from snnkit.files import destination, expanded
+from snnkit.files import destination, expanded, remove_leftovers
 from snnkit.train.checkpoint import FORMAT, LIGHTNING_KEY, check_plain, read_archive, writable, write_archive
 from snnkit.train.lit.preemption import RankConsensus, SignalFlags, Stopped
 
@@ -92,7 +89,8 @@ class ResumableCheckpoint(Checkpoint):
         self.consensus.check_same(**self.same)
         if trainer.is_global_zero:
             if self.path is not None:
-                _remove_leftovers(self.path)
+                file = destination(self.path)
+                remove_leftovers(file.parent, of=file.name)  # it is about to be the only writer
             self.begin()
         _disable_lightning_signals(trainer)
 
@@ -168,14 +166,6 @@ def epoch_in_progress(loops: dict[str, Any]) -> bool:
     """Whether ``checkpoint["loops"]`` were written within an epoch."""
     epochs = loops["fit_loop"]["epoch_progress"]["current"]
     return epochs["ready"] != epochs["processed"]
-
-
-def _remove_leftovers(path: Path) -> None:
-    """Remove the partial files of writers that were killed; the caller is about to be the only writer of ``path``."""
-    file = destination(path)
-    for part in file.parent.glob(f".{glob.escape(file.name)}.*.part"):
-        with contextlib.suppress(OSError):
-            os.unlink(part)
 
 
 def _disable_lightning_signals(trainer: Trainer) -> None:
