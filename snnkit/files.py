@@ -113,12 +113,17 @@ def read_small(path: Path, largest: int) -> bytes:
 
 
 def small_json(path: Path, largest: int) -> Any:
-    """A JSON file that other people wrote. Raises as `read_small`, and ValueError if it is no JSON."""
+    """A JSON file that other people wrote. Raises as `read_small`, and ValueError if it is no JSON, or not UTF-8."""
     content = read_small(path, largest)
-    try:
-        return json.loads(content.decode("utf-8-sig"))
-    except (ValueError, RecursionError):
-        raise ValueError("no JSON, or only a part of it") from None
+    for encoding in dict.fromkeys(("utf-8-sig", json.detect_encoding(content), "latin-1")):
+        try:
+            data = json.loads(content.decode(encoding))
+        except (ValueError, RecursionError):
+            continue
+        if encoding != "utf-8-sig":
+            raise ValueError(f"in {encoding.upper()}, but JSON must be in UTF-8: save it again")
+        return data
+    raise ValueError("no JSON, or only a part of it")
 
 
 MOST_ALIASES = 10  # in YAML; each may double what a text says

@@ -5,8 +5,10 @@ The files may come from anywhere, so every field is checked.
 
 from __future__ import annotations
 
+import functools
 import html
 import os
+import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,11 +19,12 @@ from typing import Any, NamedTuple
 from snnkit import checks, files, tables
 from snnkit.tables import one_line
 
-from . import progress
+from . import exercise, progress, question
 
 LARGEST = 1 << 20  # bytes of a file; an export has about 20 kB
 STUCK = 4  # so many attempts at an exercise, and none that passed: this learner needs help
 SHOWN = 10  # rows of "who is stuck" and of "what fails most"
+NAMED = 5  # of what a file has and this kit has not
 
 
 class Entry(NamedTuple):
@@ -45,6 +48,16 @@ class Learner:
     exercises: dict[str, list[Entry]]
     quiz: dict[str, list[bool | None]]
     predictions: list[dict[str, Any]]  #: each with "sure" and "right", as ``progress.calibration`` takes them
+    unknown: str  #: what the file has and this kit has not, in words; it does not count
+
+    @property
+    def identity(self) -> str:
+        """Equal for names that differ in case, spaces, or the way accents are stored only."""
+        return " ".join(unicodedata.normalize("NFKC", self.name).casefold().split())
+
+    def attempts(self) -> Counter[str]:
+        """Attempts by exercise."""
+        return Counter({row.key: row.attempts for rows in self.exercises.values() for row in rows})
 
     def passed(self, notebook: str) -> tuple[int, int]:
         """How many exercises of a notebook are passed, and how many there are."""
@@ -59,23 +72,52 @@ def read_learner(path: Path) -> Learner:
         raise ValueError(f"no exported progress of format {progress.FORMAT}")
     try:
         when = datetime.fromisoformat(data["when"]).astimezone()
-        exercises, quiz, predictions = {}, {}, []
+        exercises, quiz, predictions, unknown = {}, {}, [], []
         for number, work in data["notebooks"].items():
+            rows = {row["key"]: _entry(row) for row in work["exercises"]}
+            made = {one["key"]: one for one in work.get("predictions", [])}  # older files have none
             progress.check_marks(work["quiz"])
-            exercises[one_line(number, 2)] = [_entry(row) for row in work["exercises"]]
-            quiz[one_line(number, 2)] = work["quiz"]
-            for made in work.get("predictions", []):  # older files have none
-                progress.check_prediction(made)
-                predictions.append({"sure": made["sure"], "right": made["right"]})
-        return Learner(one_line(data["name"]), one_line(path.name), when, exercises, quiz, predictions)
+            for one in made.values():
+                progress.check_prediction(one)
+            if number not in _known():
+                unknown.append(f"notebook {number}")
+                continue
+            titles, asked, questions = _known()[number]
+            unknown += [key for key in (*rows, *made) if key not in titles and key not in asked]
+            # A file of an older kit may have fewer exercises; learners are compared by those of this one.
+            exercises[number] = [
+                rows.get(key, Entry(key, title, "to do", 0, 0, {}))._replace(title=title)
+                for key, title in titles.items()
+            ]
+            quiz[number] = work["quiz"][:questions]
+            predictions += [{"sure": one["sure"], "right": one["right"]} for key, one in made.items() if key in asked]
+        name = progress.check_name(data["name"])
+        return Learner(name, one_line(path.name), when, exercises, quiz, predictions, _listed(unknown))
     except (KeyError, ValueError, TypeError, AttributeError, OverflowError) as error:
-        raise ValueError(f"damaged: {one_line(error)}") from None
+        raise ValueError(f"damaged: {one_line(error, 120)}") from None
+
+
+@functools.cache
+def _known() -> dict[str, tuple[dict[str, str], set[str], int]]:
+    """Of each notebook: titles of exercises by key, keys of predictions, and the number of quiz questions."""
+    known = {}
+    for number in exercise.notebooks():
+        asked = question.read(number)
+        titles = {one.key: one.title for one in exercise.exercises(number)}
+        known[number] = (titles, set(asked["predictions"]), len(asked["quiz"]))
+    return known
 
 
 def _entry(row: dict[str, Any]) -> Entry:
     progress.check_entry(row)
     failed = {one_line(check): times for check, times in row.get("failed", {}).items()}
-    return Entry(one_line(row["key"]), one_line(row["title"]), row["status"], row["attempts"], row["hints"], failed)
+    return Entry(row["key"], "", row["status"], row["attempts"], row["hints"], failed)
+
+
+def _listed(keys: Sequence[object]) -> str:
+    """Some of the keys, and how many more there are."""
+    more = f" and {len(keys) - NAMED} more" if len(keys) > NAMED else ""
+    return ", ".join(one_line(key, 20) for key in keys[:NAMED]) + more
 
 
 # --- the room ---------------------------------------------------------------------------------------------------------
@@ -86,8 +128,9 @@ class Room:
     """All files of a folder. Shown as a table when it is a cell's last line; ``html()`` gives a page."""
 
     folder: str
-    learners: tuple[Learner, ...]  #: one for each file, by name
+    learners: tuple[Learner, ...]  #: by name; of several files of one name the latest counts
     refused: tuple[tuple[str, str], ...]  #: (file, reason) of each file that is not a learner's progress
+    earlier: tuple[tuple[str, str], ...]  #: (file, what took its place) of each file that is not a learner's latest
 
     @property
     def notebooks(self) -> list[str]:
@@ -105,20 +148,13 @@ class Room:
             for rows in learner.exercises.values():
                 yield from ((learner, row) for row in rows)
 
-    def _label(self, learner: Learner) -> str:
-        """The learner's name, with the file where two have the same."""
-        namesakes = sum(one.name.casefold() == learner.name.casefold() for one in self.learners)
-        return f"{learner.name} ({learner.file})" if namesakes > 1 else learner.name
-
     def stuck(self) -> list[str]:
         """Who needs help with which exercise, and the check that failed most often; most attempts first."""
         stuck = [(one, row) for one, row in self._entries() if row.status != "passed" and row.attempts >= STUCK]
         sentences = []
         for learner, row in sorted(stuck, key=lambda pair: -pair[1].attempts):
             at = f", mostly fails at “{max(row.failed, key=row.failed.__getitem__)}”" if row.failed else ""
-            sentences.append(
-                f"{self._label(learner)}: {row.key} {row.title}, {row.attempts} attempts, {row.hints} hints{at}"
-            )
+            sentences.append(f"{learner.name}: {row.key} {row.title}, {row.attempts} attempts, {row.hints} hints{at}")
         return sentences
 
     def hurdles(self) -> list[str]:
@@ -162,13 +198,14 @@ class Room:
             marks = [mark for marks in one.quiz.values() for mark in marks]
             made = [prediction["right"] for prediction in one.predictions]
             bars = (_bar(*one.passed(n)) for n in notebooks)
-            rows.append([self._label(one), *bars, _share(marks), _share(made), f"{one.when:%d %b %H:%M}"])
+            rows.append([one.name, *bars, _share(marks), _share(made), f"{one.when:%d %b %H:%M}"])
         return ["learner", *notebooks, "quiz", "predictions", "exported"], rows
 
     def _summary(self) -> str:
         if not self.learners:
             return f'Room {self.folder}: no learners yet; each writes a file with course.export("NAME.json")'
-        counts = [learner.passed(n) for learner in self.learners for n in self.notebooks]
+        notebooks = self.notebooks
+        counts = [learner.passed(n) for learner in self.learners for n in notebooks]
         passed, of = (sum(column) for column in zip(*counts, strict=True)) if counts else (0, 0)
         share = f"{passed} of {of} exercises passed ({100 * passed / max(of, 1):.0f}%)"
         return f"Room {self.folder}: {len(self.learners)} learner{'s' * (len(self.learners) > 1)}, {share}"
@@ -178,6 +215,9 @@ class Room:
         refused = [f"{file}: {why}" for file, why in self.refused]
         made = progress.calibration(one for learner in self.learners for one in learner.predictions)
         every = {"Who is stuck": self.stuck(), "What fails most": self.hurdles(), "How sure, and how right": made}
+        every["Not the latest of its name"] = [f"{file}: {why}" for file, why in self.earlier]
+        unknown = [f"{one.file}: {one.unknown}" for one in self.learners if one.unknown]
+        every["Not in this kit, and not counted"] = unknown
         every["Not read"] = refused
         for lines in every.values():
             if len(lines) > SHOWN:
@@ -189,19 +229,30 @@ class Room:
 def room(folder: str | os.PathLike[str]) -> Room:
     """The progress of all learners whose file (``course.export`` wrote it) is in ``folder``.
 
-    Files that are damaged, or not an export, are listed with the reason. They stop nothing.
+    Of several files of one name the latest counts, and the others are listed. So are files that are damaged, or not an
+    export, each with the reason. They stop nothing.
     """
     place = files.expanded(folder)
     if not place.is_dir():
         raise ValueError(f"folder must be a folder of exported progress, but it is {str(folder)!r}")
-    learners, refused = [], []
+    found, refused = [], []
     for path in sorted(place.glob("*.json")):
         try:
-            learners.append(read_learner(path))
+            found.append(read_learner(path))
         except (ValueError, OSError) as error:
             refused.append((one_line(path.name), str(error)))
-    learners.sort(key=lambda learner: learner.name.casefold())
-    return Room(str(place), tuple(learners), tuple(refused))
+    found.sort(key=lambda one: (one.when, one.attempts().total()))
+    latest = {one.identity: one for one in found}
+    earlier = [(one.file, _replaced(one, last)) for one in found if (last := latest[one.identity]) is not one]
+    learners = sorted(latest.values(), key=lambda learner: learner.identity)
+    return Room(str(place), tuple(learners), tuple(refused), tuple(earlier))
+
+
+def _replaced(one: Learner, last: Learner) -> str:
+    """Attempts only become more, so one learner's earlier file has none that the later one lacks."""
+    lost = one.attempts() - last.attempts()
+    doubt = f"; but it has attempts at {_listed(sorted(lost))} that are not in there: are there two learners?"
+    return f"{last.name} has a later one, {last.file}{doubt if lost else ''}"
 
 
 def _share(marks: Sequence[bool | None]) -> str:

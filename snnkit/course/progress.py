@@ -205,6 +205,13 @@ def check_prediction(entry: Any) -> None:
         raise ValueError("a prediction without how sure, or without right")
 
 
+def check_name(name: Any) -> str:
+    """``name``, if a learner can have it, else ValueError."""
+    if not isinstance(name, str) or len(name) > NAME_LENGTH or not name.isprintable() or not name.strip():
+        raise ValueError(f"name must be one line of 1 to {NAME_LENGTH} characters, but it is {checks.shown(name)}")
+    return name
+
+
 # --- this kernel ------------------------------------------------------------------------------------------------------
 
 
@@ -369,9 +376,7 @@ def export(path: str | os.PathLike[str], name: str = "") -> Path:
     ``name``, one line of text, is the learner's name or nickname. Default: the file's name without its ending.
     """
     target = files.expanded(path)
-    name = name or target.stem
-    if len(name) > NAME_LENGTH or not name.isprintable() or not name.strip():
-        raise ValueError(f"name must be one line of 1 to {NAME_LENGTH} characters, but it is {checks.shown(name)}")
+    name = check_name(name or target.stem)
     progress = current().progress
     notebooks = {}
     for notebook in registry.notebooks():

@@ -2,13 +2,15 @@
 
 import json
 import os
+from collections import Counter
 
 import pytest
 from click.testing import CliRunner
 
 from snnkit import course
 from snnkit.cli import main
-from snnkit.course import room
+from snnkit.course import class_report, room
+from snnkit.course.exercise import find, questions
 
 
 def entry(key, status="to do", attempts=0, failed=None):
@@ -16,18 +18,23 @@ def entry(key, status="to do", attempts=0, failed=None):
     return known | {"solution": False, "when": "", "failed": failed or {}}
 
 
-def hand_in(folder, file, name, quiz=(None, None), made=(), **rows):
+def hand_in(folder, file, name, quiz=(None, None), made=(), when="2026-01-02T10:00:00+00:00", **rows):
     """Write an export: rows are n1=("passed", 2, {…}) and so on, ``made`` predictions as (sure, right)."""
-    exercises = [entry(f"01.{n}", *rows.get(f"n{n}", ())) for n in (1, 2)]
+    exercises = [entry(f"01.{n}", *rows.get(f"n{n}", ())) for n in (1, 2)]  # of an older kit: there are three now
     notebooks = {"01": {"exercises": exercises, "quiz": list(quiz)}, "00": {"exercises": [], "quiz": [None]}}
     if made:  # older files have none
-        predictions = [{"key": "01.a", "sure": sure, "right": right} for sure, right in made]
+        predictions = [
+            {"key": f"01.{k}", "sure": sure, "right": right} for k, (sure, right) in zip("abc", made, strict=False)
+        ]
         notebooks["01"]["predictions"] = predictions
-    (folder / file).write_text(json.dumps(GOOD | {"name": name, "notebooks": notebooks}), encoding="utf-8")
+    (folder / file).write_text(
+        json.dumps(GOOD | {"name": name, "when": when, "notebooks": notebooks}), encoding="utf-8"
+    )
 
 
 GOOD = {"kind": "snnkit progress", "format": 1, "kit": "0", "name": "N", "when": "2026-01-02T10:00:00+00:00"}
 ROW = entry("01.1")
+ONE, TWO = (find(key).title for key in ("01.1", "01.2"))  # not those of the files
 
 
 @pytest.fixture
@@ -44,20 +51,20 @@ def folder(tmp_path):
 def test_who_is_where(folder):
     view = room(folder)
     assert [learner.name for learner in view.learners] == ["Ada", "Bob", "Cy", "Dee"] and view.notebooks == ["01"]
-    assert [learner.passed("01") for learner in view.learners] == [(2, 2), (0, 2), (1, 2), (0, 2)]
+    assert [learner.passed("01") for learner in view.learners] == [(2, 3), (0, 3), (1, 3), (0, 3)]
     text = repr(view)
-    assert "4 learners, 3 of 8 exercises passed (38%)" in text
+    assert "4 learners, 3 of 12 exercises passed (25%)" in text
     ada, bob = (next(line for line in text.splitlines() if line.startswith(name)) for name in ("Ada", "Bob"))
-    assert "████████ 2/2" in ada and "1/2" in ada.split("2/2")[1] and "░░░░░░░░ 0/2" in bob
+    assert "█████░░░ 2/3" in ada and "1/2" in ada.split("2/3")[1] and "░░░░░░░░ 0/3" in bob
 
 
 def test_who_is_stuck_and_what_fails_most(folder):
     hand_in(folder, "g.json", "Gus", n1=("passed", 9, {"leaks": 8}))  # was stuck
     assert len(room(folder).stuck()) == 1 and len(room(folder).hurdles()) == 2  # learners are counted, not attempts
     text = repr(room(folder))
-    assert "Bob: 01.1 Title of 01.1, 7 attempts, 0 hints, mostly fails at “leaks”" in text
-    assert "01.1 Title of 01.1: 3 of 4 learners failed at “leaks”" in text
-    assert "01.2 Title of 01.2: 1 of 2 learners failed at “shape”" in text
+    assert f"Bob: 01.1 {ONE}, 7 attempts, 0 hints, mostly fails at “leaks”" in text
+    assert f"01.1 {ONE}: 3 of 4 learners failed at “leaks”" in text
+    assert f"01.2 {TWO}: 1 of 2 learners failed at “shape”" in text
     for n in range(15):
         hand_in(folder, f"s{n}.json", f"S{n}", n1=("failed", 5 + n, {}))
     text = repr(room(folder))
@@ -72,19 +79,62 @@ def test_how_sure_learners_were_and_how_right(folder):
     assert "1/2" in next(line for line in text.splitlines() if line.startswith("Pat"))
 
 
-def test_namesakes_are_told_apart_by_their_files(folder):
-    hand_in(folder, "b2.json", "bob", n1=("failed", 9, {}))
-    text = repr(room(folder))
-    assert "Bob (b.json)" in text and "bob (b2.json)" in text and "Ada (" not in text
+def test_the_latest_file_of_a_name_counts_and_the_others_are_named(folder):
+    again = {"n1": ("passed", 8, {"leaks": 6})}
+    hand_in(folder, "b (1).json", " BOB ", when="2026-01-03T10:00:00+01:00", **again)
+    hand_in(folder, "cy.json", "Cy", when="2026-01-04T10:00:00+00:00", n1=("passed", 1, {}))  # another Cy
+    hand_in(folder, "z.json", "Ada", n1=("passed", 3, {}), n2=("passed", 1, {}))  # in the same second
+    view = room(folder)
+    assert [one.file for one in view.learners] == ["z.json", "b (1).json", "cy.json", "d.json"]
+    assert dict(view.earlier) == {
+        "a.json": "Ada has a later one, z.json",
+        "b.json": " BOB  has a later one, b (1).json",
+        "c.json": "Cy has a later one, cy.json; but it has attempts at 01.1, 01.2 that are not in there: "
+        "are there two learners?",
+    }
+    assert "Not the latest of its name\n  a.json: Ada has a later one" in repr(view)
+
+
+def test_what_this_kit_does_not_have_is_named_and_does_not_count(folder):
+    invented = {f"x{n}": {"exercises": [entry("01.1", "passed", 1)], "quiz": [True]} for n in range(100)}
+    rows = [entry(f"01.{n}", "passed", 1) for n in range(2, 5000)]
+    made = [{"key": key, "sure": 90, "right": True} for key in ("01.a", "01.a", "09.z")]
+    invented["01"] = {"exercises": rows, "quiz": [True] * 5000, "predictions": made}
+    (folder / "y.json").write_text(json.dumps(GOOD | {"name": "Yve", "notebooks": invented}))
+    view = room(folder)
+    assert view.notebooks == ["01"] and view.learners[-1].passed("01") == (2, 3)
+    marks = [len(questions("01")), 1]
+    assert [len(view.learners[-1].quiz["01"]), len(view.learners[-1].predictions)] == marks
+    named = "y.json: notebook x0, notebook x1, notebook x2, notebook x3, notebook x4 and 5092 more"
+    assert f"Not in this kit, and not counted\n  {named}" in repr(view)
+
+
+def test_work_grows_with_the_number_of_learners_only(folder):
+    """Two passes over all learners, and none for each of them."""
+    view, touched = room(folder), Counter()
+
+    class Counted(tuple):
+        def __iter__(self):
+            touched["all"] += 1
+            return super().__iter__()
+
+    few, many = (Counted(view.learners * times) for times in (1, 20))
+    counts = []
+    for learners in (few, many):
+        touched.clear()
+        repr(class_report.Room("room", learners, (), ()))
+        counts.append(touched["all"])
+    assert counts[0] == counts[1] > 0
 
 
 def test_nothing_in_a_file_is_trusted(folder):
     hand_in(folder, "x.json", "<script>alert(1)</script>", n1=("failed", 9, {"<b>bold</b>": 9}))
-    hand_in(folder, "y.json", "\x1b[2J\u202eevil\nname" + "x" * 200, n1=("failed", 9, {"a\x07b": 1}))
+    hand_in(folder, "y.json", "\x1b[2J\u202eevil\nname" + "x" * 200)
+    hand_in(folder, "z.json", "Zoe", n1=("failed", 9, {"a\x07b\n" + "x" * 200: 1}))
     (folder / "<i>.json").write_text("[]")
     page, text = room(folder)._repr_html_(), repr(room(folder))
     assert "<script" not in page and "<b>bold" not in page and "<i>.json" not in page
-    assert "&lt;script&gt;alert(1)" in page and "&lt;b&gt;bold" in page and "2/2" in page and "Ada" in page
+    assert "&lt;script&gt;alert(1)" in page and "&lt;b&gt;bold" in page and "2/3" in page and "Ada" in page
     assert all(c.isprintable() or c == "\n" for c in text) and max(map(len, text.splitlines())) < 300
 
 
@@ -98,6 +148,14 @@ def work(**changes):
         (b'{"kind": "snnkit progress", "for', "no JSON"),
         (b"\xff\xfe\x00", "no JSON"),
         (b"[" * 100_000, "no JSON"),
+        ('{"ä": "'.encode("latin-1"), "no JSON"),
+        (json.dumps(GOOD).encode("utf-16"), "in UTF-16, but JSON must be in UTF-8: save it again"),
+        (json.dumps(GOOD).encode("utf-16-be"), "in UTF-16-BE, but"),
+        ('{"name": "Zoë"}'.encode("latin-1"), "in LATIN-1, but"),
+        *(
+            (work() | {"name": name}, "damaged: name must be one line of 1 to 60")
+            for name in ("", "  ", None, ["A"], "a\nb", "x" * 61)
+        ),
         (b"[]", "no exported progress"),
         (b'{"kind": []}', "no exported progress"),
         (GOOD | {"format": 2}, "no exported progress of format 1"),
