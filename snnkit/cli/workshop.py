@@ -69,7 +69,8 @@ def preflight(name: str, collect: str | None, expect: int | None) -> None:
         click.echo(checks.text(room, expect))
         sys.exit(bool(room.count(checks.STOP) or room.damaged))
     lines = doctor.report()
-    verdict = checks.check(name, lines)
+    with errors(ProjectError):
+        verdict = checks.check(name, lines)
     click.echo(verdict.line())
     for fix in checks.fixes(lines):
         click.echo(f"  {fix}", err=True)

@@ -11,6 +11,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote, unquote
@@ -32,7 +33,12 @@ FIELDS = ("name", "when", "kit", *FINDINGS, "amber", "red")
 COLUMNS = ("name", *FINDINGS)
 # Amber lines of the doctor that no notebook minds.
 HARMLESS = ("GPU", "bfloat16", "Triton", "data: ")
-_LINE = re.compile(rf"{MARK}([^\0]{{0,3000}}?) *crc=([0-9a-f]{{8}})")
+PLACEHOLDER = "YOURNAME"  # in the invitation
+LONGEST = 4000  # letters of a line, with what mail programs add
+_BREAK = r"(?:[ \t]*=?\r?\n[> \t]*)?"  # of a mail program, which may quote the next line
+_BEGIN = re.compile(_BREAK.join(map(re.escape, MARK)))
+_LINE = re.compile(f"({'|'.join(VERDICTS)})" + "".join(f"({name}=[^=]*?)" for name in FIELDS) + "crc=([0-9a-f]{8})")
+_PATH = re.compile(r" \((?:[A-Za-z]:)?[\\/][^)]*\)|(?:[A-Za-z]:)?[\\/](?:[^\s\\/:,;()]+[\\/])+")
 
 
 @dataclass(frozen=True)
@@ -58,8 +64,11 @@ def _checksum(text: str) -> str:
 def check(name: str, lines: Sequence[doctor.Line]) -> Verdict:
     """This machine's verdict on the doctor's findings: STOP for what is red, LIMITS for what is amber.
 
-    ``name`` is the learner's, or any word by which you find the machine again; if empty, the user's login name.
+    ``name`` is the learner's, or any word by which you find the machine again; if empty, the user's login name. Paths
+    are left out: they hold names. Raises WorkshopError if ``name`` is the invitation's placeholder.
     """
+    if name.strip().upper() == PLACEHOLDER:
+        raise WorkshopError(f"write your own name in place of {PLACEHOLDER}")
     wrong = _wrong(lines)
     try:
         login = getpass.getuser()
@@ -73,7 +82,7 @@ def check(name: str, lines: Sequence[doctor.Line]) -> Verdict:
         "kit": snnkit.__version__,
         "amber": ",".join(amber),
         "red": ",".join(red),
-        **{line.name.removesuffix(" 0"): line.value for line in lines if line.name.removesuffix(" 0") in FINDINGS},
+        **{word: _PATH.sub("", line.value) for line in lines if (word := line.name.removesuffix(" 0")) in FINDINGS},
     }
     return Verdict(STOP if red else LIMITS if amber else READY, facts)
 
@@ -93,10 +102,11 @@ def _wrong(lines: Sequence[doctor.Line]) -> list[doctor.Line]:
 
 
 class Room(NamedTuple):
-    """The last verdict of each machine, the worst first; and "place: why" of each line that could not be read."""
+    """What the lines of a room say."""
 
-    verdicts: tuple[Verdict, ...]
-    damaged: tuple[str, ...]
+    verdicts: tuple[Verdict, ...]  #: the last one of each machine, the worst first
+    damaged: tuple[str, ...]  #: "place: why" of each line that could not be read
+    doubtful: tuple[str, ...] = ()  #: a sentence about each name that several machines have
 
     def count(self, verdict: str) -> int:
         return sum(one.verdict == verdict for one in self.verdicts)
@@ -119,27 +129,71 @@ def from_path(path: Path) -> Room:
 
 
 def from_texts(texts: Mapping[str, str]) -> Room:
-    """The verdicts in texts, by the names of their places; of several of one name the latest counts."""
-    latest: dict[str, Verdict] = {}
+    """The verdicts in texts, by the names of their places.
+
+    Of several of one machine the latest counts. A machine is known by its learner's name, processor, GPU, and memory.
+    """
+    latest: dict[tuple[str, ...], Verdict] = {}
     damaged = []
     for place, content in texts.items():
-        for begin in re.finditer(re.escape(MARK), content):
-            match = _LINE.match(content, begin.start())
-            # Mail programs break a line into several, and quote each.
-            body = " ".join(re.split(r"[\s>]+", match[1].strip())) if match else ""
-            if match is None or _checksum(body) != match[2]:
+        begins = list(_BEGIN.finditer(content))
+        for begin, following in zip_longest(begins, begins[1:]):
+            end = begin.end() + LONGEST
+            written = content[begin.end() : min(end, following.start()) if following else end]
+            found = _read(written)
+            if found is None:
                 line = content.count("\n", 0, begin.start()) + 1
-                damaged.append(f"{place}:{line}: cut off, or changed on the way: its checksum is another")
-                continue
-            kind, *pairs = body.split() or [""]
-            facts = {name: unquote(value) for name, _, value in (pair.partition("=") for pair in pairs)}
-            if kind not in VERDICTS or not {"name", "when"} <= facts.keys():
-                continue
-            key = facts["name"].casefold()
-            if key not in latest or facts["when"] >= latest[key].facts["when"]:
-                latest[key] = Verdict(kind, facts)
+                name = re.search(r"name=(?:3D)?([^\s=]+)", written)
+                whose = f"the line of {one_line(unquote(name[1]), WIDTH)} is " if name else ""
+                damaged.append(f"{place}:{line}: {whose}cut off, or changed on the way: its checksum is another")
+            elif found.facts["when"] >= (latest.get(machine := _machine(found)) or found).facts["when"]:
+                latest[machine] = found
     ranked = sorted(latest.values(), key=lambda one: (VERDICTS.index(one.verdict), one.facts["name"].casefold()))
-    return Room(tuple(ranked), tuple(damaged))
+    return Room(tuple(ranked), tuple(damaged), tuple(_namesakes(latest)))
+
+
+def _read(written: str) -> Verdict | None:
+    """The verdict in a text that begins after the mark; None if it is damaged.
+
+    A mail program breaks lines, at spaces or anywhere, quotes each, and may write "=3D" for "=" and "=" before a break
+    (quoted-printable). Fields hold neither spaces nor "=", so what was there can be told, and the checksum proves it.
+    """
+    plain = re.sub(r"=([0-9A-F]{2})", lambda found: chr(int(found[1], 16)), re.sub(r"=[ \t]*\r?\n", "\n", written))
+    for form in (written, plain):
+        match = _LINE.match(re.sub(r"[\s>]+", "", form))
+        if match is not None:
+            *parts, crc = match.groups()
+            if _checksum(" ".join(parts)) == crc:
+                pairs = (part.partition("=") for part in parts[1:])
+                return Verdict(parts[0], {name: unquote(value) for name, _, value in pairs})
+    return None
+
+
+def _machine(one: Verdict) -> tuple[str, ...]:
+    """What stays as it is when the check runs again on the same machine."""
+    memory = one.facts["memory"].rpartition(" of ")[2]  # the part that is free changes
+    return " ".join(one.facts["name"].casefold().split()), one.facts["processor"], one.facts["GPU"], memory
+
+
+def _namesakes(machines: Iterable[tuple[str, ...]]) -> list[str]:
+    """A sentence about each name of several machines, and the placeholder of the invitation."""
+    by_name: dict[str, list[tuple[str, ...]]] = {}
+    for name, *facts in machines:
+        by_name.setdefault(name, []).append(tuple(facts))
+    sentences = []
+    for name, all_facts in by_name.items():
+        kinds = zip(("processor", "GPU", "memory"), zip(*all_facts, strict=True), strict=True)
+        differ = [
+            f"{word}: {' / '.join(one_line(fact, WIDTH) for fact in facts)}"
+            for word, facts in kinds
+            if len(set(facts)) > 1
+        ]
+        if name == PLACEHOLDER.casefold():
+            sentences.append(f"{PLACEHOLDER} is what the invitation says: ask who it is; there may be several")
+        elif differ:
+            why = f"is the name of {len(all_facts)} machines, with different facts ({'; '.join(differ)})"
+            sentences.append(f"{one_line(name, WIDTH)} {why}: two people, or one with two machines?")
+    return sentences
 
 
 def text(room: Room, expected: int | None = None) -> str:
@@ -154,6 +208,8 @@ def text(room: Room, expected: int | None = None) -> str:
     lines = [head, "", *text_table(("verdict", *COLUMNS), rows, left=1 + len(COLUMNS))]
     lines += _reasons("What stops machines", "red", room.verdicts)
     lines += _reasons("What limits them", "amber", room.verdicts)
+    if room.doubtful:
+        lines += ["", "Names to ask about", *(f"  {one}" for one in room.doubtful)]
     if room.damaged:
         lines += ["", "Lines that could not be read", *(f"  {one}" for one in room.damaged)]
     return "\n".join(lines)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import quopri
+import sys
 import textwrap
 import zlib
 
@@ -92,15 +94,50 @@ def test_a_line_that_was_changed_is_named_with_its_place(damage):
 
 @pytest.mark.parametrize("body", ["", "READY", "READY name=ada", "READY when=now", "PERFECT name=ada when=now"])
 def test_a_line_with_the_right_checksum_and_too_little_is_no_verdict(body):
-    assert read(f"{preflight.MARK} {body} crc={zlib.crc32(body.encode()):08x}") == ((), ())
+    room = read(f"{preflight.MARK} {body} crc={zlib.crc32(body.encode()):08x}")
+    assert room.verdicts == () and len(room.damaged) == 1
 
 
-def test_a_line_that_a_mail_has_wrapped_and_quoted_is_read():
-    whole = verdict("ada", GPU="none", disk="40 GB free here").line()
-    wrapped = [f"> > {part}" for part in textwrap.wrap(whole, 70, break_long_words=False, break_on_hyphens=False)]
-    assert len(wrapped) > 2
-    room = read("\n".join(["Hi,", *wrapped, "Ada"]))
-    assert [one.facts["name"] for one in room.verdicts] == ["ada"] and room.damaged == ()
+def hard(line: str) -> str:
+    return "\n".join(line[i : i + 76] for i in range(0, len(line), 76))
+
+
+def at_spaces(line: str) -> str:
+    return "\n".join(textwrap.wrap(line, 70, break_long_words=False, break_on_hyphens=False))
+
+
+def printable(line: str) -> str:
+    return quopri.encodestring(line.encode()).decode()
+
+
+@pytest.mark.parametrize("broken", [hard, at_spaces, printable])
+@pytest.mark.parametrize("before", ["", "[10:31] Ada: ", "x" * 70 + " "])  # which breaks the mark, too
+@pytest.mark.parametrize("quote", ["", "> > "])
+def test_a_line_that_a_mail_has_broken_and_quoted_is_read(broken, before, quote):
+    sent = [verdict(name, GPU="none", disk="40 GB = all > 3D", processor="A 64 ☃") for name in ("3Dee", "bo")]
+    lines = broken("\n".join(before + one.line() for one in sent) + " thanks!").splitlines()
+    assert len(lines) > 4
+    room = read("\r\n".join(quote + line for line in ["Hi,", *lines, "Ada"]))
+    assert room.damaged == () and [one.line() for one in room.verdicts] == [one.line() for one in sent]
+
+
+def test_the_sender_of_a_line_that_can_not_be_read_is_named():
+    (why,) = read(verdict("Zoë", disk="40 GB").line().replace("40", "41")).damaged
+    assert why.startswith("chat:1: the line of Zoë is cut off, or changed")
+
+
+def test_no_path_of_the_machine_is_in_the_line():
+    found = preflight.check("ada", [
+        Line("Python", GREEN, "3.12.1 on Linux (/home/ada lovelace/snn kit/bin/python)"),
+        Line("torch", RED, r"OSError: C:\Users\ada\torch\lib.dll is missing"),
+        Line("processor", GREEN, "Intel(R) Core(TM) i7, 4 cores"), Line("memory", GREEN, "3.1 of 8.0 GB free"),
+    ])  # fmt: skip
+    facts = {name: found.facts[name] for name in ("Python", "torch", "processor", "memory")}
+    assert facts == {
+        "Python": "3.12.1 on Linux", "torch": "OSError: lib.dll is missing",
+        "processor": "Intel(R) Core(TM) i7, 4 cores", "memory": "3.1 of 8.0 GB free",
+    }  # fmt: skip
+    assert sys.executable not in preflight.check("ada", doctor.report()).facts["Python"]
 
 
 # --- many machines ----------------------------------------------------------------------------------------------------
@@ -129,3 +166,25 @@ def test_the_last_word_of_a_machine_counts_and_steers_no_terminal():
         assert [one.verdict for one in read("\n".join(one.line() for one in order)).verdicts] == ["READY"]
     room = read(Verdict("STOP", dict.fromkeys(FIELDS, "\x1b[2Jx")).line())
     assert room.verdicts and "\x1b" not in preflight.text(room)
+
+
+def test_two_people_of_one_name_stay_two_machines_and_are_asked_about():
+    one = {"processor": "A, 4 cores", "memory": "3.1 of 8.0 GB free", "disk": "9 GB free here", "GPU": "none"}
+    again = one | {"memory": "2.0 of 8.0 GB free", "disk": "8 GB free here", "when": "2026-11-22T09:00Z"}
+    other = one | {"processor": "B, 8 cores", "memory": "9.0 of 16.0 GB free"}
+    room = read("\n".join(verdict(**facts).line() for facts in (one, again)))
+    assert len(room.verdicts) == 1 and room.doubtful == ()
+    room = read(
+        "\n".join(verdict(name, **facts).line() for name, facts in (("Ada", one), ("ada", again), ("ADA ", other)))
+    )
+    assert len(room.verdicts) == 2
+    assert (
+        "Names to ask about\n  ada is the name of 2 machines, with different facts (processor: A, 4 cores / B, 8"
+        in (preflight.text(room))
+    )
+
+
+def test_the_placeholder_of_the_invitation_is_no_name():
+    assert "write your own name in place of YOURNAME" in run("--name", "yourname", code=2)
+    (doubt,) = read(verdict("YOURNAME").line()).doubtful
+    assert doubt.startswith("YOURNAME is what the invitation says")
