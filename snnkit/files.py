@@ -9,6 +9,7 @@ import os
 import re
 import secrets
 import stat
+import struct
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -255,6 +256,10 @@ def exposed(path: Path) -> str:
 
     As ssh looks at keys: `path` must belong to this user or to root, the folders above it as well, up to the home
     folder, and none may be writable by others. In a folder with the sticky bit, such as /tmp, they can't replace it.
+
+    Others are all users; each group but this user's own, which has the user's name and nobody else in it; and whoever
+    an access control list (POSIX, of Linux) lets write, into it or into what will be made in it. What the system does
+    not tell is not seen: lists of macOS and of NFSv4 servers, and who else has a right to be this user.
     """
     if not hasattr(os, "getuid"):  # Windows
         return ""  # folders below that of a user are the user's alone
@@ -270,22 +275,56 @@ def exposed(path: Path) -> str:
             return f"all users can write to {place}"
         if status.st_mode & stat.S_IWGRP and not sticky and not _is_own_group(status.st_gid):
             return f"group {status.st_gid} can write to {place}"
+        if not sticky and (who := _listed_writer(place, status)):
+            return f"by its access control list, {who} can write to {place}"
         if str(place) == home:
             break
         owners.add(os.stat(os.sep).st_uid)  # of folders: root's number where this is a container
     return ""
 
 
+# Tags of entries, <linux/posix_acl.h>
+_ACL_USER, _ACL_GROUP_OWNER, _ACL_GROUP, _ACL_MASK, _ACL_OTHER = 0x02, 0x04, 0x08, 0x10, 0x20
+_ACL_WRITE = 2
+
+
+def _listed_writer(place: Path, status: os.stat_result) -> str:
+    """Who else may write by the POSIX access control lists of a file or folder; "" where nobody is.
+
+    The layout of a list is that of <linux/posix_acl_xattr.h>: a version, then entries of a tag, rights and a number.
+    """
+    for kind in ("access", "default") if hasattr(os, "getxattr") else ():
+        try:
+            content = os.getxattr(place, f"system.posix_acl_{kind}")
+        except OSError:  # it has none, or the file system has none
+            continue
+        entries = list(struct.iter_unpack("<HHI", content[4:]))
+        mask = next((rights for tag, rights, _ in entries if tag == _ACL_MASK), _ACL_WRITE)
+        for tag, rights, number in entries:
+            if tag == _ACL_OTHER and rights & _ACL_WRITE:
+                return "everybody"
+            if not rights & mask & _ACL_WRITE:
+                continue
+            if tag == _ACL_USER and number not in (os.getuid(), 0):
+                return f"user {number}"
+            number = status.st_gid if tag == _ACL_GROUP_OWNER else number
+            if tag in (_ACL_GROUP, _ACL_GROUP_OWNER) and not _is_own_group(number):
+                return f"group {number}"
+    return ""
+
+
 def _is_own_group(number: int) -> bool:
-    """Whether this user is alone in it, but for root: many systems make such a group for each user."""
+    """Whether it is a group that systems make for this user: its name is the user's, and nobody else but root is in it.
+
+    Who is in a group can't always be listed: directories of users may tell nothing but names. So an empty list alone
+    proves nothing, and a name that is the user's does (login and pam_umask decide by it, too).
+    """
     try:
         import grp
         import pwd
 
-        name, members = pwd.getpwuid(os.getuid()).pw_name, grp.getgrgid(number).gr_mem
+        user, group = pwd.getpwuid(os.getuid()), grp.getgrgid(number)
     except (ImportError, KeyError):
         return False
-    users = pwd.getpwall()
-    others = {user.pw_name for user in users if user.pw_gid == number} | set(members)
-    # Some directories of users can be searched, but not listed.
-    return any(user.pw_name == name for user in users) and others <= {name, "root"}
+    others = {one.pw_name for one in pwd.getpwall() if one.pw_gid == number} | set(group.gr_mem)
+    return user.pw_gid == number and group.gr_name == user.pw_name and others <= {user.pw_name, "root"}

@@ -4,6 +4,7 @@ import errno
 import grp
 import os
 import pwd
+import struct
 import time
 from types import SimpleNamespace
 
@@ -109,21 +110,52 @@ def test_no_home_folder(monkeypatch, given):
 
 
 @pytest.mark.parametrize(
-    ("members", "users", "safe"),
+    ("name", "members", "users", "safe"),
     [
-        ([], {"me": 7}, True),  # a group for each user
-        (["me"], {"me": 3, "root": 7}, True),
-        (["you"], {"me": 7}, False),
-        ([], {"me": 7, "you": 7}, False),
-        ([], {"you": 3}, False),  # a directory of users that does not list all
+        ("me", [], {"me": 7}, True),  # a group for each user
+        ("me", ["me"], {"me": 7, "root": 7}, True),
+        ("me", ["you"], {"me": 7}, False),
+        ("me", [], {"me": 7, "you": 7}, False),
+        ("me", [], {"me": 3}, False),  # not the user's first group
+        ("users", [], {"me": 7}, False),  # others may be in it, and a directory of users that does not list them
+        ("staff", ["me"], {"me": 7}, False),
     ],
 )
-def test_a_group_may_write_that_is_this_users_alone(tmp_path, monkeypatch, members, users, safe):
-    everyone = [SimpleNamespace(pw_name=name, pw_gid=gid) for name, gid in users.items()]
-    monkeypatch.setattr(pwd, "getpwuid", lambda _: SimpleNamespace(pw_name="me", pw_dir="/"))
+def test_a_group_may_write_that_is_this_users_alone(tmp_path, monkeypatch, name, members, users, safe):
+    everyone = [SimpleNamespace(pw_name=user, pw_gid=gid) for user, gid in users.items()]
+    me = SimpleNamespace(pw_name="me", pw_dir="/", pw_gid=users["me"])
+    monkeypatch.setattr(pwd, "getpwuid", lambda _: me)
     monkeypatch.setattr(pwd, "getpwall", lambda: everyone)
-    monkeypatch.setattr(grp, "getgrgid", lambda _: SimpleNamespace(gr_mem=members))
+    monkeypatch.setattr(grp, "getgrgid", lambda _: SimpleNamespace(gr_name=name, gr_mem=members))
     tmp_path.chmod(0o770)
     group = tmp_path.stat().st_gid
     monkeypatch.setattr(files, "_is_own_group", lambda number, real=files._is_own_group: real({group: 7}[number]))
     assert files.exposed(tmp_path) == ("" if safe else f"group {group} can write to {tmp_path}")
+
+
+USER, GROUP, MASK, OTHER = 2, 8, 16, 32  # <linux/posix_acl.h>
+
+
+@pytest.mark.parametrize("kind", ["access", "default"])
+@pytest.mark.parametrize(
+    ("entries", "who"),
+    [
+        ([(USER, 7, 4242), (MASK, 7, 0)], "user 4242"),
+        ([(GROUP, 2, 4243), (MASK, 2, 0)], "group 4243"),
+        ([(USER, 7, 4242), (MASK, 5, 0)], ""),  # the mask takes the right away
+        ([(USER, 5, 4242), (GROUP, 4, 4243), (MASK, 7, 0)], ""),
+        ([(USER, 7, 0), (USER, 7, os.getuid()), (MASK, 7, 0)], ""),
+        ([(OTHER, 2, 0)], "everybody"),
+    ],
+)
+def test_an_access_list_lets_nobody_else_write(tmp_path, monkeypatch, kind, entries, who):
+    """The lists are those that the kernel gives; not each file system has them."""
+
+    def getxattr(place, name):
+        if place == tmp_path and name == f"system.posix_acl_{kind}":
+            return struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
+        raise OSError
+
+    monkeypatch.setattr(os, "getxattr", getxattr)
+    expected = f"by its access control list, {who} can write to {tmp_path}" if who else ""
+    assert files.exposed(tmp_path) == expected
