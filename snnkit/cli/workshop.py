@@ -184,7 +184,8 @@ def write_slides(notebooks: tuple[str, ...], copies: str, out: str) -> None:
 def write_bundle(out: str, data: tuple[str, ...], wheels: bool) -> None:
     """Pack a zip for a room without a network. It has notebooks, the wheel of snnkit, pages and checksums.
 
-    Learners unpack it and type `python start.py`.
+    Learners unpack it and type `python start.py` (or `python3`, or on Windows `py`). Without --wheels, this needs a
+    network, or a Python that has snnkit and JupyterLab.
     """
     with errors(ProjectError):
         made = bundle.build(find(), Path(out), data=data, wheels=wheels)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import lzma
+import os
+import posixpath
 import re
 import stat
 import subprocess
@@ -34,9 +36,10 @@ CHECKSUMS = "CHECKSUMS.sha256"  # as `sha256sum --check` reads it, too
 UNREADABLE = (OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error, lzma.LZMAError)
 LARGEST_LIST = 1 << 24  # bytes; that of a bundle has some kB
 PACKED = 100  # times smaller than its contents a zip may be; notebooks and wheels become a tenth
-# What start.py, Jupyter and Python leave in a folder that is used is not worth a word.
-LEFTOVERS = re.compile(r"room-env/|.*(__pycache__|\.ipynb_checkpoints)/")
+# Folders that start.py, Jupyter and Python leave in one that is used: named, but not file by file.
+LEFTOVERS = ("__pycache__", ".ipynb_checkpoints", "room-env")
 TOP = "snnkit-workshop"
+_LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)\)")
 # Pages that are a learner's business; the others are the instructor's.
 FOR_LEARNERS = ("workshop/troubleshooting.md", "workshop/if_you_know.md", "workshop/cheatsheet.md", "LICENSE")
 START = """# snnkit, to take along
@@ -44,7 +47,9 @@ START = """# snnkit, to take along
     python start.py            opens the notebooks in JupyterLab
     python start.py --check    says whether every file is as it was packed
 
-It needs Python 3.10 or newer{needs}. On Windows write `py start.py`. Begin with `notebooks/00_preflight.ipynb`.
+It needs Python 3.10 or newer{needs}. Where there is no `python`, write `python3 start.py`, and on Windows
+`py start.py`. `playground.html` and `reader.html` open in a browser and need nothing else. Begin
+with `notebooks/00_preflight.ipynb`.
 Data sets in `data`: {data}.
 
 `cheatsheet.html` is one page to print, `workshop/troubleshooting.md` helps when something is odd.
@@ -62,6 +67,8 @@ def build(project: Project, out: Path, *, data: Sequence[str] = (), wheels: bool
     Raises:
         WorkshopError: no clone, no data, or a wheel that can't be made or had.
     """
+    from snnkit import export
+
     content: dict[str, Path | bytes] = {f"notebooks/{n}.ipynb": project.pair(n) for n in project.names()}
     content |= {name: project.root / name for name in FOR_LEARNERS}
     content["lock.txt"] = project.root / "constraints" / "lock.txt"
@@ -76,9 +83,24 @@ def build(project: Project, out: Path, *, data: Sequence[str] = (), wheels: bool
     if missing:
         raise WorkshopError(f"not in {project.root}: {', '.join(missing)} (`snnkit build` makes the notebooks)")
     with tempfile.TemporaryDirectory() as folder:
+        content["playground.html"] = export.playground(Path(folder) / "playground.html").read_bytes()
+        content["reader.html"] = export.reader(Path(folder) / "reader.html").read_bytes()
+        for name in FOR_LEARNERS:
+            content[name] = _linked_within(name, project.root / name, {*content, CHECKSUMS})
         content |= {f"wheels/{one.name}": one for one in _wheels(project, Path(folder), wheels)}
         pack(out / f"{TOP}.zip", TOP, content)
     return out / f"{TOP}.zip"
+
+
+def _linked_within(name: str, path: Path, there: set[str]) -> bytes:
+    """A page whose links lead to what is ``there``, or to the web; of the others the text stays."""
+
+    def link(found: re.Match[str]) -> str:
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(name), found[2].partition("#")[0]))
+        stays = re.match(r"\w+:|#", found[2]) or target in there
+        return found[0] if stays else found[1]
+
+    return _LINK.sub(link, path.read_text(encoding="utf-8")).encode()
 
 
 def _data(name: str) -> dict[str, Path | bytes]:
@@ -138,7 +160,8 @@ def verify(place: Path) -> tuple[int, list[str]]:
     """Compare all files of a bundle, packed or unpacked, with its checksums.
 
     Returns:
-        How many files are as they were packed, and the names of others in a folder, such as a learner's own notebooks.
+        How many files are as they were packed, and all else that is in a folder, such as a learner's own notebooks.
+        Links, pipes, and folders that programs make are named as such: nothing says what is in them.
 
     Raises:
         WorkshopError: it is no bundle, files are missing or changed, or a zip has others; it names them all.
@@ -153,7 +176,7 @@ def verify(place: Path) -> tuple[int, list[str]]:
     except UNREADABLE as error:
         raise WorkshopError(f"{place} is damaged: {CHECKSUMS} can't be read ({error})") from None
     wrong = [f"{name} {problem}" for name, digest in expected.items() if (problem := _problem(files, name, digest))]
-    others = sorted(name for name in files.keys() - expected.keys() if packed or not LEFTOVERS.match(name))
+    others = sorted(files.keys() - expected.keys())
     if packed:
         wrong += [f"{name} is not listed in {CHECKSUMS}" for name in others]
     if wrong:
@@ -186,13 +209,32 @@ def _in_folder(folder: Path) -> dict[str, Callable[[], IO[bytes]]]:
             raise OSError("a link that leaves the folder")
         return path.open("rb")
 
-    paths = (path for path in folder.rglob("*") if path.is_file())
-    return {path.relative_to(folder).as_posix(): partial(opened, path) for path in paths}
+    found: dict[str, Callable[[], IO[bytes]]] = {}
+    for place, folders, names in os.walk(folder, onerror=_can_not_list):
+        for name in (*folders, *names):
+            path = Path(place, name)
+            within, kind = path.relative_to(folder).as_posix(), path.lstat().st_mode
+            if name in folders and name not in LEFTOVERS and not stat.S_ISLNK(kind):
+                continue  # its files come
+            if name in folders:
+                within += "/ (a link)" if stat.S_ISLNK(kind) else "/ (not looked into)"
+            elif not path.is_file():
+                within += " (a link that leads nowhere)" if stat.S_ISLNK(kind) else " (no regular file)"
+            found[within] = partial(opened, path)
+        folders[:] = [name for name in folders if name not in LEFTOVERS]
+    return found
+
+
+def _can_not_list(error: OSError) -> None:
+    raise WorkshopError(f"can't look into {error.filename}: {error.strerror or error}")
 
 
 def _in_zip(path: Path) -> dict[str, Callable[[], IO[bytes]]]:
     try:
         archive = zipfile.ZipFile(path)
+        # Some programs unpack what is before the first entry of the list.
+        if begin := min((info.header_offset for info in archive.infolist()), default=0):
+            raise zipfile.BadZipFile(f"{begin} bytes are before it")
         size = sum(info.file_size for info in archive.infolist())
         check_size("what it holds", size, path.stat().st_size, times=PACKED)
     except (OSError, ValueError, zipfile.BadZipFile) as error:
@@ -207,14 +249,23 @@ def _in_zip(path: Path) -> dict[str, Callable[[], IO[bytes]]]:
             raise WorkshopError(f"{path} is damaged: it must have one folder, but it has {seen['']!r} and {top!r}")
         if info.is_dir():
             continue
-        # Windows and macOS take letters of both cases for one, whatever accents are made of; Windows drops dots.
-        same = "/".join(part.rstrip(". ") for part in unicodedata.normalize("NFC", name).casefold().split("/"))
+        same = _same(name)
         if same in seen:
             other = f", as {shown(seen[same])}" * (seen[same] != name)
             raise WorkshopError(f"{path} is damaged: it has {shown(name)} twice{other}")
         seen[same] = name
         files[name] = partial(archive.open, info)
+    for info in archive.infolist():
+        parts = _same(info.filename.partition("/")[2]).split("/")
+        for count in range(1, len(parts)):
+            if (folder := "/".join(parts[:count])) in seen:
+                raise WorkshopError(f"{path} is damaged: it has {shown(seen[folder])} as a file and as a folder")
     return files
+
+
+def _same(name: str) -> str:
+    """Equal for names that are one: Windows and macOS take letters of both cases for one, Windows drops dots."""
+    return "/".join(part.rstrip(". ") for part in unicodedata.normalize("NFC", name).casefold().split("/"))
 
 
 def _stays(name: str) -> bool:
@@ -228,6 +279,8 @@ def _listed(place: Path, content: bytes) -> dict[str, str]:
         digest, gap, name = line.partition("  ")
         if not (gap and len(digest) == 64 and _stays(name)):
             raise WorkshopError(f"{place} is damaged: {CHECKSUMS} has the line {line[:80]!r}")
+        if name in expected:
+            raise WorkshopError(f"{place} is damaged: {CHECKSUMS} has two sums of {shown(name)}")
         expected[name] = digest
     if not expected:
         raise WorkshopError(f"{place} is damaged: {CHECKSUMS} lists no file")

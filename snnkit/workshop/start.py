@@ -4,15 +4,26 @@ Where this Python has snnkit and JupyterLab, they are used. Otherwise an environ
 wheels in this folder where they are complete, from the network where not.
 """
 
-import importlib.util
 import os
-import subprocess
 import sys
-import venv
-from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-ROOM = HERE / "room-env"
+HERE = os.path.dirname(os.path.realpath(__file__))
+# Nothing that lies beside this file, or where it is called, takes the place of a module.
+sys.path[:] = [path for path in sys.path if path and os.path.realpath(path) != HERE]
+
+import importlib.util  # noqa: E402
+import re  # noqa: E402
+import shutil  # noqa: E402
+import subprocess  # noqa: E402
+import venv  # noqa: E402
+from pathlib import Path  # noqa: E402
+
+ROOM = Path(HERE) / "room-env"
+WHEELS = Path(HERE) / "wheels"
+# `python -m` looks into the current folder first; `-P` is known from Python 3.11 on.
+MODULE = (
+    "import sys, runpy; sys.path[:] = filter(None, sys.path); runpy.run_module(sys.argv.pop(1), {}, '__main__', True)"
+)
 
 
 def python() -> str:
@@ -21,29 +32,52 @@ def python() -> str:
         return sys.executable
     inside = ROOM / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     if not (ROOM / "ready").exists():
-        print("Making an environment in", ROOM, "(once, a few minutes) ...")
-        venv.create(ROOM, with_pip=True, clear=True)
-        wheels = HERE / "wheels"
-        (wheel,) = wheels.glob("snnkit-*.whl")
-        # More than one wheel: those that snnkit needs are here, too.
-        offline = ["--no-index"] if len(list(wheels.glob("*.whl"))) > 1 else []
-        pip = [str(inside), "-m", "pip", "install", "--quiet", *offline, "--find-links", str(wheels)]
-        subprocess.run([*pip, "-c", str(HERE / "lock.txt"), f"{wheel}[lab]"], check=True)
-        (ROOM / "ready").touch()
+        make(inside)
     return str(inside)
+
+
+def make(inside: Path) -> None:
+    """Make the environment. What is missing is said before that where it can be seen, and in a sentence where not."""
+    wheels = [wheel.name for wheel in WHEELS.glob("*.whl")]
+    (own,) = (WHEELS / name for name in wheels if name.startswith("snnkit-"))
+    packed = len(wheels) > 1  # what snnkit needs is here, too
+    if importlib.util.find_spec("ensurepip") is None:
+        sys.exit(f"{sys.executable} has no ensurepip: install it first (Debian, Ubuntu: sudo apt install python3-venv)")
+    made_for = {found[1] for name in wheels if (found := re.search(r"-cp(3\d+)-cp3\d+-", name))}
+    this = f"3{sys.version_info[1]}"
+    if packed and made_for and this not in made_for:
+        versions = ", ".join(f"3.{one[1:]}" for one in sorted(made_for))
+        sys.exit(
+            f"The packages in {WHEELS} are for Python {versions}, but this is Python 3.{this[1:]}: use another one"
+        )
+    print("Making an environment in", ROOM, "(once, a few minutes) ...")
+    if not packed:
+        print("It asks the network for the packages: this folder was packed without --wheels, and has none of them.")
+    venv.create(ROOM, with_pip=True, clear=True)
+    offline = ["--no-index"] if packed else ["--retries", "1", "--timeout", "10"]
+    pip = [str(inside), "-I", "-m", "pip", "install", "--quiet", *offline, "--find-links", str(WHEELS)]
+    done = subprocess.run(
+        [*pip, "-c", os.path.join(HERE, "lock.txt"), f"{own}[lab]"], stderr=subprocess.PIPE, text=True
+    )
+    if done.returncode:
+        shutil.rmtree(ROOM, ignore_errors=True)
+        which = "fit this system" if packed else "can be had from the network"
+        lines = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
+        cure = "ask for a folder packed with --wheels on a system like this one, or use a Python that has JupyterLab"
+        sys.exit("\n".join([f"Not all packages {which}: {cure}.", *lines[-2:]]))
+    (ROOM / "ready").touch()
 
 
 def main() -> None:
     """`--check` only says whether everything is in place."""
     chosen = python()
     environment = dict(os.environ)
-    if (HERE / "data").is_dir():
-        environment.setdefault("SNNKIT_DATA", str(HERE / "data"))
-    if "--check" in sys.argv[1:]:
-        command = [chosen, "-m", "snnkit.cli", "workshop", "verify", str(HERE)]
-    else:
-        command = [chosen, "-m", "jupyterlab", "notebooks", *sys.argv[1:]]
-    sys.exit(subprocess.run(command, cwd=HERE, env=environment).returncode)
+    data = os.path.join(HERE, "data")
+    if os.path.isdir(data):
+        environment.setdefault("SNNKIT_DATA", data)
+    checking = "--check" in sys.argv[1:]
+    rest = ["snnkit.cli", "workshop", "verify", HERE] if checking else ["jupyterlab", "notebooks", *sys.argv[1:]]
+    sys.exit(subprocess.run([chosen, "-c", MODULE, *rest], cwd=HERE, env=environment).returncode)
 
 
 if __name__ == "__main__":

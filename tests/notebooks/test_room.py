@@ -80,5 +80,6 @@ def test_what_is_in_it(packed):
     names = zipfile.ZipFile(packed).namelist()
     assert {f"{bundle.TOP}/notebooks/{name}.ipynb" for name in find().names()} <= set(names)
     assert not any("facilitator" in name or "solution" in name or "/src/" in name for name in names)
+    assert {f"{bundle.TOP}/playground.html", f"{bundle.TOP}/reader.html"} <= set(names)
     assert sum(name.endswith(".whl") for name in names) == 1
     assert packed.stat().st_size < 10e6

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import subprocess
+import sys
 import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -45,11 +48,25 @@ def test_what_is_changed_or_missing_is_named_all_at_once(folder):
         verify(folder)
 
 
-def test_own_files_are_named_and_leftovers_are_not(folder):
-    for name in ("mine.ipynb", "room-env/bin/python", "notebooks/.ipynb_checkpoints/x.ipynb", "__pycache__/y.pyc"):
+def test_all_that_is_not_listed_is_named(folder):
+    leftovers = ("room-env/bin/python", "x/.ipynb_checkpoints/x.ipynb", "__pycache__/y.pyc")
+    for name in ("mine.ipynb", *leftovers):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(b"")
-    assert verify(folder) == (3, ["mine.ipynb"])
+    (folder / "more").symlink_to(folder.parent)
+    (folder / "gone").symlink_to("nowhere")
+    os.mkfifo(folder / "x" / "pipe")
+    others = ["__pycache__/ (not looked into)", "gone (a link that leads nowhere)", "mine.ipynb", "more/ (a link)"]
+    others += ["room-env/ (not looked into)", "x/.ipynb_checkpoints/ (not looked into)", "x/pipe (no regular file)"]
+    assert verify(folder) == (3, others)
+
+
+@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo])
+def test_what_is_no_file_at_a_files_place_is_missing(folder, make):
+    (folder / "b.bin").unlink()
+    make(folder / "b.bin")
+    with pytest.raises(WorkshopError, match=r"b\.bin is missing"):
+        verify(folder)
 
 
 def test_no_bundle(tmp_path):
@@ -109,7 +126,8 @@ def zipped(folder, *more, listed=LIST, method=zipfile.ZIP_DEFLATED):
         *((name, "must have one folder, but it has 't' and") for name in ("u/a", "T/b", "b")),
         ("t/notebooks/snnkit.py", r"notebooks/snnkit\.py is not listed"),
         ("t/room-env/ready", "room-env/ready is not listed"),
-        ("t/a/__pycache__/b.pyc", "b.pyc is not listed"),
+        ("t/c/__pycache__/b.pyc", "b.pyc is not listed"),
+        *((f"t/{name}", "it has 'a' as a file and as a folder") for name in ("a/", "A./b", "a/b/c")),
         (LINK, "must not be unpacked: 't/link' would leave its folder"),
     ],
     ids=str,
@@ -157,3 +175,58 @@ def test_what_python_can_not_unpack_is_damaged(tmp_path, damage):
     path.write_bytes(content)
     with pytest.raises(WorkshopError, match="damaged"):
         verify(path)
+
+
+def test_two_sums_of_one_file_and_bytes_before_the_zip_are_damage(tmp_path):
+    with pytest.raises(WorkshopError, match="has two sums of 'a'"):
+        verify(zipped(tmp_path, listed=LIST + "0" * 64 + "  a\n"))
+    path = zipped(tmp_path)
+    path.write_bytes(b"#!/bin/sh\n" + path.read_bytes())
+    with pytest.raises(WorkshopError, match="10 bytes are before it"):
+        verify(path)
+
+
+def test_a_page_keeps_the_links_to_what_is_there(tmp_path):
+    (tmp_path / "page.md").write_text("[a](../x.md#b) [c](d.md) [e](https://f) [g](#h)")
+    linked = bundle._linked_within("w/page.md", tmp_path / "page.md", {"w/d.md"})
+    assert linked == b"a [c](d.md) [e](https://f) [g](#h)"
+
+
+def start(folder, *words, **env):
+    """``start.py`` beside modules that take the place of others, in a Python that has snnkit, or has nothing."""
+    (folder / "start.py").write_bytes(Path(bundle.__file__).with_name("start.py").read_bytes())
+    for name in ("snnkit", "venv", "subprocess", "jupyterlab"):
+        (folder / f"{name}.py").write_text("raise SystemExit('planted')")
+    command = [sys.executable, *words[:1], "start.py", *words[1:]]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, env=os.environ | env)
+
+
+def test_start_checks_with_nothing_that_lies_beside_it(folder):
+    done = start(folder, "-B", "--check")
+    assert done.returncode == 0 and "3 files are as they were packed; 5 more are there" in done.stdout, done
+
+
+@pytest.mark.parametrize(
+    ("wheel", "says"),
+    [
+        ("torch-2-cp31-cp31-any.whl", "are for Python 3.1, but this is Python 3."),
+        pytest.param(
+            "torch-2-py3-none-any.whl",
+            "Not all packages fit this system: ask for a folder packed with --wheels",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "",
+            "Not all packages can be had from the network: ask for a folder packed with --wheels",
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_start_says_what_is_missing(folder, wheel, says):
+    (folder / "wheels").mkdir()
+    for name in filter(None, ("snnkit-0-py3-none-any.whl", wheel)):
+        (folder / "wheels" / name).write_bytes(b"")
+    (folder / "lock.txt").write_text("")
+    done = start(folder, "-IS", PIP_NO_INDEX="1")
+    assert done.returncode == 1 and says in done.stderr and "Traceback" not in done.stderr, done
+    assert not (folder / "room-env").exists()
