@@ -25,7 +25,8 @@ def attach(room: str, *parts: str) -> tuple[Callable[[str], object], Callable[[]
         module = importlib.import_module(f"{room}.{places[name]}")
         return module if places[name] == name else getattr(module, name)
 
-    return __getattr__, lambda: sorted({*loaded, *places}), list(dict.fromkeys([*public, *places]))
+    names = list(dict.fromkeys([*public, *places]))
+    return __getattr__, lambda: sorted(names), names
 
 
 def _is_own(value: object) -> bool:

@@ -49,7 +49,8 @@ def true(condition: Any, message: str, **shown: Unpack[Shown]) -> None:
 def parts(yours: Any, count: int, message: str, /, **shown: Unpack[Shown]) -> Sequence[Any]:
     """Return ``yours``, which must be a tuple, a list, a tensor or an array of so many parts."""
     written(yours)
-    if isinstance(yours, (Tensor, np.ndarray)) and yours.ndim:
+    numbers = isinstance(yours, Tensor) and not yours.is_meta or isinstance(yours, np.ndarray) and yours.dtype != object
+    if numbers and yours.ndim:
         yours = list(yours)
     if not isinstance(yours, (tuple, list)) or len(yours) != count:
         shown.setdefault("yours", yours)

@@ -162,7 +162,7 @@ CROSSINGS = [
     (lambda small, large: line(small, large)[0] / line(small, large)[1], "a flat line", 4),
     (lambda small, large: 0.0 if small[1] == large[1] else crossover(small, large), "a flat line", 4),
     (
-        lambda small, large: math.inf if small[1] == large[1] else line(small, large)[0] / line(small, large)[1],
+        lambda small, large: math.inf if small[1] >= large[1] else line(small, large)[0] / line(small, large)[1],
         "a steep line",
         5,
     ),
