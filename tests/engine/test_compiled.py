@@ -333,6 +333,19 @@ def test_a_state_of_one_value_and_the_gradient_of_a_sum(compiled):
     torch.testing.assert_close(found[0][0], reference[0])
 
 
+def test_seventy_states_of_one_value_each():
+    def step(x, state):
+        return x + state[-1], tuple(0.5 * part + x for part in state)
+
+    def run(engine):
+        x, state = torch.ones(2, 3, dtype=torch.float64).requires_grad_(), torch.arange(70.0, dtype=torch.float64)
+        out, last = unroll(step, x, tuple(part.expand(3) for part in state.requires_grad_()), engine=engine)
+        loss = out.sum() + last[3].sum() + 2 * last[69].sum()
+        return out, *last, *torch.autograd.grad(loss, (x, state))
+
+    torch.testing.assert_close(run("cpp"), run("eager"), rtol=0, atol=0)
+
+
 def test_an_absent_gradient_is_not_a_gradient_of_zero(compiled):
     """The square root's derivative at 0 is infinite, but the loss does not see the state that it makes."""
 

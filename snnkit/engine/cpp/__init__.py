@@ -86,7 +86,7 @@ def forward(run: Pass, out_dtype: torch.dtype, save: bool) -> tuple[Tensor, list
     streaming = out.numel() * out.element_size() >= STREAMING
     most = _FORWARD_TILE // max(_size(equation) * len(state), 1) if streaming else _CACHED_RUN
     tile = _tile(neurons, threads, most, streaming)
-    sizes = (steps, neurons, x.stride(0), tile, streaming, _same(state))
+    sizes = (steps, neurons, x.stride(0), tile, streaming, *map(is_one_for_all, state))
     thread.last_is_finite = bool(_call(source, (x, out, *state, *last, *parameters), constants, sizes, threads))
     return out, last, []
 
@@ -107,7 +107,7 @@ def backward(run: Pass, saved: Sequence[Tensor], d: Gradients) -> Results:
     most = max(_BACKWARD_TILE // (1 + summed) // each, min(_RUN, _MOST_OF_LONG // each), _SHORTEST_RUN)
     streaming = x.numel() * x.element_size() >= STREAMING
     tile = _tile(neurons, threads, most, streaming)
-    sizes = (steps, neurons, x.stride(0), d_out.stride(0), tile, streaming, _same((*state, *d_last)))
+    sizes = (steps, neurons, x.stride(0), d_out.stride(0), tile, streaming, *map(is_one_for_all, (*state, *d_last)))
     sequences, sums = ((), (d_x, *d_parameters)) if summed else ((d_x,), d_parameters)
     tensors = (x, d_out, *(t for t in sequences if t is not None), *state, *d_last, *d_first, *parameters)
     tensors += tuple(t for t in sums if t is not None)
@@ -186,11 +186,6 @@ def _tile(neurons: int, threads: int, most: int, streaming: bool) -> int:
 
 def _rounded(number: int, unit: int) -> int:
     return -(-number // unit) * unit
-
-
-def _same(states: Sequence[Tensor]) -> int:
-    """A bit for each that is one value for all neurons."""
-    return sum(is_one_for_all(part) << i for i, part in enumerate(states))
 
 
 def _size(equation: Equation) -> int:

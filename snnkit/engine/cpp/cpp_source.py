@@ -116,22 +116,22 @@ _FLUSH_GRADIENT = "flush(d_t, narrowed(narrow, d_strip, m), m * sizeof(X), strea
 def forward_source(equation: Equation, x: torch.dtype, out: torch.dtype, dims: tuple[int, ...]) -> tuple[str, tuple]:
     """(text, constants) of the forward kernel; ``dims``: 0 or 1 for each parameter, shared or one per neuron.
 
-    tensors: x, out, s0 …, last s0 …, p0 …; sizes: T, N, stride of x in time, tile, streaming, and a bit for each
-    state that is one value for all neurons. Returns whether the last state is finite.
+    tensors: x, out, s0 …, last s0 …, p0 …; sizes: T, N, stride of x in time, tile, streaming, and for each
+    state whether it is one value for all neurons. Returns whether the last state is finite.
     """
     program = programs(equation).forward.lifted()
     states = range(equation.states)
     place = _Places(x=STORAGE[x], out=STORAGE[out], scalar=TYPES[equation.dtype], dims=dims)
     pointers = ["const X* x", "O* out", *(f"const S* first{i}" for i in states), *(f"S* last{i}" for i in states)]
     body = [
-        *place.arguments(program, pointers, "T N x_stride tile streaming same"),
+        *place.arguments(program, pointers, "T N x_stride tile streaming"),
         *_uniform(program, dims),
         "bool finite = true;",
         "#pragma omp parallel for num_threads(threads) schedule(static) reduction(&& : finite)",
         "for (int64_t begin = 0; begin < N; begin += tile) {",
         "  const int64_t n = std::min(tile, N - begin);",
         *(f"  S* s{i} = last{i} + begin;" for i in states),
-        *(f"  start(s{i}, first{i}, begin, n, same >> {i} & 1);" for i in states),
+        *(f"  start(s{i}, first{i}, begin, n, same[{i}]);" for i in states),
         "  alignas(64) S wide[STRIP], spikes[STRIP];",
         "  alignas(64) O narrow[STRIP];",
         "  for (int64_t t = 0; t < T; ++t) {",
@@ -168,7 +168,7 @@ def backward_source(
 
     tensors: x, d_out, d_x (if needed), s0 …, gradients of the last state, of the first, p0 …, the sums (d_x if it is
     one, and gradients of the parameters that need one); sizes: T, N, strides of x and d_out in time, tile, streaming,
-    and a bit for each state and each of their gradients that is one value for all. Returns 1 if there is too little
+    and for each state and each of their gradients whether it is one value for all. Returns 1 if there is too little
     memory.
     """
     states, carried = range(equation.states), range(equation.carried)
@@ -230,7 +230,7 @@ def backward_source(
         "}",
     ]
     body = [
-        *place.arguments(program, pointers, "T N x_stride g_stride tile streaming same", gradients),
+        *place.arguments(program, pointers, "T N x_stride g_stride tile streaming", gradients),
         *dict.fromkeys((*_uniform(program, dims), *_uniform(again, dims))),
         "const int64_t tiles = (N + tile - 1) / tile;",
         "const int64_t pitch = tile + 64 / sizeof(S);  // rows a page apart would share few places of the cache",
@@ -253,12 +253,9 @@ def backward_source(
         "    const int64_t before = begin - tile;",
         "    const int64_t ahead = std::max(std::min(tile, to - begin), int64_t(0));",
         "    const int64_t behind = begin == from ? 0 : std::min(tile, to - before);",
-        *(f"    if (ahead > 0) start(s{i}, first{i}, begin, ahead, same >> {i} & 1);" for i in states),
+        *(f"    if (ahead > 0) start(s{i}, first{i}, begin, ahead, same[{i}]);" for i in states),
         *(f"    S* d{i} = d_first{i} + before;" for i in carried),
-        *(
-            f"    if (behind > 0) start(d{i}, d_last{i}, before, behind, same >> {len(states) + i} & 1);"
-            for i in carried
-        ),
+        *(f"    if (behind > 0) start(d{i}, d_last{i}, before, behind, same[{len(states) + i}]);" for i in carried),
         *(f"    S* sum_{name} = d_{name} + before;" for name in sums),
         *(f"    if (behind > 0) std::memset(sum_{name}, 0, behind * sizeof(S));" for name in sums),
         "    for (int64_t j = 0; j < T; ++j) {",
@@ -291,6 +288,7 @@ class _Places:
         every = [*pointers, *(f"const S* parameter{i}" for i in range(len(self.dims))), *last]
         lines = [f"{p} = static_cast<{p.rpartition(' ')[0]}>(tensors[{position}]);" for position, p in enumerate(every)]
         lines += [f"const int64_t {name} = sizes[{i}];" for i, name in enumerate(sizes.split())]
+        lines.append(f"const int64_t* same = sizes + {len(sizes.split())};")
         lines += [f"const S {name} = S(constants[{i}]);" for i, name in enumerate(program.constants)]
         return lines + [f"const S p{i} = *parameter{i};" for i, dim in enumerate(self.dims) if dim == 0]
 
