@@ -27,8 +27,10 @@ PRELUDE = """\
 const f = Math.fround;
 const nearest = (a) => {
   const down = Math.floor(a), above = a - down;
-  return above < 0.5 || (above === 0.5 && down % 2 === 0) ? down : down + 1;
+  return copysign(above < 0.5 || (above === 0.5 && down % 2 === 0) ? down : down + 1, a);
 };
+// In C, and in PyTorch, 1 to any power is 1.
+const pow = (a, b) => (a === 1 || (a === -1 && Math.abs(b) === Infinity) ? 1 : Math.pow(a, b));
 const copysign = (a, b) => ((a < 0 || Object.is(a, -0)) === (b < 0 || Object.is(b, -0)) ? a : -a);
 // The series of erf near 0, and the continued fraction of erfc away from it (Abramowitz and Stegun 7.1.6 and 7.1.14).
 const erfc = (a) => {
@@ -73,7 +75,7 @@ def _rounded(expression: str) -> Callable[..., str]:
 
 
 def _power(base: str, exponent: str, op: Op) -> str:
-    return _rounded("{0} * {0}" if op.arguments[1] == 2 else "Math.pow({0}, {1})")(base, exponent, op=op)
+    return _rounded("{0} * {0}" if op.arguments[1] == 2 else "pow({0}, {1})")(base, exponent, op=op)
 
 
 def _cast(value: str, before: torch.dtype, after: torch.dtype) -> str:
@@ -115,8 +117,10 @@ DIALECT = Dialect(
         "copysign": "copysign({0}, {1})",
         "div_trunc": _rounded("Math.trunc(f({0} / {1}))"),
         # A NaN on either side stays one, as in PyTorch.
-        **dict.fromkeys(("maximum", "clamp_min"), "{0} > {1} || {0} !== {0} ? {0} : {1}"),
-        **dict.fromkeys(("minimum", "clamp_max"), "{0} < {1} || {0} !== {0} ? {0} : {1}"),
+        "maximum": "{0} > {1} || {0} !== {0} ? {0} : {1}",
+        "minimum": "{0} < {1} || {0} !== {0} ? {0} : {1}",
+        "clamp_min": "{0} < {1} ? {1} : {0}",
+        "clamp_max": "{0} > {1} ? {1} : {0}",
         "relu": "{0} < 0 ? 0 : {0}",
         "where": "{0} ? {1} : {2}",
         "isnan": "{0} !== {0}",

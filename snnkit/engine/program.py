@@ -18,6 +18,7 @@ from torch import Tensor, fx
 
 from snnkit import checks
 
+from .presence import operation_of
 from .trace import Disturbed, Equation, graph_of, undisturbed
 
 Value = str | float | int | bool  # the name of a value, or a Python number
@@ -185,7 +186,9 @@ def is_exact(equation: Equation) -> bool:
 
     Parameters do not count: their gradients are sums, which the engines add in different orders.
     """
-    if equation.parameters:
+    if equation.parameters or any(
+        _may_be_fused(n) for g in (equation.forward, equation.backward) for n in g.graph.nodes
+    ):
         return False
     try:
         both = programs(equation)
@@ -197,6 +200,13 @@ def is_exact(equation: Equation) -> bool:
         return False
     every = [op for program in both for op in program.ops]
     return all(op.kind in _EXACT or (op.kind == "pow" and op.arguments[1] == 2) for op in every)
+
+
+def _may_be_fused(node: fx.Node) -> bool:
+    """Whether eager PyTorch rounds a product and its sum once, in vectors, or twice, in what is left of them."""
+    name = operation_of(node).rstrip("_")
+    factor = node.args[2] if name == "rsub" and len(node.args) > 2 else node.kwargs.get("alpha", 1)
+    return name in ("addcmul", "lerp") or factor != 1
 
 
 @functools.cache
@@ -270,14 +280,20 @@ class _Reader:
             same = [torch.tensor(self.values[a], dtype=_dtype(a)) if a in tensors else a for a in arguments]
             return _number(node.target(*same, **node.kwargs).item(), dtype)
         values = [self._value(a) for a in arguments if a is not None]
-        if kind == "clamp":  # (x, low, high), either of which may be missing
+        if kind in ("clamp", "clamp_min", "clamp_max"):  # (x, low, high), either of which may be missing
+            if kind == "clamp_max":
+                arguments.insert(1, None)
             low, high = (*arguments[1:], *[node.kwargs.get(n) for n in ("min", "max")[len(arguments) - 1 :]])
             result = self._value(arguments[0])
-            if low is not None:
-                result = self._add("maximum", [result, self._value(low)], dtype)
-            return result if high is None else self._add("minimum", [result, self._value(high)], dtype)
+            for bound, by_number, by_tensor in ((low, "clamp_min", "maximum"), (high, "clamp_max", "minimum")):
+                if bound is not None:  # of zeros with two signs, PyTorch takes x or the tensor
+                    kind = by_tensor if isinstance(bound, fx.Node) or math.isnan(bound) else by_number
+                    result = self._add(kind, [result, self._value(bound)], dtype)
+            return result
         if kind == "copy":
             return self._cast(values[1], dtype)
+        if kind.startswith("logical_"):
+            return self._add(kind, [self._cast(value, torch.bool) for value in values], dtype)
         if kind in ("addcmul", "addcdiv"):  # x + value · a · b, or x + value · a / b
             factor = float(node.kwargs.get("value", 1))  # type: ignore[arg-type]
             first = self._add("mul", [values[1], factor], dtype)

@@ -242,10 +242,11 @@ def between(value: Value, low: Value | None = None, high: Value | None = None, *
         return torch.maximum(torch.as_tensor(value).to(low), low + _WITHIN * (1 + low.abs()) if open else low)
     if not isinstance(value, Tensor):
         return value
-    low = low + _WITHIN * (1 + abs(low)) if open and low is not None else low
-    if isinstance(high, Tensor):
-        value, high = torch.minimum(value, high), None
-    return value if low is None and high is None else value.clamp(low, high)
+    if open and low is not None:
+        low += _WITHIN * (1 + abs(low))
+    if isinstance(high, Tensor):  # clamp takes two numbers or two tensors
+        return torch.minimum(value if low is None else value.clamp(low), high)
+    return value.clamp(low, high)
 
 
 def reset_membrane(v: Tensor, spike: Tensor, v_threshold: Value, v_reset: Value | None) -> Tensor:

@@ -6,6 +6,7 @@ import math
 import re
 import shutil
 import subprocess
+import textwrap
 from functools import partial
 from pathlib import Path
 
@@ -50,6 +51,17 @@ for (const [name, kind] of Object.entries(KINDS)) for (const way of ["hard", "so
 }
 return ran;
 """
+
+
+@pytest.mark.parametrize("kind", ["CubaLIF", "Izhikevich"])
+def test_equations_of_today(kind):
+    """The file is that which the neurons give; of two, whose numbers limit one another."""
+    assert textwrap.indent(equations.written(equations.NEURONS[kind]), "  ").lstrip() in equations.FILE.read_text()
+
+
+@pytest.mark.slow
+def test_all_equations_of_today():
+    assert equations.FILE.read_text() == equations.text()
 
 
 def test_each_neuron_does_what_its_line_of_code_does():

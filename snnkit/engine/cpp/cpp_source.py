@@ -79,12 +79,12 @@ EXPRESSIONS = {
     # A NaN on either side stays one, as in PyTorch.
     "maximum": "({0} > {1} || {0} != {0}) ? {0} : {1}",
     "minimum": "({0} < {1} || {0} != {0}) ? {0} : {1}",
-    "clamp_min": "({0} > {1} || {0} != {0}) ? {0} : {1}",
-    "clamp_max": "({0} < {1} || {0} != {0}) ? {0} : {1}",
+    "clamp_min": "{0} < {1} ? {1} : {0}",
+    "clamp_max": "{0} > {1} ? {1} : {0}",
     "relu": "{0} < 0 ? 0 : {0}",
     "where": "{0} ? {1} : {2}",
     "isnan": "{0} != {0}",
-    "logical_xor": "bool({0}) != bool({1})",
+    "logical_xor": "{0} != {1}",
     "logical_not": "!{0}",
     "bitwise_not": "!{0}",
 }

@@ -3,8 +3,10 @@ export const EQUATIONS = (() => {
   const f = Math.fround;
   const nearest = (a) => {
     const down = Math.floor(a), above = a - down;
-    return above < 0.5 || (above === 0.5 && down % 2 === 0) ? down : down + 1;
+    return copysign(above < 0.5 || (above === 0.5 && down % 2 === 0) ? down : down + 1, a);
   };
+  // In C, and in PyTorch, 1 to any power is 1.
+  const pow = (a, b) => (a === 1 || (a === -1 && Math.abs(b) === Infinity) ? 1 : Math.pow(a, b));
   const copysign = (a, b) => ((a < 0 || Object.is(a, -0)) === (b < 0 || Object.is(b, -0)) ? a : -a);
   // The series of erf near 0, and the continued fraction of erfc away from it (Abramowitz and Stegun 7.1.6 and 7.1.14).
   const erfc = (a) => {
@@ -42,23 +44,29 @@ export const EQUATIONS = (() => {
         const p1 = params[1][0];
         const p2 = params[2][0];
         const p3 = params[3][0];
+        const v1 = p2 < 1 ? 1 : p2;
+        const v5 = Math.abs(p1);
+        const v6 = f(v5 + 1);
+        const v7 = f(v6 * 9.999999974752427e-07);
+        const v8 = f(p1 + v7);
+        const v9 = p0 > v8 || p0 !== p0 ? p0 : v8;
         for (let t = 0; t < T; t++) {
           for (let i = 0, at = t * N; i < N; i++, at++) {
             const x_ = x[at];
             const s0_ = s0[i];
             const v0 = f(s0_ - p1);
-            const v1 = f(x_ - v0);
-            const v2 = f(v1 / p2);
-            const v3 = f(s0_ + v2);
-            const v4 = f(v3 - p0);
-            const v5 = v4 >= 0;
-            const v6 = v5 ? 1 : 0;
-            const v7 = f(1 - v6);
-            const v8 = f(v7 * v3);
-            const v9 = f(v6 * p1);
-            const v10 = f(v8 + v9);
-            out[at] = v6;
-            s0[i] = v10;
+            const v2 = f(x_ - v0);
+            const v3 = f(v2 / v1);
+            const v4 = f(s0_ + v3);
+            const v10 = f(v4 - v9);
+            const v11 = v10 >= 0;
+            const v12 = v11 ? 1 : 0;
+            const v13 = f(1 - v12);
+            const v14 = f(v13 * v4);
+            const v15 = f(v12 * p1);
+            const v16 = f(v14 + v15);
+            out[at] = v12;
+            s0[i] = v16;
           }
         }
       },
@@ -76,20 +84,22 @@ export const EQUATIONS = (() => {
         const p0 = params[0][0];
         const p1 = params[1][0];
         const p2 = params[2][0];
+        const v0 = p1 < 1 ? 1 : p1;
+        const v4 = p0 < 9.999999974752427e-07 ? 9.999999974752427e-07 : p0;
         for (let t = 0; t < T; t++) {
           for (let i = 0, at = t * N; i < N; i++, at++) {
             const x_ = x[at];
             const s0_ = s0[i];
-            const v0 = f(x_ - s0_);
-            const v1 = f(v0 / p1);
-            const v2 = f(s0_ + v1);
-            const v3 = f(v2 - p0);
-            const v4 = v3 >= 0;
-            const v5 = v4 ? 1 : 0;
-            const v6 = f(v5 * p0);
-            const v7 = f(v2 - v6);
-            out[at] = v5;
-            s0[i] = v7;
+            const v1 = f(x_ - s0_);
+            const v2 = f(v1 / v0);
+            const v3 = f(s0_ + v2);
+            const v5 = f(v3 - v4);
+            const v6 = v5 >= 0;
+            const v7 = v6 ? 1 : 0;
+            const v8 = f(v7 * v4);
+            const v9 = f(v3 - v8);
+            out[at] = v7;
+            s0[i] = v9;
           }
         }
       },
@@ -107,20 +117,25 @@ export const EQUATIONS = (() => {
         const p0 = params[0][0];
         const p1 = params[1][0];
         const p2 = params[2][0];
+        const v1 = Math.abs(p1);
+        const v2 = f(v1 + 1);
+        const v3 = f(v2 * 9.999999974752427e-07);
+        const v4 = f(p1 + v3);
+        const v5 = p0 > v4 || p0 !== p0 ? p0 : v4;
         for (let t = 0; t < T; t++) {
           for (let i = 0, at = t * N; i < N; i++, at++) {
             const x_ = x[at];
             const s0_ = s0[i];
             const v0 = f(s0_ + x_);
-            const v1 = f(v0 - p0);
-            const v2 = v1 >= 0;
-            const v3 = v2 ? 1 : 0;
-            const v4 = f(1 - v3);
-            const v5 = f(v4 * v0);
-            const v6 = f(v3 * p1);
-            const v7 = f(v5 + v6);
-            out[at] = v3;
-            s0[i] = v7;
+            const v6 = f(v0 - v5);
+            const v7 = v6 >= 0;
+            const v8 = v7 ? 1 : 0;
+            const v9 = f(1 - v8);
+            const v10 = f(v9 * v0);
+            const v11 = f(v8 * p1);
+            const v12 = f(v10 + v11);
+            out[at] = v8;
+            s0[i] = v12;
           }
         }
       },
@@ -137,18 +152,19 @@ export const EQUATIONS = (() => {
         const [s0] = state;
         const p0 = params[0][0];
         const p1 = params[1][0];
+        const v1 = p0 < 9.999999974752427e-07 ? 9.999999974752427e-07 : p0;
         for (let t = 0; t < T; t++) {
           for (let i = 0, at = t * N; i < N; i++, at++) {
             const x_ = x[at];
             const s0_ = s0[i];
             const v0 = f(s0_ + x_);
-            const v1 = f(v0 - p0);
-            const v2 = v1 >= 0;
-            const v3 = v2 ? 1 : 0;
-            const v4 = f(v3 * p0);
-            const v5 = f(v0 - v4);
-            out[at] = v3;
-            s0[i] = v5;
+            const v2 = f(v0 - v1);
+            const v3 = v2 >= 0;
+            const v4 = v3 ? 1 : 0;
+            const v5 = f(v4 * v1);
+            const v6 = f(v0 - v5);
+            out[at] = v4;
+            s0[i] = v6;
           }
         }
       },
@@ -168,6 +184,11 @@ export const EQUATIONS = (() => {
         const p2 = params[2][0];
         const p3 = params[3][0];
         const v1 = f(1 / f(1 + f(Math.exp(-p0))));
+        const v5 = Math.abs(p2);
+        const v6 = f(v5 + 1);
+        const v7 = f(v6 * 9.999999974752427e-07);
+        const v8 = f(p2 + v7);
+        const v9 = p1 > v8 || p1 !== p1 ? p1 : v8;
         for (let t = 0; t < T; t++) {
           for (let i = 0, at = t * N; i < N; i++, at++) {
             const x_ = x[at];
@@ -176,15 +197,15 @@ export const EQUATIONS = (() => {
             const v2 = f(x_ - v0);
             const v3 = f(v2 * v1);
             const v4 = f(s0_ + v3);
-            const v5 = f(v4 - p1);
-            const v6 = v5 >= 0;
-            const v7 = v6 ? 1 : 0;
-            const v8 = f(1 - v7);
-            const v9 = f(v8 * v4);
-            const v10 = f(v7 * p2);
-            const v11 = f(v9 + v10);
-            out[at] = v7;
-            s0[i] = v11;
+            const v10 = f(v4 - v9);
+            const v11 = v10 >= 0;
+            const v12 = v11 ? 1 : 0;
+            const v13 = f(1 - v12);
+            const v14 = f(v13 * v4);
+            const v15 = f(v12 * p2);
+            const v16 = f(v14 + v15);
+            out[at] = v12;
+            s0[i] = v16;
           }
         }
       },
@@ -203,6 +224,7 @@ export const EQUATIONS = (() => {
         const p1 = params[1][0];
         const p2 = params[2][0];
         const v0 = f(1 / f(1 + f(Math.exp(-p0))));
+        const v4 = p1 < 9.999999974752427e-07 ? 9.999999974752427e-07 : p1;
         for (let t = 0; t < T; t++) {
           for (let i = 0, at = t * N; i < N; i++, at++) {
             const x_ = x[at];
@@ -210,13 +232,13 @@ export const EQUATIONS = (() => {
             const v1 = f(x_ - s0_);
             const v2 = f(v1 * v0);
             const v3 = f(s0_ + v2);
-            const v4 = f(v3 - p1);
-            const v5 = v4 >= 0;
-            const v6 = v5 ? 1 : 0;
-            const v7 = f(v6 * p1);
-            const v8 = f(v3 - v7);
-            out[at] = v6;
-            s0[i] = v8;
+            const v5 = f(v3 - v4);
+            const v6 = v5 >= 0;
+            const v7 = v6 ? 1 : 0;
+            const v8 = f(v7 * v4);
+            const v9 = f(v3 - v8);
+            out[at] = v7;
+            s0[i] = v9;
           }
         }
       },
@@ -234,23 +256,24 @@ export const EQUATIONS = (() => {
         const p0 = params[0][0];
         const p1 = params[1][0];
         const p2 = params[2][0];
-        const v0 = p0 > 0 || p0 !== p0 ? p0 : 0;
-        const v1 = v0 < 1 || v0 !== v0 ? v0 : 1;
+        const v0 = p0 < 0 ? 0 : p0;
+        const v1 = v0 > 1 ? 1 : v0;
+        const v2 = p1 < 9.999999974752427e-07 ? 9.999999974752427e-07 : p1;
         for (let t = 0; t < T; t++) {
           for (let i = 0, at = t * N; i < N; i++, at++) {
             const x_ = x[at];
             const s0_ = s0[i];
-            const v2 = s0_ > p1;
-            const v3 = v2 ? 1 : 0;
-            const v4 = f(1 - v3);
-            const v5 = f(v4 * s0_);
-            const v6 = f(v1 * v5);
-            const v7 = f(v6 + x_);
-            const v8 = f(v7 - p1);
-            const v9 = v8 > 0;
-            const v10 = v9 ? 1 : 0;
-            out[at] = v10;
-            s0[i] = v7;
+            const v3 = s0_ > v2;
+            const v4 = v3 ? 1 : 0;
+            const v5 = f(1 - v4);
+            const v6 = f(v5 * s0_);
+            const v7 = f(v1 * v6);
+            const v8 = f(v7 + x_);
+            const v9 = f(v8 - v2);
+            const v10 = v9 > 0;
+            const v11 = v10 ? 1 : 0;
+            out[at] = v11;
+            s0[i] = v8;
           }
         }
       },
@@ -268,23 +291,24 @@ export const EQUATIONS = (() => {
         const p0 = params[0][0];
         const p1 = params[1][0];
         const p2 = params[2][0];
-        const v0 = p0 > 0 || p0 !== p0 ? p0 : 0;
-        const v1 = v0 < 1 || v0 !== v0 ? v0 : 1;
+        const v0 = p0 < 0 ? 0 : p0;
+        const v1 = v0 > 1 ? 1 : v0;
+        const v2 = p1 < 9.999999974752427e-07 ? 9.999999974752427e-07 : p1;
         for (let t = 0; t < T; t++) {
           for (let i = 0, at = t * N; i < N; i++, at++) {
             const x_ = x[at];
             const s0_ = s0[i];
-            const v2 = s0_ > p1;
-            const v3 = v2 ? 1 : 0;
-            const v4 = f(v1 * s0_);
-            const v5 = f(v4 + x_);
-            const v6 = f(v3 * p1);
-            const v7 = f(v5 - v6);
-            const v8 = f(v7 - p1);
-            const v9 = v8 > 0;
-            const v10 = v9 ? 1 : 0;
-            out[at] = v10;
-            s0[i] = v7;
+            const v3 = s0_ > v2;
+            const v4 = v3 ? 1 : 0;
+            const v5 = f(v1 * s0_);
+            const v6 = f(v5 + x_);
+            const v7 = f(v4 * v2);
+            const v8 = f(v6 - v7);
+            const v9 = f(v8 - v2);
+            const v10 = v9 > 0;
+            const v11 = v10 ? 1 : 0;
+            out[at] = v11;
+            s0[i] = v8;
           }
         }
       },
@@ -305,33 +329,41 @@ export const EQUATIONS = (() => {
         const p3 = params[3][0];
         const p4 = params[4][0];
         const p5 = params[5][0];
-        const v0 = f(1 / p0);
-        const v1 = f(v0 * (-1));
-        const v2 = f(Math.exp(v1));
-        const v10 = f(1 / p1);
-        const v11 = f(v10 * (-1));
-        const v12 = f(Math.exp(v11));
+        const v0 = p0 < 9.999999974752427e-07 ? 9.999999974752427e-07 : p0;
+        const v1 = f(1 / v0);
+        const v2 = f(v1 * (-1));
+        const v3 = f(Math.exp(v2));
+        const v6 = Math.abs(p4);
+        const v7 = f(v6 + 1);
+        const v8 = f(v7 * 9.999999974752427e-07);
+        const v9 = f(p4 + v8);
+        const v10 = p3 > v9 || p3 !== p3 ? p3 : v9;
+        const v11 = p2 < 0 ? 0 : p2;
+        const v17 = p1 < 9.999999974752427e-07 ? 9.999999974752427e-07 : p1;
+        const v18 = f(1 / v17);
+        const v19 = f(v18 * (-1));
+        const v20 = f(Math.exp(v19));
         for (let t = 0; t < T; t++) {
           for (let i = 0, at = t * N; i < N; i++, at++) {
             const x_ = x[at];
             const s0_ = s0[i];
             const s1_ = s1[i];
-            const v3 = f(v2 * s0_);
-            const v4 = f(v3 + x_);
-            const v5 = f(p2 * s1_);
-            const v6 = f(p3 + v5);
-            const v7 = f(v4 - v6);
-            const v8 = v7 >= 0;
-            const v9 = v8 ? 1 : 0;
-            const v13 = f(v12 * s1_);
-            const v14 = f(v13 + v9);
-            const v15 = f(1 - v9);
-            const v16 = f(v15 * v4);
-            const v17 = f(v9 * p4);
-            const v18 = f(v16 + v17);
-            out[at] = v9;
-            s0[i] = v18;
-            s1[i] = v14;
+            const v4 = f(v3 * s0_);
+            const v5 = f(v4 + x_);
+            const v12 = f(v11 * s1_);
+            const v13 = f(v10 + v12);
+            const v14 = f(v5 - v13);
+            const v15 = v14 >= 0;
+            const v16 = v15 ? 1 : 0;
+            const v21 = f(v20 * s1_);
+            const v22 = f(v21 + v16);
+            const v23 = f(1 - v16);
+            const v24 = f(v23 * v5);
+            const v25 = f(v16 * p4);
+            const v26 = f(v24 + v25);
+            out[at] = v16;
+            s0[i] = v26;
+            s1[i] = v22;
           }
         }
       },
@@ -351,31 +383,35 @@ export const EQUATIONS = (() => {
         const p2 = params[2][0];
         const p3 = params[3][0];
         const p4 = params[4][0];
-        const v0 = f(1 / p0);
-        const v1 = f(v0 * (-1));
-        const v2 = f(Math.exp(v1));
-        const v10 = f(1 / p1);
-        const v11 = f(v10 * (-1));
-        const v12 = f(Math.exp(v11));
+        const v0 = p0 < 9.999999974752427e-07 ? 9.999999974752427e-07 : p0;
+        const v1 = f(1 / v0);
+        const v2 = f(v1 * (-1));
+        const v3 = f(Math.exp(v2));
+        const v6 = p3 < 9.999999974752427e-07 ? 9.999999974752427e-07 : p3;
+        const v7 = p2 < 0 ? 0 : p2;
+        const v13 = p1 < 9.999999974752427e-07 ? 9.999999974752427e-07 : p1;
+        const v14 = f(1 / v13);
+        const v15 = f(v14 * (-1));
+        const v16 = f(Math.exp(v15));
         for (let t = 0; t < T; t++) {
           for (let i = 0, at = t * N; i < N; i++, at++) {
             const x_ = x[at];
             const s0_ = s0[i];
             const s1_ = s1[i];
-            const v3 = f(v2 * s0_);
-            const v4 = f(v3 + x_);
-            const v5 = f(p2 * s1_);
-            const v6 = f(p3 + v5);
-            const v7 = f(v4 - v6);
-            const v8 = v7 >= 0;
-            const v9 = v8 ? 1 : 0;
-            const v13 = f(v12 * s1_);
-            const v14 = f(v13 + v9);
-            const v15 = f(v9 * p3);
-            const v16 = f(v4 - v15);
-            out[at] = v9;
-            s0[i] = v16;
-            s1[i] = v14;
+            const v4 = f(v3 * s0_);
+            const v5 = f(v4 + x_);
+            const v8 = f(v7 * s1_);
+            const v9 = f(v6 + v8);
+            const v10 = f(v5 - v9);
+            const v11 = v10 >= 0;
+            const v12 = v11 ? 1 : 0;
+            const v17 = f(v16 * s1_);
+            const v18 = f(v17 + v12);
+            const v19 = f(v12 * v6);
+            const v20 = f(v5 - v19);
+            out[at] = v12;
+            s0[i] = v20;
+            s1[i] = v18;
           }
         }
       },
@@ -397,30 +433,41 @@ export const EQUATIONS = (() => {
         const p4 = params[4][0];
         const p5 = params[5][0];
         const p6 = params[6][0];
-        const v1 = f(p3 * p0);
-        const v6 = f(p3 * p1);
+        const v1 = f(1 / p3);
+        const v2 = f(v1 * 2);
+        const v3 = p0 < 0 ? 0 : p0;
+        const v4 = v3 < v2 || v3 !== v3 ? v3 : v2;
+        const v5 = f(p3 * v4);
+        const v10 = p1 < 0 ? 0 : p1;
+        const v11 = v10 < v2 || v10 !== v10 ? v10 : v2;
+        const v12 = f(p3 * v11);
+        const v15 = Math.abs(p5);
+        const v16 = f(v15 + 1);
+        const v17 = f(v16 * 9.999999974752427e-07);
+        const v18 = f(p5 + v17);
+        const v19 = p4 > v18 || p4 !== p4 ? p4 : v18;
         for (let t = 0; t < T; t++) {
           for (let i = 0, at = t * N; i < N; i++, at++) {
             const x_ = x[at];
             const s0_ = s0[i];
             const s1_ = s1[i];
             const v0 = f(s1_ + x_);
-            const v2 = f(p2 - s0_);
-            const v3 = f(v2 + v0);
-            const v4 = f(v1 * v3);
-            const v5 = f(s0_ + v4);
-            const v7 = f(v6 * v0);
-            const v8 = f(v0 - v7);
-            const v9 = f(v5 - p4);
-            const v10 = v9 > 0;
-            const v11 = v10 ? 1 : 0;
-            const v12 = f(1 - v11);
-            const v13 = f(v12 * v5);
-            const v14 = f(v11 * p5);
-            const v15 = f(v13 + v14);
-            out[at] = v11;
-            s0[i] = v15;
-            s1[i] = v8;
+            const v6 = f(p2 - s0_);
+            const v7 = f(v6 + v0);
+            const v8 = f(v5 * v7);
+            const v9 = f(s0_ + v8);
+            const v13 = f(v12 * v0);
+            const v14 = f(v0 - v13);
+            const v20 = f(v9 - v19);
+            const v21 = v20 > 0;
+            const v22 = v21 ? 1 : 0;
+            const v23 = f(1 - v22);
+            const v24 = f(v23 * v9);
+            const v25 = f(v22 * p5);
+            const v26 = f(v24 + v25);
+            out[at] = v22;
+            s0[i] = v26;
+            s1[i] = v14;
           }
         }
       },
@@ -443,6 +490,7 @@ export const EQUATIONS = (() => {
         const p5 = params[5][0];
         const v0 = f(p4 * 0.5);
         const v19 = f(p4 * p0);
+        const v28 = p2 > 29 ? 29 : p2;
         for (let t = 0; t < T; t++) {
           for (let i = 0, at = t * N; i < N; i++, at++) {
             const x_ = x[at];
@@ -474,15 +522,15 @@ export const EQUATIONS = (() => {
             const v25 = f(v24 / 30);
             const v26 = v25 >= 0;
             const v27 = v26 ? 1 : 0;
-            const v28 = f(1 - v27);
-            const v29 = f(v28 * v18);
-            const v30 = f(v27 * p2);
-            const v31 = f(v29 + v30);
-            const v32 = f(v27 * p3);
-            const v33 = f(v23 + v32);
+            const v29 = f(1 - v27);
+            const v30 = f(v29 * v18);
+            const v31 = f(v27 * v28);
+            const v32 = f(v30 + v31);
+            const v33 = f(v27 * p3);
+            const v34 = f(v23 + v33);
             out[at] = v27;
-            s0[i] = v31;
-            s1[i] = v33;
+            s0[i] = v32;
+            s1[i] = v34;
           }
         }
       },
@@ -501,23 +549,29 @@ export const EQUATIONS = (() => {
         const p1 = params[1][0];
         const p2 = params[2][0];
         const p3 = params[3][0];
-        const v1 = f(p3 * p0);
-        const v6 = f(p3 * p1);
+        const v1 = f(1 / p3);
+        const v2 = f(v1 * 2);
+        const v3 = p0 < 0 ? 0 : p0;
+        const v4 = v3 < v2 || v3 !== v3 ? v3 : v2;
+        const v5 = f(p3 * v4);
+        const v10 = p1 < 0 ? 0 : p1;
+        const v11 = v10 < v2 || v10 !== v10 ? v10 : v2;
+        const v12 = f(p3 * v11);
         for (let t = 0; t < T; t++) {
           for (let i = 0, at = t * N; i < N; i++, at++) {
             const x_ = x[at];
             const s0_ = s0[i];
             const s1_ = s1[i];
             const v0 = f(s1_ + x_);
-            const v2 = f(p2 - s0_);
-            const v3 = f(v2 + v0);
-            const v4 = f(v1 * v3);
-            const v5 = f(s0_ + v4);
-            const v7 = f(v6 * v0);
-            const v8 = f(v0 - v7);
-            out[at] = v5;
-            s0[i] = v5;
-            s1[i] = v8;
+            const v6 = f(p2 - s0_);
+            const v7 = f(v6 + v0);
+            const v8 = f(v5 * v7);
+            const v9 = f(s0_ + v8);
+            const v13 = f(v12 * v0);
+            const v14 = f(v0 - v13);
+            out[at] = v9;
+            s0[i] = v9;
+            s1[i] = v14;
           }
         }
       },
@@ -626,8 +680,8 @@ export const EQUATIONS = (() => {
           for (let i = 0, at = t * N; i < N; i++, at++) {
             const x_ = x[at];
             const v0 = f(p0 * x_);
-            const v1 = v0 > (-1) || v0 !== v0 ? v0 : (-1);
-            const v2 = v1 < 1 || v1 !== v1 ? v1 : 1;
+            const v1 = v0 < (-1) ? (-1) : v0;
+            const v2 = v1 > 1 ? 1 : v1;
             const v3 = f(v2 + 0.5);
             const v4 = Math.abs(v2);
             const v5 = f(v2 * v4);
