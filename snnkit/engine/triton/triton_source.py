@@ -51,12 +51,14 @@ def _round(value: str, op: Op) -> str:
     # To even, as PyTorch does: a number of this size has no fraction left. Beyond it there is nothing to round.
     magic = repr(2.0**23 if op.dtype == torch.float32 else 2.0**52)
     away = f"(tl.abs({value}) + {magic}) - {magic}"
-    return f"tl.where(tl.abs({value}) < {magic}, tl.where({value} < 0, -({away}), {away}), {value})"
+    whole = f"tl.where({away} == 0, {value} * 0.0, tl.where({value} < 0, -({away}), {away}))"
+    return f"tl.where(tl.abs({value}) < {magic}, {whole}, {value})"
 
 
 _TANH = "(1 - 2 / (tl.exp(2 * tl.abs({0})) + 1))"
 # (e - 1) · x / log(e) with e = exp(x): what is lost of x in e cancels.
 _EXPM1 = "tl.where(tl.exp({0}) == 1, {0}, (tl.exp({0}) - 1) * {0} / tl.log(tl.exp({0})))"
+_SMALL_TANH = _EXPM1.replace("{0}", "(2 * {0})")
 # What 1 + x loses of x cancels here, too; neither where all of x is lost nor at infinity.
 _LOG1P = 'tl.where((1 + {0} == 1) | ({0} == float("inf")), {0}, tl.log(1 + {0}) * ({0} / ((1 + {0}) - 1)))'
 _SIGN = "({0} > 0).to({1}) - ({0} < 0).to({1})"
@@ -66,7 +68,7 @@ _GRADIENT = {
     "sub": "{0} - {1}",
     "mul": "{0} * {1}",
     "div": "{0} / {1}",
-    "neg": "-{0}",
+    "neg": "{0} * -1.0",  # Triton takes -x for 0 - x, which is 0 for 0
     "reciprocal": "1 / {0}",
     "abs": "tl.abs({0})",
     "sign": lambda value, op: _SIGN.format(value, TYPES[op.dtype]),
@@ -80,7 +82,8 @@ _GRADIENT = {
     "log1p": _LOG1P,
     "log2": "tl.log2({0})",
     "sigmoid": "1 / (1 + tl.exp(-{0}))",
-    "tanh": f"tl.where({{0}} < 0, -{_TANH}, {_TANH})",
+    "tanh": f"tl.where(tl.abs({{0}}) < 0.25, {_SMALL_TANH} / ({_SMALL_TANH} + 2), "
+    f"tl.where({{0}} < 0, -{_TANH}, {_TANH}))",
     "erf": "tl.erf({0})",
     "sin": "tl.sin({0})",
     "cos": "tl.cos({0})",
@@ -91,8 +94,8 @@ _GRADIENT = {
     # A NaN on either side stays one, as in PyTorch.
     "maximum": "tl.maximum({0}, {1}, propagate_nan=tl.PropagateNan.ALL)",
     "minimum": "tl.minimum({0}, {1}, propagate_nan=tl.PropagateNan.ALL)",
-    "clamp_min": "tl.maximum({0}, {1}, propagate_nan=tl.PropagateNan.ALL)",
-    "clamp_max": "tl.minimum({0}, {1}, propagate_nan=tl.PropagateNan.ALL)",
+    "clamp_min": "tl.where({0} < {1}, {1}, {0})",
+    "clamp_max": "tl.where({0} > {1}, {1}, {0})",
     "relu": "tl.where({0} < 0, 0.0, {0})",
     "where": "tl.where({0}, {1}, {2})",
     "ge": "{0} >= {1}",
