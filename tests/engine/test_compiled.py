@@ -333,15 +333,15 @@ def test_a_state_of_one_value_and_the_gradient_of_a_sum(compiled):
     torch.testing.assert_close(found[0][0], reference[0])
 
 
-def test_seventy_states_of_one_value_each():
+def test_more_than_64_states_and_gradients_of_one_value_or_many():
     def step(x, state):
         return x + state[-1], tuple(0.5 * part + x for part in state)
 
     def run(engine):
-        x, state = torch.ones(2, 3, dtype=torch.float64).requires_grad_(), torch.arange(70.0, dtype=torch.float64)
+        x, state = torch.ones(2, 3, dtype=torch.float64).requires_grad_(), torch.arange(34.0, dtype=torch.float64)
         out, last = unroll(step, x, tuple(part.expand(3) for part in state.requires_grad_()), engine=engine)
-        loss = out.sum() + last[3].sum() + 2 * last[69].sum()
-        return out, *last, *torch.autograd.grad(loss, (x, state))
+        many = (last[33] * torch.tensor([1.0, 2.0, 4.0], dtype=torch.float64)).sum()
+        return out, *last, *torch.autograd.grad(out.sum() + 3 * last[32].sum() + many, (x, state))
 
     torch.testing.assert_close(run("cpp"), run("eager"), rtol=0, atol=0)
 
