@@ -1,4 +1,4 @@
-"""Show a figure, in every form that a viewer may need, or in a widget that is updated in place."""
+"""Show a figure, in every form that a viewer may need, or in a widget that shows one after the other."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from plotly.basedatatypes import BaseFigure
 from .. import checks
 from ..export import web
 from .alt import alt_text, spoken
-from .frontend import figure_widgets_work, in_jupyterlab, in_notebook, on_colab, prepare_plotly
+from .frontend import in_jupyterlab, in_notebook, on_colab, prepare_plotly
 from .png import png_bytes
 
 PLOTLY_MIME = "application/vnd.plotly.v1+json"
@@ -25,7 +25,6 @@ CONFIG = {"displaylogo": False, "modeBarButtonsToRemove": NO_BUTTONS}
 # Follows the window. Not in a MIME bundle: JupyterLab resizes those itself, and a plot that is as high as its place has
 # no height where the place is as high as the plot.
 FOLLOWING = CONFIG | {"responsive": True}
-_OWN = ("type", "uid", "template", "uirevision", "autosize")  # what an update leaves to the widget
 
 
 def show(figure: BaseFigure) -> None:
@@ -61,9 +60,7 @@ def mime_bundle(figure: BaseFigure) -> dict[str, Any]:
 
     There is no PNG in JupyterLab, which would show it instead of the figure until the mouse meets it.
     """
-    data = json.loads(figure.to_json())  # type: ignore[arg-type]
-    data.setdefault("config", {}).update(CONFIG)
-    bundle = {PLOTLY_MIME: data, "text/plain": alt_text(figure)}
+    bundle = _drawn(figure)
     if in_jupyterlab():
         return bundle
     try:
@@ -73,40 +70,36 @@ def mime_bundle(figure: BaseFigure) -> dict[str, Any]:
     return bundle
 
 
+def _drawn(figure: BaseFigure) -> dict[str, Any]:
+    data = json.loads(figure.to_json())  # type: ignore[arg-type]
+    data.setdefault("config", {}).update(CONFIG)
+    return {PLOTLY_MIME: data, "text/plain": alt_text(figure)}
+
+
 def view_of(result: Any) -> FigureView | ImageView | OutputView:
     """The best view of ``result`` that can be updated in place here: its ``widget`` is displayed."""
     if not isinstance(result, go.Figure):
         return OutputView(result)
-    return FigureView(result) if figure_widgets_work() else ImageView(result)
+    return ImageView(result) if on_colab() else FigureView(result)
 
 
 class FigureView:
-    """A FigureWidget; an update changes what differs, so that zoom and hidden traces stay."""
+    """A figure in an Output, which draws it as ``show`` does.
+
+    Not a FigureWidget: anywidget gives up a model whose module is not loaded after 2 s, and what the kernel says later
+    is lost. Plotly's module has 5 MB, so on a slow machine the figure stayed empty.
+    """
 
     def __init__(self, figure: go.Figure) -> None:
-        prepare_plotly()
-        # Drawn before it is on the page, it would else stay at plotly's 700 pixels, however wide the page is.
-        self.widget: Any = go.FigureWidget(go.Figure(figure).update_layout(autosize=True, uirevision="constant"))
-        self.widget._config = FOLLOWING
+        import ipywidgets
 
-    def update(self, figure: Any) -> None:
-        old, new = self.widget.data, figure.data
-        if [t.type for t in old] != [t.type for t in new]:
-            self.widget.data = []
-            self.widget.add_traces(new)
-            self.widget.layout.update(_changes(self.widget.layout, figure.layout), overwrite=True)
-            return
-        with self.widget.batch_update():
-            for trace, fresh in zip(old, new, strict=True):
-                trace.update(_changes(trace, fresh), overwrite=True)
-            self.widget.layout.update(_changes(self.widget.layout, figure.layout), overwrite=True)
+        self.widget = ipywidgets.Output(outputs=self._outputs(figure))
 
+    def update(self, figure: go.Figure) -> None:
+        self.widget.outputs = self._outputs(figure)
 
-def _changes(old: Any, new: Any) -> dict[str, Any]:
-    """``new``, with None for what only ``old`` has."""
-    wanted = new.to_plotly_json()
-    changes = dict.fromkeys(old.to_plotly_json()) | wanted
-    return {key: value for key, value in changes.items() if key not in _OWN}
+    def _outputs(self, figure: go.Figure) -> tuple[dict[str, Any], ...]:
+        return ({"output_type": "display_data", "data": _drawn(figure), "metadata": {}},)
 
 
 class ImageView:

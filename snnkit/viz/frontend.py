@@ -4,7 +4,6 @@ there."""
 from __future__ import annotations
 
 import contextlib
-import functools
 import importlib.util
 import os
 import sys
@@ -51,13 +50,8 @@ def live() -> bool:
     return not headless() and in_notebook() and importlib.util.find_spec("ipywidgets") is not None
 
 
-def figure_widgets_work() -> bool:
-    """Whether to trust plotly's FigureWidget here: it is fragile on Colab, and elsewhere needs anywidget."""
-    return not on_colab() and importlib.util.find_spec("anywidget") is not None
-
-
 def prepare_plotly() -> None:
-    """Before the first ``go.FigureWidget`` or ``figure.show()``: import jsonschema without its slow part.
+    """Before the first ``figure.show()``: import jsonschema without its slow part.
 
     plotly's renderers import nbformat, which imports jsonschema, which imports grammars of IRIs if they are installed.
     This takes more than 8 tenths of the time until the first explorer appears, and no notebook has an IRI to check.
@@ -73,19 +67,14 @@ def prepare_plotly() -> None:
 
 
 def page_helpers() -> tuple[Any, ...]:
-    """For a VBox with live figures: an invisible widget that keeps them as wide as their place, and gives sliders names
-    that screen readers read aloud; nothing where figures are images."""
-    return (_helper()(layout={"width": "100%", "height": "0", "margin": "0"}),) if figure_widgets_work() else ()
-
-
-@functools.cache
-def _helper() -> Any:
-    from anywidget import AnyWidget
+    """For a VBox with figures: an invisible widget whose script gives sliders names that screen readers read aloud;
+    nothing on Colab, where scripts see no widget."""
+    if on_colab():
+        return ()
+    import ipywidgets
 
     from snnkit.export import web
 
-    class PageHelper(AnyWidget):
-        _esm = web.read("page_helpers.js")
-        _css = web.read("plot_text.css")
-
-    return PageHelper
+    page = f"<style>{web.read('plot_text.css')}</style><script>(() => {{\n{web.read('page_helpers.js')}}})();</script>"
+    output = {"output_type": "display_data", "data": {"text/html": page, "text/plain": ""}, "metadata": {}}
+    return (ipywidgets.Output(outputs=(output,), layout={"height": "0", "margin": "0", "overflow": "hidden"}),)

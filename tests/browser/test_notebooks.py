@@ -111,12 +111,12 @@ def test_an_explorer_follows_the_mouse_and_the_arrow_keys(notebook, name):
     before = figure.evaluate(DATA)
     for share in (0.1, 0.9):  # one of them is another setting than the first
         notebook.drag(handle, share)
-    notebook.wait_for_other_data(figure, before)
+    notebook.wait_for_other_data(outputs, before)
     before = figure.evaluate(DATA)
     handle.focus()
     for _ in range(8):
         notebook.page.keyboard.press("ArrowLeft")
-    notebook.wait_for_other_data(figure, before)
+    notebook.wait_for_other_data(outputs, before)
     expect(outputs.get_by_role("alert")).to_have_count(0)
     shoot(notebook.page, f"{name[:2]}-explore")
 
@@ -204,7 +204,7 @@ def test_the_stop_button_ends_the_training_and_the_next_cells_run(notebook):
     assert done is not None and 0 < int(done[1]) < MANY
 
 
-@pytest.mark.parametrize("name", find().names())
+@pytest.mark.parametrize("name", find().select(["01", "02", "04"]))
 def test_no_figure_is_empty_after_the_theme_has_changed_twice(notebook, name):
     for theme in notebook.themes():
         assert notebook.empty_figures() == {}, theme

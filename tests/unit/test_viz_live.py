@@ -247,17 +247,17 @@ def parts(display):
     return types.SimpleNamespace(bar=bar, button=button, text=text, view=view.children[0] if view.children else None)
 
 
-@pytest.mark.parametrize("widgets", [True, False])
-def test_a_live_panel_is_displayed_once_and_updated_in_place(widgets, display, monkeypatch):
-    monkeypatch.setattr("snnkit.viz.display.figure_widgets_work", lambda: widgets)
+@pytest.mark.parametrize("colab", [False, True])
+def test_a_live_panel_is_displayed_once_and_updated_in_place(colab, display, monkeypatch):
+    monkeypatch.setattr("snnkit.viz.display.on_colab", lambda: colab)
     panel = LivePanel(2)
     panel(history(1))
-    before = None if widgets else parts(display).view.value
+    view = parts(display).view
+    before = view.value if colab else view.outputs
     panel(history(2))
     panel.finish()
-    assert len(display.first) == 2
-    view = parts(display).view
-    assert len(view.data[0].y) == 2 if widgets else view.value != before
+    assert len(display.first) == 2 and parts(display).view is view
+    assert (view.value if colab else view.outputs) != before
 
 
 def test_a_click_stops_fit_and_the_page_keeps_message_and_figure(display):
