@@ -161,8 +161,18 @@ Receive = Callable[[Any], dict[str, Any]]  # from what a page says to the news f
 _LINE = """
 const line = LINE, hub = (globalThis.snnkitCourse ??= courseHub());
 export default {initialize({model}) {
+  let heard = false;
+  model.on("msg:custom", (news) => {
+    heard = true;
+    hub.spread(news);
+  });
   hub.connect(line, (message) => model.send(message));
-  model.on("msg:custom", (news) => hub.spread(news));
+  // anywidget lets no message through to a model that took it more than 2 s to load. Then the kernel has replied to
+  // this, but nothing was heard: it opens the line again.
+  const status = ({content}) => {
+    if (content.execution_state === "idle") setTimeout(() => heard || model.send({deaf: true}), 500);
+  };
+  model.send({known: []}, {iopub: {status}});
 }};
 """
 _PAGE = """
@@ -197,10 +207,22 @@ def line(receive: Receive) -> str | None:
             _lines[CHANNEL] = None
         elif importlib.util.find_spec("anywidget") is not None:
             name = f"snnkit-{uuid.uuid4().hex[:12]}"
-            _lines[name] = _line_class()(name)
-            _lines[name].on_msg(lambda widget, message, buffers: widget.send(receive(message)))
-            _lines[name].open()
+            _open(name, receive)
     return next(iter(_lines), None)
+
+
+def _open(name: str, receive: Receive) -> None:
+    """Open a line for the pages that know its name, or a new one if they do not hear what comes by the old one."""
+
+    def heard(widget: Any, message: Any, buffers: Any) -> None:
+        if "deaf" not in message:
+            widget.send(receive(message))
+        elif widget is _lines[name]:
+            _open(name, receive)
+
+    _lines[name] = _line_class()(name)
+    _lines[name].on_msg(heard)
+    _lines[name].open()
 
 
 @functools.cache

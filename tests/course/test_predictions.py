@@ -323,6 +323,26 @@ def test_on_colab_pages_reach_the_kernel_by_its_callback_and_a_cell_reaches_them
     assert "BroadcastChannel" in sent[0].data and sent[0].data.count("</script") == 1
 
 
+def test_a_line_that_no_page_hears_is_opened_again(monkeypatch):
+    """anywidget gives up a model whose module takes more than 2 s: messages to it are lost, those from it come."""
+    pytest.importorskip("anywidget")
+    monkeypatch.setattr(card, "_lines", {})
+    monkeypatch.setattr(card, "live", lambda: True)
+    sent = []
+    monkeypatch.setattr(card._line_class(), "send", lambda widget, news: sent.append((widget, news)))
+    name = card.line(predictions.receive)
+    first = card._lines[name]
+    say = {"method": "custom"}.__or__
+    first._handle_msg({"content": {"data": say({"content": {"known": []}})}, "buffers": []})
+    first._handle_msg({"content": {"data": say({"content": {"deaf": True}})}, "buffers": []})
+    second = card._lines[name]
+    assert second is not first and sent == [(first, {"records": {}})] and card.line(predictions.receive) == name
+    first._handle_msg({"content": {"data": say({"content": {"deaf": True}})}, "buffers": []})  # known already
+    second._handle_msg({"content": {"data": say({"content": {"skip": "99.a"}})}, "buffers": []})
+    card.tell({"scorecards": {}})
+    assert [widget for widget, _ in sent[1:]] == [second, second]
+
+
 # --- the gate ---------------------------------------------------------------------------------------------------------
 
 
