@@ -288,10 +288,11 @@ def test_on_colab_each_output_is_a_page_of_its_own_and_yet_they_know(browser, tm
 
 # Of outputs below a gate in the same cell, those that one can see.
 SEEN = """cells => cells.flatMap(cell => [...cell.querySelectorAll('.jp-OutputArea-child')].slice(1))
+    .filter(one => !one.parentElement.closest('.jp-OutputArea-child'))
     .filter(one => one.clientHeight > 0 || getComputedStyle(one).visibility !== 'hidden').map(one => one.innerText)"""
 
 
-@pytest.mark.parametrize("name", find().select(["00", "01", "02", "04", "06"]))
+@pytest.mark.parametrize("name", find().select(["01", "04"]))
 def test_run_all_without_an_answer_shows_none(notebook, name, monkeypatch):
     monkeypatch.setattr(progress, "_session", progress.Session(progress.Progress(None)))
     waiting = []
