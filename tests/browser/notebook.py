@@ -120,11 +120,7 @@ class Notebook:
     def outputs(self, text: str) -> Locator:
         """The outputs of the first code cell whose source holds ``text``, in view; if they wait for a prediction, it is
         skipped."""
-        outputs = self.as_found(text)
-        skip = outputs.get_by_role("button", name="and show what is hidden")
-        if skip.is_visible():
-            skip.click()
-        return outputs
+        return self._opened(self.as_found(text))
 
     def as_found(self, text: str) -> Locator:
         """The outputs of the first code cell whose source holds ``text``, in view."""
@@ -151,8 +147,9 @@ class Notebook:
             yield theme
 
     def empty_figures(self) -> dict[int, Any]:
-        """Heights of the figures that show nothing, and of what they hold, by the index of their cell."""
-        return {index: found for index, cell in self.cells() if (found := cell.evaluate(EMPTY))}
+        """Heights of the figures that show nothing, and of what they hold, by the index of their cell. Predictions that
+        hide figures are skipped."""
+        return {index: found for index, cell in self.cells() if (found := self._opened(cell).evaluate(EMPTY))}
 
     def reopen(self, setting: tuple[str, dict[str, Any]]) -> None:
         """Save the notebook and a setting of JupyterLab (its plugin and values), and load the page anew."""
@@ -166,6 +163,12 @@ class Notebook:
         cell = self.page.locator(f'.jp-Notebook [data-windowed-list-index="{index}"]')
         cell.wait_for()
         return cell
+
+    def _opened(self, place: Locator) -> Locator:
+        skip = place.get_by_role("button", name="and show what is hidden")
+        if skip.is_visible():
+            skip.click()
+        return place
 
     def drag(self, handle: Locator, share: float) -> None:
         """Take a slider's handle by the mouse to ``share`` (0 to 1) of its length, in small steps as a hand does."""
