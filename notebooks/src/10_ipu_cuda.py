@@ -897,8 +897,9 @@ print(estimate)
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# - The conclusion depends on the row that you choose. Arithmetic alone or with the memory, layer 1 every step or once,
-#   against an ANN with or without its own cache: there are arguments for each choice.
+# - The conclusion depends on the row that you choose: arithmetic alone or with the memory, layer 1 every step or once,
+#   against an ANN that skips zeros or one that does not. Like with like, as on "Why spikes?" and in notebook 04: the row
+#   *spiking: arithmetic alone, static layers once* against *without spikes, one pass: zeros skipped, too*.
 # - The firing rate is in the last line. Compare it with the 5.7 % of the first remark there, which holds for 5 steps;
 #   here there are 16.
 # - None of this is *time*. On a GPU a multiplication by zero takes as long as any other. An IPU, whose tiles run

@@ -172,13 +172,20 @@ def test_what_can_not_be_counted():
 
 
 def test_energy_by_hand(counted):
-    synapses, once, neurons, memory, dense_pass, dense_memory = counted.energy().rows.values()
+    synapses, once, neurons, all_once, memory, dense_pass, skipping, dense_memory = counted.energy().rows.values()
     assert synapses == once == pytest.approx(10 * 0.9)
+    assert all_once == pytest.approx(10 * 0.9 + 8 * 4.6)
+    assert skipping == pytest.approx((4 + 2) * 4.6)  # the weights that are not zero, of either layer, once
     assert neurons == pytest.approx(8 * 4.6)
     assert memory == pytest.approx(10 * 0.9 + 8 * 4.6 + (10 + 16) * 5)
     assert dense_pass == pytest.approx(9 * 4.6) and dense_memory == pytest.approx(9 * 9.6)
     macs = energy.count(Sequential(linear(WEIGHTS)), encode.repeat(torch.full((1, 2), 0.5), 4))
     synapses, once, *_ = macs.energy().rows.values()
     assert synapses == pytest.approx(4 * once) == pytest.approx(16 * 4.6)
+    # Like for like: of x (0.5, 0), and of (1, 0), the zero is skipped with spikes and without them.
+    for x in (0.5, 1.0):
+        zeros = energy.count(Sequential(linear(WEIGHTS), LIF()), encode.repeat(torch.tensor([[x, 0.0]]), 4))
+        rows = zeros.energy().rows
+        assert rows["without spikes, one pass: zeros skipped, too"] == pytest.approx(2 * 4.6)
     # Never without its assumptions and what speaks against it.
     assert all(words in str(counted.energy()) for words in ("Predicted, not measured", "PMC8934428", "2409.08290"))
