@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -17,6 +18,7 @@ from snnkit.loss import count_cross_entropy, rate_mse
 from snnkit.measure.traffic import Traffic
 from snnkit.neuron import IF, LIF, CubaLIF
 from snnkit.nn import Sequential
+from snnkit.tools.project import find
 
 T, B = 6, 5
 
@@ -206,6 +208,38 @@ def test_wider_assumptions_give_wider_ranges():
     exact = Assumptions(**{name: a.range.value for name, a in Assumptions().items()})
     said = roofline.ipu(step, assumptions=exact).seconds
     assert said.low == said.value == said.high
+
+
+def test_what_notebook_10_says_of_its_sliders():
+    """The ratios in "What would have to be true?", with all four sliders at one of their ends."""
+    text = find(Path(__file__).parent).source("10_ipu_cuda").read_text(encoding="utf-8")
+    said = " ".join(line.removeprefix("#").strip() for line in text.splitlines())
+    against = {"launch": 4e-6, "gpu_step_seconds": 0.02e-6, "ipu_sync_cycles": 500, "ipu_vertices": 1.5}
+    ours = {"launch": 15e-6, "gpu_step_seconds": 0.6e-6, "ipu_sync_cycles": 50, "ipu_vertices": 0.25}
+    free, works = roofline.Assumptions(), {batch: roofline.tutorial(batch) for batch in (16, 128, 1024)}
+
+    def over(gpu, mode, batch, assumptions):
+        both = (
+            roofline.ipu(works[batch], "GC200", assumptions=assumptions),
+            roofline.gpu(works[batch], gpu, mode=mode, assumptions=assumptions),
+        )
+        return (both[0].samples_per_s / both[1].samples_per_s).value
+
+    worst = free.best_for("gpu").with_(**against)
+    eager = {gpu: [f"{over(gpu, 'eager', b, worst):.1f}" for b in works] for gpu in ("A100", "H200")}
+    assert "{}, {} and {} times at batches of 16, 128 and 1024".format(*eager["A100"]) in said
+    assert "(of an H200: {}, {} and {})".format(*eager["H200"]) in said
+    assert f"({over('H200', 'fused graph', 128, free.with_(**ours)):.2f} times)" in said
+    best = [over("H200", "fused graph", batch, free.best_for("ipu").with_(**ours)) for batch in (128, 16)]
+    assert f"{best[0]:.2f} times at 128, and {best[1]:.2f} at 16" in said and min(best) > 1
+    for fewer, ahead in (
+        ({"ipu_vertices"}, False),
+        ({"gpu_step_seconds"}, False),
+        ({"ipu_vertices", "gpu_step_seconds"}, True),
+    ):
+        some = free.with_(launch=8e-6, ipu_sync_cycles=150, gpu_step_seconds=0.1e-6, ipu_vertices=1.0)
+        some = some.with_(**{name: ours[name] for name in fewer})
+        assert (over("A100", "fused graph", 128, some) > 1) is ahead
 
 
 def test_what_does_not_fit_on_chip():

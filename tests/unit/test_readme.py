@@ -13,8 +13,9 @@ import click
 import jupytext
 import pytest
 
-from snnkit import records
+from snnkit import data, encode, export, records
 from snnkit.cli import main
+from snnkit.hardware import energy
 from snnkit.tools import runner
 from snnkit.tools.pair import colab_url
 from snnkit.tools.project import find
@@ -123,6 +124,18 @@ def test_the_tables_of_measurements_are_those_of_the_records():
     assert first
     wrong = README[: first.start(1)] + "99.9" + README[first.end(1) :]
     assert wrong != README == measured["written"](wrong)  # it can fail
+
+
+def test_why_spikes_counts_energy_as_the_kit_does():
+    measured = runpy.run_path(str(PROJECT.root / "docs" / "measured.py"))
+    net, x = export.reader_network(), encode.repeat(data.to_unit(data.load("digits", "test")[0]), 20)
+    rows = energy.count(net, x).energy().rows
+    for way, row in {
+        "floats, spikes": "spiking: arithmetic alone, static layers once",
+        "floats, no spikes": "without spikes, one pass: arithmetic alone",
+        "floats, no spikes, zero pixels skipped": "without spikes, one pass: zeros skipped, too",
+    }.items():
+        assert 1e3 * sum(measured["ways"]()[way].values()) == pytest.approx(rows[row]), way
 
 
 # --- code and commands ------------------------------------------------------------------------------------------------
