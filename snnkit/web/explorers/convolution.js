@@ -3,7 +3,7 @@
 
 import {choice, slider, written} from "../controls.js";
 import {Plot} from "../plot.js";
-import {explorer, legend} from "./explorer.js";
+import {explorer, swatches} from "./explorer.js";
 
 const SIDE = 28, KERNEL = 9, HIDDEN = 16, CLASSES = 10; // HIDDEN: neurons of the hidden layer for each channel
 const PARTS = {"conv 1": "blue", "conv 2": "vermilion", linear: "green"};
@@ -27,7 +27,7 @@ export function convolutionExplorer(place, data, saved, report) {
     steps: slider({label: "T", unit: "steps", min: 1, max: 16, step: 1, value: 4, hint: "time steps"}),
     in_channels: choice({label: "in_channels", options: [1, 3, 16, 64], hint: "channels of the image"}),
   };
-  const now = {bars: []}, words = legend();
+  const now = {bars: []}, words = swatches();
   const plot = new Plot({label: "FLOPs of one image, part by part", height: 170, left: 104,
     x: {title: "MFLOP for one image"}, y: {min: 0, max: 2, grid: false}, read});
 

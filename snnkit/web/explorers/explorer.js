@@ -109,7 +109,7 @@ export function swatch(colour) {
 }
 
 /** What each colour stands for, a line each: `set([[colour, text], …])`, colours by their names in style.css. */
-export function legend() {
+export function swatches() {
   const element = make("div", {className: "small"});
   const line = ([colour, text]) => make("div", {}, swatch(colour), text);
   return {element, set: (entries) => element.replaceChildren(...entries.map(line))};

@@ -2,7 +2,7 @@
 
 import {choice, make, slider, written} from "../controls.js";
 import {Plot} from "../plot.js";
-import {explorer, legend, swatch} from "./explorer.js";
+import {explorer, swatches, swatch} from "./explorer.js";
 
 const INPUTS = 784, CLASSES = 10, SIDE = 28;
 const POOLED = 2; // so many convolutions are followed by 2 × 2 max-pooling
@@ -141,7 +141,7 @@ export function memoryExplorer(place, data, saved, report) {
     return `${total <= limit ? "Fits" : "Does not fit"} in ${gigabytes} GB: ${most ? "room for " : ""}${samples(most)}`;
   }
 
-  const ways = legend();
+  const ways = swatches();
   ways.element.classList.add("inline");
   ways.set([...SAVINGS.map((one, i) => [COLOURS[i], one]), ["muted", "your batch (dotted)"]]);
   const lab = explorer(place, {label: "Memory calculator", controls, plots: [bars, room], saved, report, draw, body: [

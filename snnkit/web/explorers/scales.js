@@ -4,7 +4,7 @@
 import {choice, slider} from "../controls.js";
 import {Plot} from "../plot.js";
 import {raised} from "../ticks.js";
-import {explorer, legend} from "./explorer.js";
+import {explorer, swatches} from "./explorer.js";
 import {FORMATS} from "./formats.js";
 
 const COLOURS = ["blue", "vermilion", "purple", "orange", "sky", "green"];
@@ -60,7 +60,7 @@ export function scalesExplorer(place, data, saved, report) {
   });
   const left = Math.min(SEEN[0], ...all.map(({low}) => low - 2));
   const right = Math.max(SEEN[1], ...all.map(({low, counts}) => low + counts.length + LARGEST));
-  const top = 1.3 * Math.max(...shares.flat()), words = legend();
+  const top = 1.3 * Math.max(...shares.flat()), words = swatches();
   const at = (i, exponent) => shares[i][exponent + 1 - all[i].low - now.power] ?? 0;
   const plot = new Plot({label: "histograms of the sizes of gradients, and the range of the format", height: 300,
     x: {title: "size: the power of two", min: left, max: right},
