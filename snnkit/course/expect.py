@@ -49,8 +49,10 @@ def true(condition: Any, message: str, **shown: Unpack[Shown]) -> None:
 def parts(yours: Any, count: int, message: str, /, **shown: Unpack[Shown]) -> Sequence[Any]:
     """Return ``yours``, which must be a tuple, a list, a tensor or an array of so many parts."""
     written(yours)
-    numbers = isinstance(yours, Tensor) and not yours.is_meta or isinstance(yours, np.ndarray) and yours.dtype != object
-    if numbers and yours.ndim:
+    has_numbers = (
+        not yours.is_meta if isinstance(yours, Tensor) else isinstance(yours, np.ndarray) and yours.dtype != object
+    )
+    if has_numbers and yours.ndim:
         yours = list(yours)
     if not isinstance(yours, (tuple, list)) or len(yours) != count:
         shown.setdefault("yours", yours)

@@ -206,7 +206,7 @@ def _may_be_fused(node: fx.Node) -> bool:
     """Whether eager PyTorch rounds a product and its sum once, in vectors, or twice, in what is left of them."""
     name = operation_of(node).rstrip("_")
     factor = node.args[2] if name == "rsub" and len(node.args) > 2 else node.kwargs.get("alpha", 1)
-    return name in ("addcmul", "lerp") or factor != 1
+    return name in ("addcmul", "lerp") or bool(factor != 1)
 
 
 @functools.cache
@@ -287,7 +287,7 @@ class _Reader:
             result = self._value(arguments[0])
             for bound, by_number, by_tensor in ((low, "clamp_min", "maximum"), (high, "clamp_max", "minimum")):
                 if bound is not None:  # of zeros with two signs, PyTorch takes x or the tensor
-                    kind = by_tensor if isinstance(bound, fx.Node) or math.isnan(bound) else by_number
+                    kind = by_tensor if isinstance(bound, fx.Node) or bound != bound else by_number  # NaN
                     result = self._add(kind, [result, self._value(bound)], dtype)
             return result
         if kind == "copy":
