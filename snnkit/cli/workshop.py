@@ -181,14 +181,31 @@ def write_slides(notebooks: tuple[str, ...], copies: str, out: str) -> None:
 @click.option("--out", default="build/workshop", show_default=True, metavar="DIR", help="Folder for the zip.")
 @click.option("--data", multiple=True, metavar="NAME", help="Also pack mnist or fashion; repeatable.")
 @click.option("--wheels", is_flag=True, help="Also pack all packages to install, for machines like this one.")
-def write_bundle(out: str, data: tuple[str, ...], wheels: bool) -> None:
+@click.option(
+    "--platform",
+    "platforms",
+    multiple=True,
+    metavar="NAME",
+    help="With --wheels: for windows, macos or linux; repeatable.",
+)
+@click.option(
+    "--python",
+    "pythons",
+    multiple=True,
+    metavar="3.N",
+    help="With --platform: the Python there; repeatable.  [this one]",
+)
+def write_bundle(
+    out: str, data: tuple[str, ...], wheels: bool, platforms: tuple[str, ...], pythons: tuple[str, ...]
+) -> None:
     """Pack a zip for a room without a network. It has notebooks, the wheel of snnkit, pages and checksums.
 
     Learners unpack it and type `python start.py` (or `python3`, or on Windows `py`). Without --wheels, this needs a
-    network, or a Python that has snnkit and JupyterLab.
+    network, or a Python that has snnkit and JupyterLab. The wheels are for machines like this one, or for each
+    --platform that is named: windows (64 bit), macos (14 or newer, Apple silicon), linux (x86_64, glibc 2.28).
     """
     with errors(ProjectError):
-        made = bundle.build(find(), Path(out), data=data, wheels=wheels)
+        made = bundle.build(find(), Path(out), data=data, wheels=wheels, platforms=platforms, pythons=pythons)
     click.echo(f"{made}  {made.stat().st_size / 1e6:.1f} MB")
 
 

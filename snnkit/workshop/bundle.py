@@ -11,7 +11,6 @@ import os
 import posixpath
 import re
 import stat
-import subprocess
 import sys
 import tempfile
 import unicodedata
@@ -21,6 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import resources
 from pathlib import Path
+from platform import machine, system
 from typing import IO
 
 from snnkit import checks
@@ -29,6 +29,7 @@ from snnkit.files import check_size, replacing
 from snnkit.tools.project import Project
 
 from . import handouts
+from . import wheels as packages
 from .timetable import WorkshopError
 
 CHECKSUMS = "CHECKSUMS.sha256"  # as `sha256sum --check` reads it, too
@@ -47,7 +48,7 @@ START = """# snnkit, to take along
     python start.py            opens the notebooks in JupyterLab
     python start.py --check    says whether every file is as it was packed
 
-It needs Python 3.10 or newer{needs}. Where there is no `python`, write `python3 start.py`, and on Windows
+It needs {needs}. Where there is no `python`, write `python3 start.py`, and on Windows
 `py start.py`. `playground.html` and `reader.html` open in a browser and need nothing else. Begin
 with `notebooks/00_preflight.ipynb`.
 Data sets in `data`: {data}.
@@ -56,19 +57,34 @@ Data sets in `data`: {data}.
 """
 
 
-def build(project: Project, out: Path, *, data: Sequence[str] = (), wheels: bool = False) -> Path:
+def build(
+    project: Project,
+    out: Path,
+    *,
+    data: Sequence[str] = (),
+    wheels: bool = False,
+    platforms: Sequence[str] = (),
+    pythons: Sequence[str] = (),
+) -> Path:
     """Make ``out/snnkit-workshop.zip``.
 
     Args:
         data: "mnist" and "fashion" are packed; they must be on this machine. The digits are inside scikit-learn.
         wheels: also pack the wheels of everything that the notebooks need, for this Python and kind of machine, in the
             versions of the lock file (asks the package index).
+        platforms: pack wheels for these systems, "windows", "macos" or "linux", and not for this machine.
+        pythons: for these versions of Python there, such as "3.12". Default: this one's.
 
     Raises:
-        WorkshopError: no clone, no data, or a wheel that can't be made or had.
+        WorkshopError: no clone, no data, an unknown system, or a wheel that can't be made or had.
     """
     from snnkit import export
 
+    packages.check(platforms, pythons)
+    if platforms and not wheels:
+        raise WorkshopError("platform goes with wheels: without them, a bundle is the same for all systems")
+    this = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    platforms, pythons = list(dict.fromkeys(platforms)), list(dict.fromkeys(pythons)) or [this]
     content: dict[str, Path | bytes] = {f"notebooks/{n}.ipynb": project.pair(n) for n in project.names()}
     content |= {name: project.root / name for name in FOR_LEARNERS}
     content["lock.txt"] = project.root / "constraints" / "lock.txt"
@@ -76,7 +92,10 @@ def build(project: Project, out: Path, *, data: Sequence[str] = (), wheels: bool
     content["cheatsheet.html"] = handouts.cheatsheet(project.root).encode()
     for name in data:
         content |= _data(name)
-    needs = ", and nothing from a network" if wheels else ", and a network or an environment that has JupyterLab"
+    titles = [packages.SYSTEMS[one].title for one in platforms] or [f"{system()} ({machine()})"]
+    needs = "Python 3.10 or newer, and a network or an environment that has JupyterLab"
+    if wheels:
+        needs = f"Python {' or '.join(pythons)} on {' or '.join(titles)}, and nothing from a network"
     sets = ", ".join(data) or "none; the digits are in scikit-learn"
     content["START.md"] = START.format(needs=needs, data=sets).encode()
     missing = [name for name, one in content.items() if isinstance(one, Path) and not one.is_file()]
@@ -87,7 +106,7 @@ def build(project: Project, out: Path, *, data: Sequence[str] = (), wheels: bool
         content["reader.html"] = export.reader(Path(folder) / "reader.html").read_bytes()
         for name in FOR_LEARNERS:
             content[name] = _linked_within(name, project.root / name, {*content, CHECKSUMS})
-        content |= {f"wheels/{one.name}": one for one in _wheels(project, Path(folder), wheels)}
+        content |= {f"wheels/{one.name}": one for one in _wheels(project, Path(folder), wheels, platforms, pythons)}
         pack(out / f"{TOP}.zip", TOP, content)
     return out / f"{TOP}.zip"
 
@@ -114,21 +133,21 @@ def _data(name: str) -> dict[str, Path | bytes]:
         raise WorkshopError(f"can't pack {name}: {error}") from None
 
 
-def _wheels(project: Project, folder: Path, all_of_them: bool) -> list[Path]:
-    made = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(project.root)]
-    _run(made, "the wheel can't be made (pip install build hatchling)")
-    if all_of_them:
-        (wheel,) = folder.glob("*.whl")
-        lock = str(project.root / "constraints" / "lock.txt")
-        had = [sys.executable, "-m", "pip", "download", "--quiet", "--dest", str(folder), "-c", lock, f"{wheel}[lab]"]
-        _run(had, "not all packages could be had")
-    return sorted(folder.glob("*.whl"))
-
-
-def _run(command: list[str], complaint: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise WorkshopError(f"{complaint}:\n{(done.stderr or done.stdout).strip()[-2000:]}")
+def _wheels(
+    project: Project, folder: Path, wheels: bool, platforms: Sequence[str], pythons: Sequence[str]
+) -> list[Path]:
+    """The wheel of the project and those of what it needs; a file that several systems share comes once."""
+    own, lock = packages.own(project.root, folder), project.root / "constraints" / "lock.txt"
+    if not wheels:
+        return [own]
+    if not platforms:
+        return packages.for_this_machine(own, lock, folder)
+    found = {own.name: own}
+    for name in platforms:
+        for python in pythons:
+            place = folder / name / python
+            found |= {one.name: one for one in packages.for_other(own, lock, place, name, python)}
+    return list(found.values())
 
 
 # --- checksums --------------------------------------------------------------------------------------------------------

@@ -12,12 +12,16 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path[:] = [path for path in sys.path if path and os.path.realpath(path) != HERE]
 
 import importlib.util  # noqa: E402
+import platform  # noqa: E402
 import re  # noqa: E402
 import shutil  # noqa: E402
 import subprocess  # noqa: E402
 import venv  # noqa: E402
 from pathlib import Path  # noqa: E402
 
+# What wheels call a system in their names, and what Python calls it.
+SYSTEMS = {"win": "Windows", "macosx": "Darwin", "manylinux": "Linux", "linux": "Linux"}
+NAMES = {"Darwin": "macOS"}
 ROOM = Path(HERE) / "room-env"
 WHEELS = Path(HERE) / "wheels"
 # `python -m` looks into the current folder first; `-P` is known from Python 3.11 on.
@@ -43,13 +47,14 @@ def make(inside: Path) -> None:
     packed = len(wheels) > 1  # what snnkit needs is here, too
     if importlib.util.find_spec("ensurepip") is None:
         sys.exit(f"{sys.executable} has no ensurepip: install it first (Debian, Ubuntu: sudo apt install python3-venv)")
-    made_for = {found[1] for name in wheels if (found := re.search(r"-cp(3\d+)-cp3\d+-", name))}
-    this = f"3{sys.version_info[1]}"
+    compiled = (re.search(r"-cp3(\d+)-cp3\d+-(win|macosx|manylinux|linux)", name) for name in wheels)
+    made_for = {(SYSTEMS[found[2]], int(found[1])) for found in compiled if found}
+    this = (platform.system(), sys.version_info[1])
     if packed and made_for and this not in made_for:
-        versions = ", ".join(f"3.{one[1:]}" for one in sorted(made_for))
-        sys.exit(
-            f"The packages in {WHEELS} are for Python {versions}, but this is Python 3.{this[1:]}: use another one"
-        )
+        known = ", ".join(f"{NAMES.get(name, name)} with Python 3.{minor}" for name, minor in sorted(made_for))
+        here = f"{NAMES.get(this[0], this[0])} with Python 3.{this[1]}"
+        missing = "Python" if this[0] in dict(made_for) else "machine"
+        sys.exit(f"The packages in {WHEELS} are for {known}, but this is {here}: use another {missing}")
     print("Making an environment in", ROOM, "(once, a few minutes) ...")
     if not packed:
         print("It asks the network for the packages: this folder was packed without --wheels, and has none of them.")
@@ -63,7 +68,7 @@ def make(inside: Path) -> None:
         shutil.rmtree(ROOM, ignore_errors=True)
         which = "fit this system" if packed else "can be had from the network"
         lines = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
-        cure = "ask for a folder packed with --wheels on a system like this one, or use a Python that has JupyterLab"
+        cure = "ask for a folder packed with --wheels for a system like this one, or use a Python that has JupyterLab"
         sys.exit("\n".join([f"Not all packages {which}: {cure}.", *lines[-2:]]))
     (ROOM / "ready").touch()
 

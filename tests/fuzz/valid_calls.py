@@ -45,7 +45,7 @@ ROOMS = """
     quantize records surrogate sweep text tools.doctor tools.notebook_client tools.pair tools.parameters
     tools.project tools.run_report tools.runner tools.site train train.lit train.recipes train.slurm
     viz viz.figures viz.labs workshop.bundle workshop.handouts workshop.minutes workshop.preflight
-    workshop.timetable
+    workshop.timetable workshop.wheels
 """.split()  # noqa: SIM905
 
 # What is not called, and why; methods of a class with it.
@@ -53,7 +53,8 @@ LEFT_OUT = {
     "bench.scaling.benchmark hardware.roofline.fit hardware.roofline.validate": "measures for longer",
     "tools.notebook_client.WatchedClient tools.runner.Kernels tools.runner.execute_all": "starts kernels",
     "workshop.minutes.update": "writes into the project",
-    "tools.site.build workshop.bundle.build tools.doctor.report viz.inductor": "starts programs",
+    "tools.site.build workshop.bundle.build workshop.wheels.own workshop.wheels.for_this_machine": "starts programs",
+    "workshop.wheels.for_other tools.doctor.report viz.inductor": "starts programs",
     "plasticity.Convolution.check plasticity.Convolution.columns plasticity.Convolution.outputs": "called by a rule",
     "plasticity.Convolution.rows plasticity.Dense.check plasticity.Dense.columns plasticity.Dense.rows": "the same",
     "engine.handle_of engine.plan_for engine.state_dtype": "called by unroll, which checks",
@@ -271,6 +272,8 @@ viz.labs.decision_lab: net=mlp((64, 4, 3)), encode=functools.partial(snnkit.enco
 viz.labs.feature_maps: net=models.FashionConvNet(2, 4, size=8)
 workshop.bundle.pack: target=Path("b.zip"), top="b", content={"a.txt": b"a"}
 workshop.bundle.verify: place=packed()
+workshop.wheels.check: platforms=["macos"], pythons=["3.12"]
+workshop.wheels.pinned: lock=written("lock.txt", "a==1 ; os_name == 'nt'"), platform="windows", python="3.12.0"
 workshop.handouts: notebook=notebook(), names=["00_first"], out=Path("solved"), echo=print
 workshop.handouts.slides: path=written("a.ipynb", nbformat.writes(slides()))
 workshop.preflight: lines=[doctor.Line("Python", doctor.RED, "2.7", "newer")], texts={"a": VERDICT}
