@@ -78,11 +78,11 @@ def build(
     Raises:
         WorkshopError: no clone, no data, an unknown system, or a wheel that can't be made or had.
     """
-    from snnkit import export
-
     packages.check(platforms, pythons)
     if platforms and not wheels:
         raise WorkshopError("platform goes with wheels: without them, a bundle is the same for all systems")
+    from snnkit import export
+
     this = f"{sys.version_info[0]}.{sys.version_info[1]}"
     platforms, pythons = list(dict.fromkeys(platforms)), list(dict.fromkeys(pythons)) or [this]
     content: dict[str, Path | bytes] = {f"notebooks/{n}.ipynb": project.pair(n) for n in project.names()}
