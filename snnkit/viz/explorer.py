@@ -81,12 +81,14 @@ def explore(fn: Callable[..., Any], **controls: Any) -> None:
             for value in control.some(most)
             if control is parsed[0] or value != control.first  # that is the same figure for all of them
         }
+        # One slider can't add or remove traces.
+        alike = figure and len({len(each.data) for each in results.values()}) == 1
         if in_notebook():
             from IPython.display import display
 
-            words = f"{_PREPARED if figure else _FIXED} {_KERNEL}"
+            words = f"{_PREPARED if alike else _FIXED} {_KERNEL}"
             display({"text/html": f"<p>{words}</p>", "text/plain": re.sub("<[^>]*>", "", words)}, raw=True)
-        if figure:
+        if alike:
             now = f"{parsed[0].label} = {_written(parsed[0].first)}"
             result = frames(results.__getitem__, "", list(results), start=[*results].index(now))
     if figure:

@@ -149,6 +149,8 @@ def test_every_flag_is_true_or_false_and_checked_first():
     found = taking_flags()
     assert len(found) > 40
     for function, flag in found.values():
+        if inspect.isgeneratorfunction(inspect.unwrap(function)):  # a context: nothing runs before it is entered
+            continue
         required = [p for p in inspect.signature(function).parameters.values() if p.default is p.empty]
         given = {p.name: None for p in required if p.kind is not p.VAR_KEYWORD}
         with pytest.raises(TypeError, match=rf"^{flag}( of \w+)? must be (True or False|True, False or None), .*'no'$"):

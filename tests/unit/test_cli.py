@@ -131,7 +131,9 @@ def test_a_parameters_cell_with_an_impossible_literal_is_refused(project):
     source = project.source("00_ok")
     source.write_text(source.read_text().replace("STEPS: int = 8", "STEPS: int = {[]: 1}"))
     result = call("run", "00")
-    assert result.exit_code == 2 and "`STEPS: int = {[]: 1}`: the value must be a literal" in result.output
+    assert (
+        result.exit_code == 2 and "`STEPS: int = {[]: 1}  # time steps`: the value must be a literal" in result.output
+    )
 
 
 QUICK = ("digits", "--device", "cpu", "--samples", "100", "--hidden", "8", "--steps", "3", "--epochs", "2")
