@@ -255,7 +255,7 @@ outcome("14.c", enough)
 # **Explorer.** The weights of one neuron in the first linear layer, sorted, as the network has them and as whole
 # numbers give them.
 #
-# 1. At how many bits can you see the steps? How many steps are there with 3 bits?
+# 1. At how many bits can you see the steps? How many are there, and why that many?
 # 2. Which weights become exactly 0 with 2 bits? What does the neuron lose?
 # 3. Compare neurons: does each one use all numbers? Why?
 
