@@ -182,7 +182,7 @@ def instance(name: str, value: Any, kinds: type | tuple[type, ...], what: str, *
 
 
 def proxy_hint(value: Any) -> str:
-    """What to do if it stands for a tensor in a symbolic trace, which can't follow a loop over time; else nothing."""
+    """What to do with a proxy of a symbolic trace, which can't follow a loop over time; "" for other values."""
     proxy = any(kind.__module__ == "torch.fx.proxy" for kind in type(value).__mro__)
     return "; torch.fx must take this module as a leaf: override is_leaf_module of torch.fx.Tracer" if proxy else ""
 

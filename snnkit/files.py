@@ -257,7 +257,7 @@ def exposed(path: Path) -> str:
     As ssh looks at keys: `path` must belong to this user or to root, the folders above it as well, up to the home
     folder, and none may be writable by others. In a folder with the sticky bit, such as /tmp, they can't replace it.
 
-    Others are all users; each group but this user's own, which has the user's name and nobody else in it; and whoever
+    Others are all users; each group but this user's own, which has the user's name and no other member; and whoever
     an access control list (POSIX, of Linux) lets write, into it or into what will be made in it. What the system does
     not tell is not seen: lists of macOS and of NFSv4 servers, and who else has a right to be this user.
     """
@@ -289,7 +289,7 @@ _ACL_WRITE = 2
 
 
 def _listed_writer(place: Path, status: os.stat_result) -> str:
-    """Who else may write by the POSIX access control lists of a file or folder; "" where nobody is.
+    """Who else may write by the POSIX access control lists of a file or folder; "" if no one may.
 
     The layout of a list is that of <linux/posix_acl_xattr.h>: a version, then entries of a tag, rights and a number.
     """
@@ -314,7 +314,7 @@ def _listed_writer(place: Path, status: os.stat_result) -> str:
 
 
 def _is_own_group(number: int) -> bool:
-    """Whether it is a group that systems make for this user: its name is the user's, and nobody else but root is in it.
+    """Whether it is a group that systems make for this user: it has the user's name, and no other member but root.
 
     Who is in a group can't always be listed: directories of users may tell nothing but names. So an empty list alone
     proves nothing, and a name that is the user's does (login and pam_umask decide by it, too).

@@ -210,7 +210,7 @@ def _batched(module: nn.Module, x: Tensor) -> Tensor:
 
 
 def _observed(module: nn.Module, x: Tensor) -> Any:
-    """``module(x)``; TypeError if it runs neurons that were not found in it, as those in a list."""
+    """``module(x)``; TypeError if it runs neurons that are not registered in it, such as those in a list."""
     if torch.compiler.is_compiling():
         return module(x)
 

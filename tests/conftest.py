@@ -27,22 +27,3 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if item.path.relative_to(ROOT).parts[1] in ("browser", "colab"):
             item.add_marker(pytest.mark.slow)
-
-
-# These pass alone, and fail where torch.compile no longer compiles in this process: an earlier test of a whole run has
-# that effect. To be found; then this goes.
-COMPILING = {
-    "test_where_a_plain_call_is_expected_onednn_does_not_step_in",
-    "test_where_a_plain_call_is_expected_pooling_is_pytorchs",
-    "test_compiled_training_compiles_one_size_and_learns_the_same",
-    "test_where_compiling_fails_the_model_runs_as_it_is",
-    "test_a_neuron_in_a_compiled_model_is_this_operation",
-    "test_compiler_sees_the_launch_and_what_it_fills",
-}
-
-
-@pytest.fixture(autouse=True)
-def torch_compile_may_be_off(request):
-    if getattr(request.node, "originalname", "") in COMPILING:
-        reason = "torch.compile can be switched off in this process by an earlier test"
-        request.node.add_marker(pytest.mark.xfail(reason=reason, strict=False))

@@ -2,7 +2,7 @@
 
 The checks find mistakes, not fraud: a graded "spike", a ReLU between two layers, a state left over from the last batch.
 Spikes are counted where the engine runs a neuron, so it does not matter where the network keeps the neuron, nor how it
-calls it. What a network computes without calling a neuron isn't found: thresholds in a forward of its own, and the
+calls it. What a network computes without calling a neuron isn't counted: thresholds in a forward of its own, and the
 ``step`` of a neuron in a list, called by hand.
 """
 
@@ -13,6 +13,7 @@ import copy
 import hashlib
 import math
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -38,6 +39,11 @@ CHUNK = 500  # samples at a time
 PROBED = 32  # samples on which behaviour is checked
 MAY_DIFFER = 4  # of them: another batch size may round otherwise, and move a spike
 TOLERANCE = 1e-3  # of the largest value: far above rounding, far below what a ReLU does to random numbers
+
+
+# What torch.compile does is a setting of the process, and so is the state of its random numbers: of two evaluations at
+# once, each would restore what the other one had set.
+_process = threading.RLock()
 
 
 class RuleError(ValueError):
@@ -152,10 +158,7 @@ def evaluate(net: nn.Module, x: Tensor, y: Tensor) -> Evaluation:
     neurons = {neuron: name for name, neuron in neurons_of(net).items()}
     device = next((p.device for p in (*net.parameters(), *net.buffers())), torch.device("cpu"))
     answers, counted = [], []  # counted: of each part of the samples, the spikes of each layer
-    # Compiled code makes no calls of the engine that could be seen.
-    compiler = "torch._dynamo" in sys.modules
-    eager = torch.compiler.set_stance("force_eager") if compiler else contextlib.nullcontext()
-    with eager, torch.no_grad(), torch.random.fork_rng([device] if device.type == "cuda" else []):
+    with _process, _uncompiled(), torch.no_grad(), torch.random.fork_rng([device] if device.type == "cuda" else []):
         _check_behaviour(net, x[:, :PROBED].to(device), neurons)
         for part in x.split(CHUNK, dim=1):
             with _recording(neurons, part.shape[1]) as trains:
@@ -168,6 +171,12 @@ def evaluate(net: nn.Module, x: Tensor, y: Tensor) -> Evaluation:
     layers = {name: each.mean().item() for name, each in counts.items()}
     each = torch.stack(list(counts.values())).sum(0)
     return Evaluation(correct.float().mean().item(), each.mean().item(), layers, correct, each)
+
+
+def _uncompiled() -> contextlib.AbstractContextManager[Any]:
+    """Compiled code makes no calls of the engine that could be seen."""
+    compiler = "torch._dynamo" in sys.modules
+    return torch.compiler.set_stance("force_eager") if compiler else contextlib.nullcontext()
 
 
 def neurons_of(net: nn.Module) -> dict[str, Neuron]:

@@ -161,16 +161,16 @@ Receive = Callable[[Any], dict[str, Any]]  # from what a page says to the news f
 _LINE = """
 const line = LINE, hub = (globalThis.snnkitCourse ??= courseHub());
 export default {initialize({model}) {
-  let heard = false;
+  let answered = false;
   model.on("msg:custom", (news) => {
-    heard = true;
+    answered = true;
     hub.spread(news);
   });
   hub.connect(line, (message) => model.send(message));
   // anywidget lets no message through to a model that took it more than 2 s to load. Then the kernel has replied to
-  // this, but nothing was heard: it opens the line again.
+  // this, but no message came: it opens the line again.
   const status = ({content}) => {
-    if (content.execution_state === "idle") setTimeout(() => heard || model.send({deaf: true}), 500);
+    if (content.execution_state === "idle") setTimeout(() => answered || model.send({deaf: true}), 500);
   };
   model.send({known: []}, {iopub: {status}});
 }};
@@ -214,14 +214,14 @@ def line(receive: Receive) -> str | None:
 def _open(name: str, receive: Receive) -> None:
     """Open a line for the pages that know its name, or a new one if they do not hear what comes by the old one."""
 
-    def heard(widget: Any, message: Any, buffers: Any) -> None:
+    def pass_on(widget: Any, message: Any, buffers: Any) -> None:
         if "deaf" not in message:
             widget.send(receive(message))
         elif widget is _lines[name]:
             _open(name, receive)
 
     _lines[name] = _line_class()(name)
-    _lines[name].on_msg(heard)
+    _lines[name].on_msg(pass_on)
     _lines[name].open()
 
 

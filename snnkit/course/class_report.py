@@ -82,15 +82,15 @@ def read_learner(path: Path) -> Learner:
             if number not in _known():
                 unknown.append(f"notebook {number}")
                 continue
-            titles, asked, questions = _known()[number]
-            unknown += [key for key in (*rows, *made) if key not in titles and key not in asked]
+            titles, known, questions = _known()[number]
+            unknown += [key for key in (*rows, *made) if key not in titles and key not in known]
             # A file of an older kit may have fewer exercises; learners are compared by those of this one.
             exercises[number] = [
                 rows.get(key, Entry(key, title, "to do", 0, 0, {}))._replace(title=title)
                 for key, title in titles.items()
             ]
             quiz[number] = work["quiz"][:questions]
-            predictions += [{"sure": one["sure"], "right": one["right"]} for key, one in made.items() if key in asked]
+            predictions += [{"sure": one["sure"], "right": one["right"]} for key, one in made.items() if key in known]
         name = progress.check_name(data["name"])
         return Learner(name, one_line(path.name), when, exercises, quiz, predictions, _listed(unknown))
     except (KeyError, ValueError, TypeError, AttributeError, OverflowError) as error:
@@ -102,9 +102,9 @@ def _known() -> dict[str, tuple[dict[str, str], set[str], int]]:
     """Of each notebook: titles of exercises by key, keys of predictions, and the number of quiz questions."""
     known = {}
     for number in exercise.notebooks():
-        asked = question.read(number)
+        prompts = question.read(number)
         titles = {one.key: one.title for one in exercise.exercises(number)}
-        known[number] = (titles, set(asked["predictions"]), len(asked["quiz"]))
+        known[number] = (titles, set(prompts["predictions"]), len(prompts["quiz"]))
     return known
 
 
@@ -235,15 +235,15 @@ def room(folder: str | os.PathLike[str]) -> Room:
     place = files.expanded(folder)
     if not place.is_dir():
         raise ValueError(f"folder must be a folder of exported progress, but it is {str(folder)!r}")
-    found, refused = [], []
+    learners, refused = [], []
     for path in sorted(place.glob("*.json")):
         try:
-            found.append(read_learner(path))
+            learners.append(read_learner(path))
         except (ValueError, OSError) as error:
             refused.append((one_line(path.name), str(error)))
-    found.sort(key=lambda one: (one.when, one.attempts().total()))
-    latest = {one.identity: one for one in found}
-    earlier = [(one.file, _replaced(one, last)) for one in found if (last := latest[one.identity]) is not one]
+    learners.sort(key=lambda one: (one.when, one.attempts().total()))
+    latest = {one.identity: one for one in learners}
+    earlier = [(one.file, _replaced(one, last)) for one in learners if (last := latest[one.identity]) is not one]
     learners = sorted(latest.values(), key=lambda learner: learner.identity)
     return Room(str(place), tuple(learners), tuple(refused), tuple(earlier))
 

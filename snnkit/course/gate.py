@@ -2,7 +2,7 @@
 
 ``predict`` asks, ``outcome`` answers. Each cell that runs from the one to the other begins with a gate, a small page
 that hides the outputs below it in the same cell. It is an output like others: where no script and no style runs (on
-GitHub, say), or nobody watches (``attended``), nothing is hidden. Cells with an exercise are never hidden.
+GitHub, say), or no one is there to read (``attended``), nothing is hidden. Cells with an exercise are never hidden.
 """
 
 from __future__ import annotations
@@ -33,8 +33,10 @@ _LOOK = """
 def closes(source: str, place: str) -> list[str]:
     """The predictions, without an answer so far, that the cell ``source`` at ``place`` (its id) has to wait for."""
     now, last = progress.current(), _OUTCOME.findall(source)
-    waits = [*now.gates.get(place, []), *now.asked, *last]
-    now.asked = [key for key in now.asked if key not in last]  # whether or not the cell comes to its call of outcome
+    waits = [*now.gates.get(place, []), *now.waiting, *last]
+    now.waiting = [
+        key for key in now.waiting if key not in last
+    ]  # whether or not the cell comes to its call of outcome
     now.gates[place] = [] if _OPEN.search(source) else list(dict.fromkeys(waits))
     return [key for key in now.gates[place] if progress.record(key) is None]
 
@@ -43,8 +45,8 @@ def ask(key: str, line: str | None) -> None:
     """From here on cells wait for the prediction ``key``; ``line`` leads from pages to the kernel."""
     now = progress.current()
     now.line = line
-    if key not in now.asked:
-        now.asked.append(key)
+    if key not in now.waiting:
+        now.waiting.append(key)
     if attended():
         from IPython import get_ipython
 

@@ -94,7 +94,7 @@ def _four_parts(candidate: Any, reference: Any) -> None:
         run = _Run(1).updates(3)
         before = copy.deepcopy(run.state())
         saved = _taken(candidate, run, epoch)
-        message = "A snapshot changes nothing: the run goes on as if nobody had looked."
+        message = "A snapshot changes nothing: the run goes on as if there had been none."
         unchanged = len(before) == len(run.state()) and all(map(torch.equal, before, run.state())) and run.net.training
         expect.true(unchanged, message, hint="Draw no samples, clear nothing, and leave `net` in its mode.")
         expect.close(saved["epoch"], epoch, '"epoch" is how many epochs are finished.', inputs={"epoch": epoch}, hint=0)

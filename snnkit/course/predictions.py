@@ -21,13 +21,13 @@ def predict(key: str) -> None:
     """Ask for a prediction ("01.a"). On its card the learner answers, says how sure, and locks, or skips it.
 
     Until then, outputs of the cells below are hidden, up to the one that calls ``outcome``. (Exercises are not, and a
-    run that nobody watches hides nothing.) A prediction stays locked or skipped if the cell runs again, and in the next
+    run without a reader hides nothing.) A prediction stays locked or skipped if the cell runs again, and in the next
     kernel. Without a page, the question is printed. ValueError if there is no such prediction.
     """
     prompt, line = question.find(key), card.line(receive)
     gate.ask(key, line)
-    asked = {name: value for name, value in prompt.items() if name not in ("answer", "why")}
-    data = {"line": line, "question": asked, "record": progress.record(key)}
+    shown = {name: value for name, value in prompt.items() if name not in ("answer", "why")}
+    data = {"line": line, "question": shown, "record": progress.record(key)}
     card.show("predictPage", data, _fallback(prompt), f"Prediction {key}: {prompt['ask']}\n  {question.how(prompt)}")
 
 

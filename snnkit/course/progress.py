@@ -223,7 +223,7 @@ class Session:
     solved: set[str] = field(default_factory=set)
     outcomes: dict[str, Any] = field(default_factory=dict)  # of predictions, as ``question.truth`` gives them
     line: str | None = None  # from pages to ``predictions.receive``
-    asked: list[str] = field(default_factory=list)  # predictions whose outcome has not come
+    waiting: list[str] = field(default_factory=list)  # predictions whose outcome has not come
     gated: bool = False  # whether the cell that runs began with a gate
     gates: dict[str, list[str]] = field(default_factory=dict)  # cells, and the predictions that they wait for
     scorecards: set[str] = field(default_factory=set)  # notebooks whose scorecard is on a page

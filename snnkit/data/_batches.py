@@ -13,7 +13,7 @@ from snnkit import checks
 def resolve_device(device: str | torch.device = "auto", name: str = "device") -> torch.device:
     """``"auto"`` is a CUDA device if there is one, else the CPU; other values are PyTorch's names of devices.
 
-    Apple's GPU is used where it is asked for, by ``"mps"``: no engine compiles for it, and those of the CPU are lost.
+    Apple's GPU is used on request, by ``"mps"``: no engine compiles for it, and those of the CPU are lost.
 
     Raises ValueError, with ``name`` as the argument's name, for a device that is unknown or can't be used here.
     """

@@ -148,7 +148,7 @@ def _limit_c_library(limit: int) -> None:
         mallopt(_TRIM_THRESHOLD, min(limit, 2**31 - 1))
         mallopt(_MMAP_THRESHOLD, min(limit, 2**25))
         mallopt(_TOP_PAD, min(limit, 2**28))
-        library.malloc_trim(0)  # what an earlier, higher limit has kept
+        library.malloc_trim(0)  # pages held under an earlier, higher limit
         # Above 32 MiB each tensor would have new pages, unless the heap has room: so it grows by up to 1 GiB with the
         # pad. Addresses alone cost nothing; in one block, as the header of each fills a page, which may be a huge one.
         mallopt(_MMAP_MAX, 0)

@@ -406,7 +406,7 @@ def _recurrent(flat: _Flat) -> dict[str, str]:
 
 
 class _Reader:
-    """Makes layers of nodes, with what ``from_nir`` was told, and collects what is to be said about them."""
+    """Makes layers of nodes, with the settings of ``from_nir``, and collects the remarks about them."""
 
     def __init__(
         self,
@@ -476,9 +476,9 @@ class _Reader:
         wanted = {(old[a], old[b]) for a, b in edges}
         try:
             structure, frozen = json.loads(note["modules"])
-            found: list[tuple[str, str]] = []
-            found += [(end, OUTPUT) for end in connected(structure, [INPUT], found, len(edges))]
-            if len(found) != len(wanted) or set(found) != wanted:
+            pairs: list[tuple[str, str]] = []
+            pairs += [(end, OUTPUT) for end in connected(structure, [INPUT], pairs, len(edges))]
+            if len(pairs) != len(wanted) or set(pairs) != wanted:
                 return None
             net = built(structure, layers)
             for name in frozen:

@@ -75,7 +75,8 @@ def read(path: Path) -> NotebookNode:
             if cell.metadata.get("jupyter", {}).get("source_hidden"):
                 cell.metadata["tags"] = [*cell.metadata.get("tags", []), "hide-input"]
         else:
-            cell.source = badges_in_words(cell.source).replace("<details>", "<details open>")  # nobody guesses here
+            words = badges_in_words(cell.source)
+            cell.source = words.replace("<details>", "<details open>")  # on a page there is nothing to predict
     return notebook
 
 

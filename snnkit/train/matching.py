@@ -230,8 +230,8 @@ def _check_entry(name: str, entry: Any, expected: dict[str, Any]) -> None:
             isinstance(like, Tensor) and not like.ndim and _is_number(value)
         )  # of any type: PyTorch's own has changed
         if isinstance(like, Tensor) and not number and kind(value) != kind(like):
-            found = "missing" if value is None else kind(value)
-            raise ValueError(f"{key} of {name} must be {kind(like)}, as the optimizer keeps it, but it is {found}")
+            actual = "missing" if value is None else kind(value)
+            raise ValueError(f"{key} of {name} must be {kind(like)}, as the optimizer keeps it, but it is {actual}")
     for key, value in entry.items():
         if isinstance(value, Tensor) and not _is_ordinary(value):
             raise ValueError(f"{key} of {name} must be an ordinary tensor, but it is {kind(value)}")

@@ -36,7 +36,7 @@ def attended() -> bool:
 
 
 def in_jupyterlab() -> bool:
-    """Whether JupyterLab, or an editor that draws figures as it does, asked for what runs now: these name the cell in
+    """Whether JupyterLab, or an editor that draws figures as it does, requested what runs now: these name the cell in
     their request. What executes notebooks without a viewer (papermill, nbclient) does not."""
     if not in_notebook():
         return False

@@ -114,10 +114,10 @@ def build(
 def _linked_within(name: str, path: Path, there: set[str]) -> bytes:
     """A page whose links lead to what is ``there``, or to the web; of the others the text stays."""
 
-    def link(found: re.Match[str]) -> str:
-        target = posixpath.normpath(posixpath.join(posixpath.dirname(name), found[2].partition("#")[0]))
-        stays = re.match(r"\w+:|#", found[2]) or target in there
-        return found[0] if stays else found[1]
+    def link(match: re.Match[str]) -> str:
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(name), match[2].partition("#")[0]))
+        stays = re.match(r"\w+:|#", match[2]) or target in there
+        return match[0] if stays else match[1]
 
     return _LINK.sub(link, path.read_text(encoding="utf-8")).encode()
 
@@ -142,12 +142,12 @@ def _wheels(
         return [own]
     if not platforms:
         return packages.for_this_machine(own, lock, folder)
-    found = {own.name: own}
+    files = {own.name: own}
     for name in platforms:
         for python in pythons:
             place = folder / name / python
-            found |= {one.name: one for one in packages.for_other(own, lock, place, name, python)}
-    return list(found.values())
+            files |= {one.name: one for one in packages.for_other(own, lock, place, name, python)}
+    return list(files.values())
 
 
 # --- checksums --------------------------------------------------------------------------------------------------------
@@ -228,7 +228,7 @@ def _in_folder(folder: Path) -> dict[str, Callable[[], IO[bytes]]]:
             raise OSError("a link that leaves the folder")
         return path.open("rb")
 
-    found: dict[str, Callable[[], IO[bytes]]] = {}
+    files: dict[str, Callable[[], IO[bytes]]] = {}
     for place, folders, names in os.walk(folder, onerror=_can_not_list):
         for name in (*folders, *names):
             path = Path(place, name)
@@ -239,9 +239,9 @@ def _in_folder(folder: Path) -> dict[str, Callable[[], IO[bytes]]]:
                 within += "/ (a link)" if stat.S_ISLNK(kind) else "/ (not looked into)"
             elif not path.is_file():
                 within += " (a link that leads nowhere)" if stat.S_ISLNK(kind) else " (no regular file)"
-            found[within] = partial(opened, path)
+            files[within] = partial(opened, path)
         folders[:] = [name for name in folders if name not in LEFTOVERS]
-    return found
+    return files
 
 
 def _can_not_list(error: OSError) -> None:

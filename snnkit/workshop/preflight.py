@@ -140,14 +140,14 @@ def from_texts(texts: Mapping[str, str]) -> Room:
         for begin, following in zip_longest(begins, begins[1:]):
             end = begin.end() + LONGEST
             written = content[begin.end() : min(end, following.start()) if following else end]
-            found = _read(written)
-            if found is None:
+            report = _read(written)
+            if report is None:
                 line = content.count("\n", 0, begin.start()) + 1
                 name = re.search(r"name=(?:3D)?([^\s=]+)", written)
                 whose = f"the line of {one_line(unquote(name[1]), WIDTH)} is " if name else ""
                 damaged.append(f"{place}:{line}: {whose}cut off, or changed on the way: its checksum is another")
-            elif found.facts["when"] >= (latest.get(machine := _machine(found)) or found).facts["when"]:
-                latest[machine] = found
+            elif report.facts["when"] >= (latest.get(machine := _machine(report)) or report).facts["when"]:
+                latest[machine] = report
     ranked = sorted(latest.values(), key=lambda one: (VERDICTS.index(one.verdict), one.facts["name"].casefold()))
     return Room(tuple(ranked), tuple(damaged), tuple(_namesakes(latest)))
 
@@ -156,9 +156,9 @@ def _read(written: str) -> Verdict | None:
     """The verdict in a text that begins after the mark; None if it is damaged.
 
     A mail program breaks lines, at spaces or anywhere, quotes each, and may write "=3D" for "=" and "=" before a break
-    (quoted-printable). Fields hold neither spaces nor "=", so what was there can be told, and the checksum proves it.
+    (quoted-printable). Fields hold neither spaces nor "=", so the original can be restored, and the checksum proves it.
     """
-    plain = re.sub(r"=([0-9A-F]{2})", lambda found: chr(int(found[1], 16)), re.sub(r"=[ \t]*\r?\n", "\n", written))
+    plain = re.sub(r"=([0-9A-F]{2})", lambda code: chr(int(code[1], 16)), re.sub(r"=[ \t]*\r?\n", "\n", written))
     for form in (written, plain):
         match = _LINE.match(re.sub(r"[\s>]+", "", form))
         if match is not None:

@@ -8,7 +8,7 @@ import os
 import sys
 
 HERE = os.path.dirname(os.path.realpath(__file__))
-# Nothing that lies beside this file, or where it is called, takes the place of a module.
+# Nothing beside this file, or in the working directory, takes the place of a module.
 sys.path[:] = [path for path in sys.path if path and os.path.realpath(path) != HERE]
 
 import importlib.util  # noqa: E402
@@ -48,7 +48,7 @@ def make(inside: Path) -> None:
     if importlib.util.find_spec("ensurepip") is None:
         sys.exit(f"{sys.executable} has no ensurepip: install it first (Debian, Ubuntu: sudo apt install python3-venv)")
     compiled = (re.search(r"-cp3(\d+)-cp3\d+-(win|macosx|manylinux|linux)", name) for name in wheels)
-    made_for = {(SYSTEMS[found[2]], int(found[1])) for found in compiled if found}
+    made_for = {(SYSTEMS[tag[2]], int(tag[1])) for tag in compiled if tag}
     this = (platform.system(), sys.version_info[1])
     if packed and made_for and this not in made_for:
         known = ", ".join(f"{NAMES.get(name, name)} with Python 3.{minor}" for name, minor in sorted(made_for))

@@ -115,9 +115,9 @@ def for_other(wheel: Path, lock: Path, folder: Path, platform: str, python: str)
         wheels, seen, todo = {"snnkit": wheel}, set(), {("snnkit", ""), ("snnkit", "lab")}
         while todo:
             seen |= todo
-            found = [one for name, extra in todo for one in _requires(wheels[name], system.environment(full), extra)]
-            todo = {(canonicalize_name(one.name), extra) for one in found for extra in ("", *one.extras)} - seen
-            names = {canonicalize_name(one.name): f"{one.name}{one.specifier}" for one in found}
+            required = [one for name, extra in todo for one in _requires(wheels[name], system.environment(full), extra)]
+            todo = {(canonicalize_name(one.name), extra) for one in required for extra in ("", *one.extras)} - seen
+            names = {canonicalize_name(one.name): f"{one.name}{one.specifier}" for one in required}
             if wanted := sorted(pins.get(name, names[name]) for name in {name for name, _ in todo} - wheels.keys()):
                 _download(place, [*target, *wanted], f"{system.title}, Python {python}")
                 wheels |= {parse_wheel_filename(one.name)[0]: one for one in place.glob("*.whl")}

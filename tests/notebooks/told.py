@@ -54,7 +54,7 @@ def _told(cells: list[Any]) -> Iterator[str]:
         for key in CALLS["predict"].findall(cell.source):
             gate.ask(key, None)
             asked[key] = number
-    yield from (f"{key} has no outcome" for key in progress.current().asked)
+    yield from (f"{key} has no outcome" for key in progress.current().waiting)
 
 
 def _outputs(cell: Any) -> Iterator[str]:

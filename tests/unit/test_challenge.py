@@ -2,6 +2,7 @@
 
 import json
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -372,6 +373,23 @@ def test_many_may_hand_in_at_once(tmp_path):
     for thread in threads:
         thread.join()
     assert len(challenge.board(tmp_path, references=False).entries) == 4
+
+
+def test_evaluations_at_once_leave_compiling_as_it_was():
+    import torch._dynamo  # an evaluation switches compiling off only where it is there
+
+    graphs, net = [], small()
+    torch.compiler.reset()
+    with ThreadPoolExecutor(4) as pool:
+        spikes = pool.map(lambda _: challenge.evaluate(net, *challenge.samples(50, 0)).spikes, range(8))
+        assert len(set(spikes)) == 1
+
+    def backend(graph, inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    torch.compile(lambda x: x + 1, backend=backend)(torch.zeros(2))
+    assert graphs
 
 
 @pytest.mark.parametrize("name", ["🦊 عربي", "<b>Ada</b> & ../x"])
