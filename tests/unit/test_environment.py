@@ -6,12 +6,15 @@ import re
 import sys
 from pathlib import Path
 
+import click
 import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
+
+from snnkit import cli
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -61,7 +64,7 @@ def test_every_line_pins_one_version_and_names_no_address():
     assert exact == PINS
 
 
-@pytest.mark.parametrize("python", ["3.10", "3.11", "3.12", "3.13"])
+@pytest.mark.parametrize("python", ["3.10", "3.11", "3.12", "3.13", "3.14"])
 def test_every_requirement_is_pinned_inside_its_range(python):
     """By one version on this Python (on Linux)."""
     versions = {}
@@ -83,3 +86,29 @@ def test_versions_that_were_withdrawn_as_malware_are_refused():
 def test_the_lock_is_for_the_extra_that_has_all():
     (everything,) = PROJECT["optional-dependencies"]["all"]
     assert Requirement(everything).extras == set(PROJECT["optional-dependencies"]) - {"all"}
+
+
+WORKFLOWS = {
+    path.stem: yaml.safe_load(path.read_text(encoding="utf-8")) for path in (ROOT / ".github/workflows").glob("*.yml")
+}
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS)
+def test_steps_of_the_hosted_ci_call_targets_and_commands_that_exist(workflow):
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M))
+    steps = [step for job in WORKFLOWS[workflow]["jobs"].values() for step in job["steps"]]
+    lines = [line for step in steps for line in step.get("run", "").splitlines()]
+    assert lines
+    for line in lines:
+        if made := re.match(r"make (\S+)$", line):
+            assert made[1] in targets, line
+        if called := re.match(r"snnkit (\S+)", line):
+            assert called[1] in cli.main.list_commands(click.Context(cli.main)), line
+
+
+def test_the_hosted_ci_runs_the_oldest_python_and_those_of_colab_and_conda():
+    pythons = WORKFLOWS["test"]["jobs"]["test"]["strategy"]["matrix"]["python"]
+    assert pythons[0] == PROJECT["requires-python"].removeprefix(">=") and CONDA["python"].lstrip("=") in pythons
+    assert {"3.13", "3.14"} <= set(pythons)
+    # YAML 1.1 reads "on" as true.
+    assert any("schedule" in (flow.get("on") or flow[True]) for flow in WORKFLOWS.values())
