@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import subprocess
 import tempfile
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from torch import Tensor
 
 from snnkit import data, encode, loss, models, train
 
+Drawing = list[list[list[float]]]
 WEB = Path(__file__).parents[1] / "snnkit" / "web"
 EPOCHS, STEPS, HIDDEN = 12, 20, 128
 DIGITS = 12  # times in an epoch that each of the digits comes up
@@ -50,11 +52,11 @@ def thinned(ink: np.ndarray) -> np.ndarray:
     return ink
 
 
-def strokes(images: Tensor) -> list[list[list[list[float]]]]:
+def strokes(images: Tensor) -> list[Drawing]:
     """Lines of each image [N, 1, 28, 28], from each pixel of the thinned ink to its neighbours."""
     large = F.interpolate(images.float(), scale_factor=2, mode="bilinear")[:, 0].numpy()
     thin = np.concatenate([thinned(part > 110) for part in np.array_split(large, max(len(large) // 1000, 1))])
-    lines: list[list[list[list[float]]]] = [[] for _ in images]
+    lines: list[Drawing] = [[] for _ in images]
     for dy, dx in ((0, 1), (1, 0), (1, 1), (1, -1)):
         both = thin & np.roll(thin, (-dy, -dx), (1, 2))
         for i, y, x in np.argwhere(both).tolist():
@@ -62,7 +64,7 @@ def strokes(images: Tensor) -> list[list[list[list[float]]]]:
     return lines
 
 
-def with_flags(lines: list[list[list[list[float]]]], labels: Tensor) -> None:
+def with_flags(lines: list[Drawing], labels: Tensor) -> None:
     """Every other 1 gets the upstroke that many people write, and hardly anybody in MNIST."""
     random = np.random.default_rng(0)
     for i in (labels == 1).nonzero()[::2, 0].tolist():
@@ -72,13 +74,69 @@ def with_flags(lines: list[list[list[list[float]]]], labels: Tensor) -> None:
         lines[i].append([[x, y], [x - back, y + down]])
 
 
+def slashed(drawing: Drawing, random: np.random.Generator) -> Drawing:
+    (left, top), (right, bottom) = box(drawing)
+    low, high = random.uniform(-0.15, 0.3, 2) * (bottom - top)
+    inset, outset = random.uniform(-0.15, 0.3, 2) * (right - left)
+    return [*drawing, [[right - outset, top + high], [left + inset, bottom - low]]]
+
+
+def narrow(drawing: Drawing, random: np.random.Generator) -> Drawing:
+    (left, top), (right, bottom) = box(drawing)
+    share = random.uniform(0.2, 0.5) * (bottom - top) / max(right - left, 1)
+    return [[[x * share, y] for x, y in line] for line in drawing]
+
+
+def drawn_over(drawing: Drawing, random: np.random.Generator) -> Drawing:
+    (left, _), (right, _) = box(drawing)
+    (dx, dy), middle, share = random.uniform(-4, 4, 2), (left + right) / 2, random.uniform(0.7, 1.2)
+    return drawing + [[[middle + share * (x - middle) + dx, y + dy] for x, y in line] for line in drawing]
+
+
+def curled(drawing: Drawing, random: np.random.Generator) -> Drawing:
+    """With a tail that turns to the left, and up."""
+    (left, top), (right, bottom) = box(drawing)
+    x, y = max((point for line in drawing for point in line), key=lambda point: point[1])
+    wide, deep = random.uniform(0.3, 0.7) * (right - left), random.uniform(0.15, 0.35) * (bottom - top)
+    angles = np.radians(np.linspace(0, random.uniform(90, 225), 12))
+    return [*drawing, [[x - wide + wide * np.cos(a), y + deep * np.sin(a)] for a in angles.tolist()]]
+
+
+# Forms that many people write, and few of those whose digits are in MNIST.
+FORMS: tuple[tuple[int, Callable[[Drawing, np.random.Generator], Drawing]], ...] = (
+    (0, slashed),
+    (0, narrow),
+    (0, drawn_over),
+    (9, curled),
+)
+
+
+def box(drawing: Drawing) -> tuple[np.ndarray, np.ndarray]:
+    """Its corners at the upper left and at the lower right."""
+    points = np.array([point for line in drawing for point in line])
+    return points.min(0), points.max(0)
+
+
+def other_forms(lines: list[Drawing], labels: Tensor) -> tuple[list[Drawing], Tensor]:
+    """Each in FORMS, of a quarter of the drawings of its digit; drawings and labels."""
+    random, drawings, digits = np.random.default_rng(1), [], []
+    for digit, form in FORMS:
+        at = (labels == digit).nonzero()[:, 0].numpy()
+        for i in random.choice(at, len(at) // 4, replace=False).tolist():
+            drawings.append(form(lines[i], random))
+            digits.append(digit)
+    return drawings, torch.tensor(digits)
+
+
 def as_drawn(split: str) -> tuple[Tensor, Tensor]:
     """The images of MNIST as the page would make them of drawings, uint8 [N, 1, 8, 8], and their labels."""
     images, labels = data.load("mnist", split)
     with tempfile.TemporaryDirectory() as folder:
         lines = strokes(images)
         if split == "train":
+            more, digits = other_forms(lines, labels)
             with_flags(lines, labels)
+            lines, labels = lines + more, torch.cat([labels, digits])
         (Path(folder) / "strokes.json").write_text(json.dumps(lines))
         (Path(folder) / "run.mjs").write_text(RASTERIZE.replace("WEB", WEB.as_uri()))
         subprocess.run(["node", "run.mjs"], cwd=folder, check=True)
