@@ -15,10 +15,10 @@ from tests.scale.job import launched, until
 
 pytest.importorskip("lightning")
 
-EVERY = 5
+EVERY, KILLS, EPOCHS = 5, 20, 40
 SETTINGS = {
-    "samples": 1000, "batch_size": 50, "accumulate": 2, "hidden": 16, "steps": 8, "epochs": 40, "schedule": "one-cycle",
-    "shift": 1, "every": EVERY,
+    "samples": 1000, "batch_size": 50, "accumulate": 2, "hidden": 16, "steps": 8, "epochs": EPOCHS,
+    "schedule": "one-cycle", "shift": 1, "every": EVERY,
 }  # fmt: skip
 
 
@@ -83,26 +83,26 @@ def leaves(tree):
         yield tree
 
 
-@pytest.mark.parametrize(("kills", "epochs"), [(3, 6), pytest.param(20, 40, marks=pytest.mark.slow)])
-def test_kills_lose_nothing(tmp_path, kills, epochs):
+@pytest.mark.slow
+def test_kills_lose_nothing(tmp_path):
     chance = random.Random(0)
-    with start(tmp_path, tmp_path / "whole.pt", epochs=epochs) as job:
+    with start(tmp_path, tmp_path / "whole.pt") as job:
         assert job.wait() == 0, job.output
     whole = read(tmp_path / "whole.pt")
     updates = whole["global_step"]
-    assert updates == epochs * 10 and len(history(whole)["train_loss"]) == epochs
+    assert updates == EPOCHS * 10 and len(history(whole)["train_loss"]) == EPOCHS
 
     killed, finished, saved, kinds, places = 0, 0, 0, [], set()
     file = tmp_path / "run.0.pt"
-    while killed < kills or not finished:
-        with start(tmp_path, file, resume=True, epochs=epochs) as job:
-            if killed < kills:
+    while killed < KILLS or not finished:
+        with start(tmp_path, file, resume=True) as job:
+            if killed < KILLS:
                 kind = ("rank", "job", "launcher", "rank")[killed % 4]
                 if killed % 3 == 2:  # while it starts, reads the checkpoint, meets the others
                     time.sleep(chance.uniform(0, 5))
                 else:
                     wait_for_progress(job, file)
-                    time.sleep(chance.uniform(0, 0.2 if kills == 3 else 1))
+                    time.sleep(chance.uniform(0, 1))
                 if job.process.poll() is None:
                     kill(job, kind, chance)
                     killed += 1
@@ -121,4 +121,4 @@ def test_kills_lose_nothing(tmp_path, kills, epochs):
             finished += 1
             file = tmp_path / f"run.{finished}.pt"
     assert set(kinds) == {"rank", "job", "launcher"}
-    assert kills < 20 or len(places) > 1, "some checkpoints were within an epoch"
+    assert len(places) > 1, "some checkpoints were within an epoch"
