@@ -13,6 +13,7 @@ Measured reasons for its speed (CPU, 2^18 neurons, 32 steps):
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
@@ -41,6 +42,33 @@ _TYPICAL_NEURONS = 2**18
 #   exponentially: 8 steps took 13 s forward and 22 s backward to compile; with 8 operations, 2.3 s each. A named
 #   value costs nothing at run time: within a fused loop it is a register, not memory.
 _INDUCTOR = {"max_fusion_size": 1024, "realize_opcount_threshold": 8}
+
+
+def _expm1(x: Tensor) -> Tensor:
+    power = torch.exp(x)
+    return torch.where(x.abs() < 0.5, torch.tanh(x / 2) * (power + 1), power - 1)
+
+
+def _atanh(x: Tensor) -> Tensor:
+    size = x.abs()
+    return torch.copysign(torch.log1p(2 * size / (1 - size)) / 2, x)
+
+
+def _erf(x: Tensor) -> Tensor:
+    if x.dtype != torch.float32:
+        return NotImplemented
+    square, series = x * x, 0.0
+    for n in reversed(range(6)):  # of Taylor
+        series = 2 / math.sqrt(math.pi) * (-1) ** n / (math.factorial(n) * (2 * n + 1)) + square * series
+    return torch.where(x.abs() < 0.5, x * series, 1 - torch.special.erfc(x))
+
+
+# Inductor's vectors on a CPU compute these with an absolute error: expm1 as exp(x) - 1, which is 0 for 1e-8.
+_ACCURATE = {
+    torch.ops.aten.expm1.default: _expm1,
+    torch.ops.aten.atanh.default: _atanh,
+    torch.ops.aten.erf.default: _erf,
+}
 
 # Cached kernels; the least recently used one goes first.
 _MOST_KERNELS = 256
@@ -175,12 +203,14 @@ def _by_inductor(block: Callable, example: list[Tensor]) -> Callable:
     def compiled(**settings: Any) -> Callable:
         with torch.no_grad(), config.patch(_INDUCTOR | settings):
             # Some operations know no symbolic sizes until they are taken apart, as Inductor would do anyway.
+            table = select_decomp_table() | (_ACCURATE if on_cpu else {})
             with _tracing:
-                trace = make_fx(block, select_decomp_table(), tracing_mode="symbolic", _allow_non_fake_inputs=False)
+                trace = make_fx(block, table, tracing_mode="symbolic", _allow_non_fake_inputs=False)
                 graph = trace(*example)
             return standalone_compile(graph, list(example), dynamic_shapes="from_graph")
 
-    if example[0].device.type != "cpu":
+    on_cpu = example[0].device.type == "cpu"
+    if not on_cpu:
         return compiled()
     here = {"compile_threads": 1}  # a single kernel needs no pool of threads, and there may be none
     if config.cpp.vec_isa_ok is not None:

@@ -40,7 +40,7 @@ def assert_same(compiled, neuron, x, with_state=True, gradient_rtol=1e-9):
 
 
 # Inductor takes seconds for each equation, so "block" has the rest of the zoo in the slow tests.
-QUICK = {"LIF", "Leaky", "CubaLIF", "PLIF-soft-per-neuron", "ALIF", "Izhikevich-learnable", "LI"}
+QUICK = {"LIF", "PLIF-soft-per-neuron", "Izhikevich-learnable"}
 ALL = [
     *(("cpp", name) for name in ZOO),
     *(pytest.param("block", name, marks=[] if name in QUICK else pytest.mark.slow) for name in ZOO),
@@ -51,11 +51,12 @@ ALL = [
 @pytest.mark.parametrize(("compiled", "name"), ALL)
 def test_every_neuron_in_float64(name, compiled):
     neuron = ZOO[name]().double()
-    assert_same(compiled, neuron, drive(neuron, EVERY_BLOCK, 3, FEATURES))
+    steps = EVERY_BLOCK if compiled == "cpp" or name == "LIF" else EVERY_BLOCK - 1  # one block's kernels to compile
+    assert_same(compiled, neuron, drive(neuron, steps, 3, FEATURES))
 
 
 LOWER = ("LIF-learnable-tau", "Leaky", "CubaLIF", "PLIF")
-LOWER_QUICK = {("LIF-learnable-tau", torch.float32), ("CubaLIF", torch.bfloat16)}
+LOWER_QUICK = {("CubaLIF", torch.bfloat16)}
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def test_some_bad_calls():
 
 
 @pytest.mark.slow
-def test_five_thousand_bad_calls():
-    total = fuzzed(5000, 2)
+def test_two_thousand_bad_calls():
+    total = fuzzed(2000, 2)
     assert not set(total) & {*fuzzer.NEVER, "invalid"}, total
-    assert sum(total.values()) > 4900 and total["obscure"] < OBSCURE * sum(total.values()), total
+    assert sum(total.values()) > 1960 and total["obscure"] < OBSCURE * sum(total.values()), total

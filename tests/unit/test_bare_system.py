@@ -68,7 +68,8 @@ assert history.train_loss[1] < history.train_loss[0]
 ROOMS = """
 import importlib, pkgutil, pooch, snnkit
 for room in pkgutil.walk_packages(snnkit.__path__, "snnkit."):
-    if room.name not in ("snnkit.__main__", "snnkit.bench.spyx_worker"):  # which is for another environment
+    # Programs, and what is for another environment.
+    if not room.name.endswith(".__main__") and room.name != "snnkit.bench.spyx_worker":
         importlib.import_module(room.name)
 """
 
