@@ -29,6 +29,7 @@ export function colours(element) {
 export function watchColours(element, callback) {
   let last = JSON.stringify(colours(element));
   const look = () => {
+    if (!element.isConnected) return; // JupyterLab takes cells that are far from view out of the page
     const now = colours(element), text = JSON.stringify(now);
     if (text !== last) {
       last = text;
@@ -40,9 +41,12 @@ export function watchColours(element, callback) {
   const observer = new MutationObserver(look);
   const options = {attributes: true, attributeFilter: ["class", "data-theme", "data-jp-theme-light", "theme"]};
   for (const place of [document.documentElement, document.body]) observer.observe(place, options);
+  const back = new ResizeObserver(look); // in the page again
+  back.observe(element);
   return () => {
     query.removeEventListener("change", look);
     observer.disconnect();
+    back.disconnect();
   };
 }
 

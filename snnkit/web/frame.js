@@ -3,6 +3,7 @@
 /** Keeps the page in `frame` in the scheme of the page around it, and the frame as high as its page asks for. */
 export function follow(frame) {
   const tell = () => {
+    if (!frame.isConnected) return; // JupyterLab takes cells that are far from view out of the page
     const [red, green, blue] = getComputedStyle(frame.parentElement).color.match(/\d+/g).map(Number);
     frame.contentWindow?.postMessage({snnkit: {theme: red + green + blue > 382 ? "dark" : "light"}}, "*"); // light letters
   };

@@ -66,7 +66,21 @@ def test_an_explorer_as_a_file_answers_mouse_and_keyboard(page, explorer, tmp_pa
         page.mouse.move(x + 30, y + 15, steps=5)
         page.mouse.up()
     expect(headline).not_to_have_text(words)
+    taken_out_and_back(page, ".snn", "document.body.dataset.theme = 'dark'")
+    expect(headline).not_to_have_text(words)
     assert requests == [file.as_uri()]
+
+
+def taken_out_and_back(page, selector, change):
+    """As JupyterLab does with cells that are far from view; in between, ``change`` runs. The page must report no error."""
+    page.evaluate(f"""async () => {{
+        const one = document.querySelector({selector!r}), mark = new Comment(), frame = () => new Promise(requestAnimationFrame);
+        one.replaceWith(mark);
+        {change};
+        await frame(); await frame();
+        mark.replaceWith(one);
+        await frame(); await frame();
+    }}""")
 
 
 def test_figures_of_a_saved_page_follow_the_scheme_and_their_titles_the_width(page, tmp_path):
@@ -109,3 +123,7 @@ def test_an_embedded_page_has_the_scheme_of_its_page_and_shows_all(page, tmp_pat
     assert inside > 300 and page.locator("iframe").evaluate("one => one.clientHeight") == inside
     page.evaluate("() => { document.body.style.color = '#111'; document.body.dataset.jpThemeLight = 'true'; }")
     expect(body).to_have_css("background-color", "rgb(255, 255, 255)")
+    taken_out_and_back(
+        page, "iframe", "document.body.style.color = '#eee'; document.body.dataset.jpThemeLight = 'false'"
+    )
+    expect(body).to_have_css("background-color", "rgb(17, 17, 17)")
