@@ -72,9 +72,10 @@ def test_an_explorer_as_a_file_answers_mouse_and_keyboard(page, explorer, tmp_pa
 
 
 def taken_out_and_back(page, selector, change):
-    """As JupyterLab does with cells that are far from view; in between, ``change`` runs. The page must report no error."""
+    """As JupyterLab does with cells that are far from view; in between, ``change`` runs."""
     page.evaluate(f"""async () => {{
-        const one = document.querySelector({selector!r}), mark = new Comment(), frame = () => new Promise(requestAnimationFrame);
+        const one = document.querySelector({selector!r}), mark = new Comment();
+        const frame = () => new Promise(requestAnimationFrame);
         one.replaceWith(mark);
         {change};
         await frame(); await frame();
