@@ -202,17 +202,6 @@ def use(result: Any) -> None:
         result(torch.randn(4, requires_grad=True)).sum().backward()
 
 
-def called(function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
-    """The call, with what can't be given by name given by place."""
-    arguments, places = dict(arguments), []
-    for parameter in inspect.signature(function).parameters.values():
-        if parameter.kind is parameter.POSITIONAL_ONLY and parameter.name in arguments:
-            places.append(arguments.pop(parameter.name))
-        if parameter.kind is parameter.VAR_POSITIONAL:
-            places.extend(arguments.pop(parameter.name, ()))
-    return function(*places, **arguments)
-
-
 def files() -> set[Path]:
     return {path for path in Path().rglob("*") if path.is_file() and "__pycache__" not in path.parts}
 
@@ -232,7 +221,7 @@ def answer(case: Case, function: Callable[..., Any]) -> tuple[str, str]:
     before, used = files(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     kind, message = "fine", ""
     try:
-        use(called(bound, {**arguments, case.argument: value}))
+        use(valid_calls.call(bound, {**arguments, case.argument: value}))
     except BaseException as error:
         kind, message = judge(error, case.argument, value), f"{type(error).__name__}: {error}"
         place = traceback.extract_tb(error.__traceback__)[-1]

@@ -136,7 +136,7 @@ export.playground: path=written("playground.html", "")
 export.reader: path=written("net.html", "")
 export.resting_state: program=export.export(net(), rand(5, 2, 8)), batch=2
 hardware.chips.Chip.*: self=chips.get("A100"), key=next(iter(chips.get("A100").figures))
-hardware.chips.beside: chips="A100"
+hardware.chips.beside: chips=["A100"]
 hardware.chips.get: name="A100"
 hardware.roofline.Assumptions.best_for: kind="ipu"
 hardware.ipu: net=still(), model=torch.nn.Linear(8, 3), surrogate=surrogate.ATan()
@@ -275,6 +275,7 @@ workshop.bundle.verify: place=packed()
 workshop.wheels.check: platforms=["macos"], pythons=["3.12"]
 workshop.wheels.pinned: lock=written("lock.txt", "a==1 ; os_name == 'nt'"), platform="windows", python="3.12.0"
 workshop.handouts: notebook=notebook(), names=["00_first"], out=Path("solved"), echo=print
+workshop.handouts.outline: notebook=slides()
 workshop.handouts.slides: path=written("a.ipynb", nbformat.writes(slides()))
 workshop.preflight: lines=[doctor.Line("Python", doctor.RED, "2.7", "newer")], texts={"a": VERDICT}
 workshop.preflight.from_path: path=written("verdict.txt", VERDICT)
@@ -523,3 +524,14 @@ def valid(name: str, function: Callable[..., Any]) -> tuple[Callable[..., Any], 
         call = inspect.signature(function).bind(*figure.call_args.args, **figure.call_args.kwargs)
         return function, dict(call.arguments)
     return function, {key: eval(scope[key], names) for key in wanted}
+
+
+def call(function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+    """The call, with what can't be given by name given by place."""
+    arguments, places = dict(arguments), []
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind is parameter.POSITIONAL_ONLY and parameter.name in arguments:
+            places.append(arguments.pop(parameter.name))
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            places.extend(arguments.pop(parameter.name, ()))
+    return function(*places, **arguments)

@@ -1,8 +1,8 @@
 """Runs code in a process without threads, or on a system that is no Unix: ``python bare.py KIND CODE``.
 
 ``threads``: no thread can be started, as under a tight ``ulimit -u``. ``unix``: nor a process, and what only Unix has
-is missing, as on WebAssembly. PyTorch and psutil choose by the name of the system and not by what it has, so they are
-imported before.
+is missing, as on WebAssembly. PyTorch, psutil and Send2Trash choose by the name of the system and not by what it has,
+so they are imported before.
 """
 
 import _posixsubprocess
@@ -15,6 +15,7 @@ import sys
 import threading
 
 import psutil  # noqa: F401
+import send2trash  # noqa: F401
 import torch  # noqa: F401
 
 MODULES = "fcntl grp pty pwd readline resource syslog termios tty".split()  # noqa: SIM905

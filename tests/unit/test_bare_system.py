@@ -90,7 +90,7 @@ for name, function in valid_calls.callables():
         os.chdir(tempfile.mkdtemp(dir=PLACE))
         try:
             function, arguments = valid_calls.valid(name, function)
-            function(**arguments)
+            valid_calls.call(function, arguments)
         except Exception as error:
             failed[name] = repr(error)
 print(failed)
