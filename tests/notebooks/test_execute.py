@@ -13,10 +13,14 @@ from snnkit.tools.project import find
 from .told import told
 
 PROJECT = find()
+# Those that take most of a minute each.
+LONG = {"06", "09", "10", "11", "12", "13", "15"}
 
 
 @pytest.mark.notebook
-@pytest.mark.parametrize("name", PROJECT.names())
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name[:2] in LONG)) for name in PROJECT.names()]
+)
 def test_runs_in_quick_mode(name, tmp_path):
     out = runner.output_folder(PROJECT, tmp_path)
     (result,) = runner.execute_all(PROJECT, runner.prepare(PROJECT, [name], {}, solve=True), out, limit=600)

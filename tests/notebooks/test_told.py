@@ -35,8 +35,8 @@ BELOW = new_markdown_cell(f"<details>\n\nThere is {WRONG}.\n\n</details>\n\n## N
             ["cell 1 ends 00.c, and what it shows is not hidden"],
         ),
         (
-            [cell('predict("00.b")'), new_markdown_cell("18 neurons"), cell('outcome("00.b", 18)')],
-            ["cell 1 tells 00.b: 18 neurons"],
+            [cell('predict("00.b")'), new_markdown_cell("12 neurons"), cell('outcome("00.b", 12)')],
+            ["cell 1 tells 00.b: 12 neurons"],
         ),
     ],
 )

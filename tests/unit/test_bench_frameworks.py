@@ -49,6 +49,7 @@ def run(tmp_path, monkeypatch, *words, worker=TWIN, backend="cpu", factor="1", c
     return result.output
 
 
+@pytest.mark.slow
 def test_all_are_timed_beside_the_matrix_products(tmp_path, monkeypatch):
     path = tmp_path / "r.json"
     text = run(tmp_path, monkeypatch, "--out", str(path))

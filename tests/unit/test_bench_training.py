@@ -50,6 +50,7 @@ def measured(tmp_path_factory):
     return path, result.output
 
 
+@pytest.mark.slow
 def test_it_prints_tables_and_ratios_and_writes_a_record(measured):
     path, printed = measured
     for words in ("mlp (Leaky neurons), bfloat16, width 16, T = 25, batch 8", "conv (IF), float32: ", str(path)):
@@ -64,6 +65,7 @@ def test_it_prints_tables_and_ratios_and_writes_a_record(measured):
     assert len(content["matmuls"]) == len(cases)
 
 
+@pytest.mark.slow
 def test_figures_of_a_row_agree(measured):
     for row in records.read(measured[0])["rows"]:
         assert row["samples_per_s"] == pytest.approx(row["batch"] / row["median_s"])

@@ -78,7 +78,7 @@ FORMS: dict[Callable[[np.random.Generator], list[Points]], tuple[int, float]] = 
     slashed_zero: (0, 0.9),
     narrow_zero: (0, 0.9),
     zero_drawn_over: (0, 0.9),
-    curly_nine: (9, 0.9),
+    curly_nine: (9, 0.85),
     seven_with_a_bar: (7, 0.9),
     one_with_a_foot: (1, 0.9),
 }
