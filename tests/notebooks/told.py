@@ -80,7 +80,7 @@ def _tells(key: str, results: dict[str, str], texts: Iterable[tuple[int, str]]) 
                 yield f"cell {number} tells {key}: {result}"
         elif prompt["kind"] == "number" and prompt["unit"] and result:
             of_unit = re.findall(rf"(?<![\w.])(\d+(?:\.\d+)?) ?{re.escape(_plain(prompt['unit']))}(?!\w)", plain)
-            given = _plain(prompt["ask"])
+            given = re.findall(r"\d+(?:\.\d+)?", _plain(prompt["ask"]))
             if near := [n for n in of_unit if n not in given and abs(float(n) - float(result.split()[0])) < 1e-9]:
                 yield f"cell {number} tells {key}: {near[0]} {prompt['unit']}"
 
