@@ -261,7 +261,7 @@ def _times(theirs: dict[str, Any], ours: dict[str, Any]) -> str:
 
 
 def _about(minutes: float) -> str:
-    return f"{max(1, round(minutes))} min"
+    return f"{round(60 * minutes)} s" if minutes < 0.75 else f"{round(minutes)} min"
 
 
 def _row(cells: list[str]) -> str:

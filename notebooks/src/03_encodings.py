@@ -601,14 +601,14 @@ outcome("03.g", 0 if not sample_to_sample[~at_peak].any() else 1)
 # <summary><b>What to notice</b></summary>
 #
 # The sample-to-sample code sees the steep R wave and misses everything slow. The T wave rises by
-# 0.28, but in steps far below 0.05, so nothing is sent. The few spikes that were sent do not add up to the signal. It
-# even gets *worse* when you sample faster!
+# 0.28, but in steps far below 0.05, so nothing is sent. The few spikes that were sent do not add up to the signal. And
+# sample twice as fast, and *nothing* is sent any more: no step is as large as 0.05.
 #
 # </details>
 #
 # The remedy is one line: compare with **the last value that was sent**. This is what the pixels of an event camera do.
-# The decoded signal is correct to within $\theta$ wherever it changes by no more than $\theta$ per step. Between the
-# beats, where little happens, little is sent. (Try `THETA = 0.01`: finer, and yet worse. Why?)
+# The decoded signal is correct to within $\theta$ as long as it changes by no more than $\theta$ per step; after a steeper
+# stretch it needs some steps to catch up. Between the beats, where little happens, little is sent. (Try `THETA = 0.01`: finer, and yet worse. Why?)
 #
 # For a *static* image, delta coding sends spikes only at the first step. Use it for things that move.
 #
@@ -691,7 +691,8 @@ outcome("03.k")
 # - The flat curves are the latency code with its *logarithm*, whose steps cover brightness values that this image does
 #   not have, and *delta*: a static image changes once, at the first step, and by one event of 0.1 at most.
 # - Poisson at low contrast: the error nearly halves, but the image is ten times as faint. So *relative to the image* it
-#   is almost six times as large. There are ten times fewer spikes to average over.
+#   is almost six times as large. There are ten times fewer spikes to average over, which makes it $\sqrt{10}$ = 3.2 times. The rest: at full
+#   contrast a bright pixel fires in nearly every step and has hardly any noise.
 # - At contrast 0.25 the input of the brightest pixel, $4 \times 0.25 = 1$, just balances the leak: no LIF neuron fires.
 # - Latency at contrast 0.3: the same 0.47 spikes per pixel at $T = 4$ and $T = 64$, and a twentieth of the error.
 #

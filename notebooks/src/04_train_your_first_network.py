@@ -55,7 +55,7 @@ import snnkit
 print("snnkit", snnkit.__version__)
 
 # %% tags=["parameters"]
-QUICK: bool = True  # True: 8 x 8 digits, seconds. False: MNIST if it is on this machine, some minutes on a CPU
+QUICK: bool = True  # True: 8 x 8 digits, seconds. False: MNIST if it is on this machine, a few minutes on a CPU at most
 SOLVE: bool = False  # True: the exercises are filled in with their solutions
 SEED: int = 0  # seed of the weights and of the order of the images
 DEVICE: str = "auto"  # "auto", "cpu" or "cuda"
@@ -786,8 +786,8 @@ print(f"test accuracy: {accuracy:.4f}")
 # ## Next
 #
 # **[05 · Moving house](05_moving_house.ipynb)** moves this network to a GPU and shows what `.to(device)` moves and what
-# it does not. At full size (`QUICK = False`) this notebook reaches 98 % on MNIST in four epochs: one to three
-# minutes on a CPU. And [15](15_microspike.ipynb) has all of this on one page, without the kit.
+# it does not. At full size (`QUICK = False`) this notebook reaches 98 % on MNIST in four epochs: half a minute
+# to three minutes on a CPU. And [15](15_microspike.ipynb) has all of this on one page, without the kit.
 #
 # ## References
 #

@@ -247,7 +247,7 @@ viz.show(figures.shares(bars, "ms", title=f"A static image: once or T times, on 
 #
 # The first two layers gain much, at times more than the factor $T$, at times less: memory decides,
 # not arithmetic. And the share of the FLOPs does not predict the gain of the whole step. At the published size 1.6 % of
-# the FLOPs are saved, and about a quarter of the bytes. The first convolution has one input channel, so it multiplies
+# the FLOPs are saved, and about a quarter of the bytes (a third at batch 128). The first convolution has one input channel, so it multiplies
 # little. But it writes the largest tensor of the network, and the batch norm reads and writes this tensor again,
 # forward and backward. The saved time is somewhere between the two shares. FLOPs tell you what a processor computes,
 # not what it waits for (the roofline of notebook 06 [7]).

@@ -542,8 +542,8 @@ for name in ("T4", "A100", "H200"):
 #
 # - On one core of a CPU the kernels are so slow that launching them hardly counts at these sizes. The products of layer
 #   1 take most of the time, followed by *memory traffic*, which fusion saves (notebook 06).
-# - On a GPU the model predicts the opposite: nearly every kernel of this network is finished before the next one is launched.
-#   Three generations of chips take nearly the same time. What the claim calls *CUDA* is, at this size, mostly the time
+# - On a GPU the model predicts the opposite: most kernels of this network are finished before the next one is launched.
+#   A T4 of 2018 needs only a third more time than an H200 of 2024. What the claim calls *CUDA* is, at this size, mostly the time
 #   in which Python launches kernels. A fused kernel or a CUDA graph removes this time on the same GPU.
 #
 # </details>
@@ -901,7 +901,7 @@ print(estimate)
 # - The conclusion depends on the row that you choose: arithmetic alone or with the memory, layer 1 every step or once,
 #   against an ANN that skips zeros or one that does not. Like with like, as on "Why spikes?" and in notebook 04: the row
 #   *spiking: arithmetic alone, static layers once* against *without spikes, one pass: zeros skipped, too*.
-# - The firing rate is in the last line. Compare it with the 5.7 % of the first remark there, which holds for 5 steps;
+# - The firing rate is in the last line. Compare it with the 5.7 % of *Contested* on "Why spikes?", which holds for 5 steps;
 #   here there are 16.
 # - None of this is *time*. On a GPU a multiplication by zero takes as long as any other. An IPU, whose tiles run
 #   separate programs, can skip it: the published factor of 38 comes from this, at the lowest activity [6]. With an

@@ -312,7 +312,7 @@ viz.show(figures.raster(hidden, title=title))
 # the image 20 times and copies nothing.
 #
 # **What breaks.** Leave out `/ inputs**0.5`, and the weights are about ten times too large. Some neurons fire in nearly every
-# step, others never, and only 15 to 35 % of the test images are right in the end.
+# step, others never, and only 10 to 30 % of the test images are right in the end.
 
 # %% [markdown] tags=["slide"]
 # ### The loss
@@ -568,7 +568,7 @@ for seed in range(1 if QUICK else 4):
 # |---|---|---|
 # | `load_digits` | `data.load("digits")` | MNIST, Fashion-MNIST, events; checked downloads |
 # | `Spike` | `surrogate.ATan(2)` | five others; any function of your own |
-# | `leaky` | `neuron.Leaky(0.9)` | nine neurons, a state that you hold, engines that compile the loop |
+# | `leaky` | `neuron.Leaky(0.9)` | eight neurons, a state that you hold, engines that compile the loop |
 # | `Network` | `nn.Sequential`, `models.mlp` | any PyTorch layer, recordings of all layers |
 # | `cross_entropy` | `loss.count_cross_entropy` | other losses, checks of shapes and labels |
 # | `learn` | `train.fit` | Adam, checkpoints, mixed precision, many devices |

@@ -48,7 +48,7 @@ def read(path: str | Path) -> dict[str, Any]:
     """The record in the file at ``path``.
 
     Raises:
-        RecordError: the file is damaged, of another schema, or without provenance, or no file of at most 64 MB.
+        RecordError: the file is damaged, of another schema, or without provenance, or no file of at most 64 MiB.
         OSError: it can't be read.
     """
     try:
