@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
 
-from .told import told
+from .told import contradicted, told
 
 WRONG = "no error, but most answers are wrong"
 
@@ -42,3 +42,9 @@ BELOW = new_markdown_cell(f"<details>\n\nThere is {WRONG}.\n\n</details>\n\n## N
 )
 def test_what_is_told_too_early_is_found(cells, found):
     assert [line for line in told(cells) if line not in found] == [] and set(found) <= set(told(cells))
+
+
+def test_a_result_that_is_not_the_answer_is_found():
+    assert contradicted([OUTCOME, cell("", "Outcome 00.b: 20 neurons\n  12 of …")]) == []
+    wrong = [cell("", "Outcome 00.b: 30 neurons"), cell("", "Outcome 00.c: an error")]
+    assert [line.partition(" has")[0] for line in contradicted(wrong)] == ["00.b", "00.c"]

@@ -27,6 +27,22 @@ def told(cells: Iterable[Any]) -> list[str]:
         progress._session = before
 
 
+def contradicted(cells: Iterable[Any]) -> list[str]:
+    """One line for each result of an executed copy that isn't the answer in the file of questions."""
+    results = {key: words for cell in cells for text in _outputs(cell) for key, words in _outcomes(text)}
+    return [
+        f"{key} has the answer {question.in_words(prompt, prompt['answer'])}, but the result is {words}"
+        for key, words in results.items()
+        if (prompt := question.find(key))["answer"] is not None and not _agrees(prompt, words)
+    ]
+
+
+def _agrees(prompt: dict[str, Any], words: str) -> bool:
+    if prompt["kind"] == "choice":
+        return words == prompt["choices"][prompt["answer"]]
+    return question.is_right(prompt, prompt["answer"], float(words.split()[0]))
+
+
 def _told(cells: list[Any]) -> Iterator[str]:
     results = {key: words for cell in cells for text in _outputs(cell) for key, words in _outcomes(text)}
     shown, texts, asked, below = [], [], {}, []
