@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import psutil
+import zmq
 from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
@@ -143,7 +144,12 @@ class WatchedClient(NotebookClient):
         self.on_message(msg)
         if msg["msg_type"] == "error":
             self._note(problem_of(cell_index, msg["content"]))
-        return super().process_message(msg, cell, cell_index)
+        try:
+            return super().process_message(msg, cell, cell_index)
+        finally:
+            # nbclient answers an Output widget on the socket that the reply to the cell comes from, and ZeroMQ tells of a
+            # reply once: if it came before that answer, only a look at the socket's events finds it.
+            self.kc.shell_channel.socket.get(zmq.EVENTS)  # type: ignore[union-attr]
 
     def _follow_memory(self, done: threading.Event) -> None:
         """Update ``peak_bytes`` until ``done`` is set."""

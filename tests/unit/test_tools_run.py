@@ -15,7 +15,7 @@ import pytest
 
 from snnkit.files import locked
 from snnkit.tools import pair, run_report, runner
-from snnkit.tools.notebook_client import errors_in, errors_in_outputs
+from snnkit.tools.notebook_client import WatchedClient, errors_in, errors_in_outputs
 from snnkit.tools.run_report import FIELDS
 
 from .tiny_project import make
@@ -106,6 +106,16 @@ def test_a_notebook_may_not_take_longer_than_its_limit(tmp_path):
     (result,) = runner.execute_all(project, runner.prepare(project, ["00_slow"], {}), out, limit=3)
     assert result.error == "TimeoutError: the notebook took longer than 3 s"
     assert "sleep" in result.source
+
+
+def test_a_reply_that_comes_while_a_widget_is_answered_is_not_lost(tmp_path):
+    def wait(message):  # the reply to the cell has come when nbclient tells the Output widget of the error
+        if message["msg_type"] == "error":
+            time.sleep(0.5)
+
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in OUTPUT.split("---")])
+    WatchedClient(notebook, runner.environment(1), str(tmp_path), limit=60, on_message=wait).run()
+    assert notebook.cells[-1].outputs[0].text == "after\n"
 
 
 # --- errors that nobody raises again: in outputs, in widgets, on stderr -----------------------------------------------
