@@ -20,11 +20,8 @@ def gradients(neuron, step, out, last, weight):
     return torch.autograd.grad(loss, [step, *neuron.parameters()])
 
 
-SLOW = [pytest.param("block", steps, marks=pytest.mark.slow) for steps in (1, 9)]
-
-
-@pytest.mark.parametrize(("engine", "steps"), [("eager", 5), ("cpp", 1), ("cpp", 5), ("cpp", 9), *SLOW])
-def test_it_is_the_expanded_sequence(engine, steps):
+@pytest.mark.parametrize(("engine", "steps"), [("eager", 5), *((e, n) for e in ("cpp", "block") for n in (1, 5, 9))])
+def test_it_is_the_expanded_sequence(engine, steps, plain_blocks):
     step = (torch.rand(2, 6, 40, dtype=torch.float64) * 1.5).requires_grad_()
     weight = torch.rand(steps, 2, 6, 40, dtype=torch.float64)
     for neuron, reference in zip(neurons(engine), neurons("eager"), strict=True):

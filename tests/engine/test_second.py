@@ -11,6 +11,7 @@ from snnkit.surrogate import ATan
 
 from .zoo import ZOO, drive
 
+pytestmark = pytest.mark.usefixtures("plain_blocks")
 compiled = pytest.mark.parametrize("name", ["block", "cpp"])
 
 
@@ -35,10 +36,10 @@ def same(found, expected):
 
 
 KEYS = ("LIF", "LIF-soft", "LIF-learnable-tau", "Leaky-learnable", "CubaLIF-learnable", "ALIF")
-SLOW = [pytest.param("block", key, marks=pytest.mark.slow) for key in KEYS if key != "LIF-learnable-tau"]
 
 
-@pytest.mark.parametrize(("name", "key"), [*(("cpp", key) for key in KEYS), ("block", "LIF-learnable-tau"), *SLOW])
+@pytest.mark.parametrize("key", KEYS)
+@compiled
 def test_a_gradient_penalty_is_that_of_eager(name, key):
     neuron = ZOO[key]().double()
     x = drive(neuron, 6, 3, 5).requires_grad_()

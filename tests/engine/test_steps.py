@@ -72,7 +72,7 @@ def test_anomaly_mode_does_not_keep_an_equation_from_being_compiled():
 
 @pytest.mark.parametrize("name", ["eager", "block"])
 def test_parameters_are_taken_in_the_dtype_of_the_state(name):
-    data = torch.rand(9, 2, 3, dtype=torch.float64) * 2
+    data = torch.rand(4, 2, 3, dtype=torch.float64) * 2
     single, double = PLIF(3.3, engine=name), PLIF(3.3, engine=name).double()
     torch.testing.assert_close(single(data)[1].v, double(data)[1].v, rtol=0, atol=0)
     single(data)[0].sum().backward()
@@ -81,7 +81,7 @@ def test_parameters_are_taken_in_the_dtype_of_the_state(name):
     rounded = PLIF(3.3, engine=name)
     with torch.no_grad():
         rounded.w.copy_(half.w)
-    torch.testing.assert_close(half(x)[1].v, rounded(x)[1].v, rtol=0, atol=0)
+    torch.testing.assert_close(half(x[:4])[1].v, rounded(x[:4])[1].v, rtol=0, atol=0)
 
 
 class Watched(PLIF):

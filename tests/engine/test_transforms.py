@@ -11,6 +11,8 @@ from snnkit.neuron import LIF, PLIF, CubaLIF, MembraneState
 from .test_compiled import Smooth
 from .zoo import drive
 
+pytestmark = pytest.mark.usefixtures("plain_blocks")
+
 
 @pytest.fixture(params=["block", "cpp"])
 def compiled(request):
