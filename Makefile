@@ -29,7 +29,7 @@ site: run  ## README, executed notebooks, workshop and reference as a web site, 
 test: setup  ## the tests that find defects fast
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
-test-all: setup  ## the rest: Colab's versions, browser, SLURM, ten kills, site, wheel
+test-all: setup  ## the rest: Colab's versions, browser, SLURM, six kills, site, wheel
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
 
 # Not in .venv: the Python at hand, as its PyTorch fits the driver of the machine.
