@@ -147,8 +147,8 @@ class WatchedClient(NotebookClient):
         try:
             return super().process_message(msg, cell, cell_index)
         finally:
-            # nbclient answers an Output widget on the socket that the reply to the cell comes from, and ZeroMQ tells of a
-            # reply once: if it came before that answer, only a look at the socket's events finds it.
+            # nbclient answers an Output widget on the socket that the reply to the cell comes from, and ZeroMQ tells of
+            # a reply once: if it came before that answer, only a look at the socket's events finds it.
             self.kc.shell_channel.socket.get(zmq.EVENTS)  # type: ignore[union-attr]
 
     def _follow_memory(self, done: threading.Event) -> None:

@@ -13,7 +13,7 @@ from snnkit.tools.project import find
 from .told import told
 
 PROJECT = find()
-# What they compute with solutions they compute without, too (`attempt` returns the reference), and tests/colab sees that.
+# With solutions they compute what they compute without (`attempt` returns the reference), and tests/colab sees that.
 LONG = {"06", "07", "08", "09", "10", "11", "12", "13", "14", "15"}  # half a minute or more each
 
 
