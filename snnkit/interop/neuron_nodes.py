@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from .. import surrogate as surrogates
 from ..neuron import IF, LI, LIF, PLIF, CubaLIF, Leaky, Neuron
-from ..neuron.base import MembraneState, Value, reset_membrane
+from ..neuron.base import MembraneState, Value, between, reset_membrane
 from ..neuron.cuba import SynapticState
 from ..surrogate import ATan, Surrogate
 from .layer_nodes import KEY, note_of
@@ -152,7 +152,10 @@ Described = tuple[str, Numbers]  # a neuron in NIR's terms: kind of node, and it
 
 
 def described(neuron: Neuron, dt: float) -> Described:
-    """``neuron`` in NIR at time steps of ``dt`` seconds; ValueError or TypeError if there is no such node."""
+    """``neuron`` in NIR at time steps of ``dt`` seconds; ValueError or TypeError if there is no such node.
+
+    Of a number that an optimizer moved out of its range, the nearest one in it, as the neuron's step takes it.
+    """
     writer = _WRITERS.get(type(neuron))
     if writer is None:
         known = ", ".join(kind.__name__ for kind in _WRITERS)
@@ -175,11 +178,15 @@ def _hard(neuron: IF | LIF | PLIF | EulerNeuron) -> Numbers:
             f"{type(neuron).__name__} has a soft reset (v_reset=None), which NIR can't express; "
             "use a hard one, such as v_reset=0.0, and train the network with it"
         )
-    return {"v_threshold": _plain(neuron.v_threshold), "v_reset": _plain(neuron.v_reset)}
+    return _threshold_and_reset(neuron.v_threshold, neuron.v_reset)
+
+
+def _threshold_and_reset(v_threshold: Value, v_reset: Value) -> Numbers:
+    return {"v_threshold": _plain(between(v_threshold, v_reset, open=True)), "v_reset": _plain(v_reset)}
 
 
 def _of_lif(neuron: LIF | PLIF, dt: float) -> Described:
-    tau = _plain(neuron.tau)
+    tau = _plain(between(neuron.tau, 1.0))
     reset = _hard(neuron)
     r = 1.0 if neuron.decay_input else tau
     return "LIF", {"tau": tau * dt, "r": r, "v_leak": reset["v_reset"], **reset}
@@ -191,9 +198,8 @@ def _of_leaky(neuron: Leaky, dt: float) -> Described:
             f'Leaky has reset_mechanism="{neuron.reset_mechanism}", which NIR can\'t express; '
             'use "zero", and train the network with it'
         )
-    # The engine clamps a learned one in every step.
-    beta = np.clip(_plain(neuron.beta), 0, 1)
-    reset = {"v_threshold": _plain(neuron.threshold), "v_reset": 0.0}
+    beta = _plain(between(neuron.beta, 0, 1))
+    reset = _threshold_and_reset(neuron.threshold, 0.0)
     if np.all(beta == 1):
         return "IF", {"r": 1 / dt, **reset}
     if np.any(beta == 1):
@@ -202,11 +208,17 @@ def _of_leaky(neuron: Leaky, dt: float) -> Described:
 
 
 def _synaptic(neuron: CubaLIF | LI, dt: float) -> Numbers:
-    tau_syn = 1 / _plain(neuron.tau_syn_inv)
+    inverse = {
+        name: _plain(between(getattr(neuron, name), 0.0, 2 / neuron.dt)) for name in ("tau_syn_inv", "tau_mem_inv")
+    }
+    for name, value in inverse.items():
+        if not np.all(value > 0):
+            raise ValueError(f"{name} of {type(neuron).__name__} must be greater than 0 for NIR, but it is {value}")
+    tau_syn = 1 / inverse["tau_syn_inv"]
     # A spike of 1 adds 1 to the current for any dt; in NIR it adds w_in dt / tau_syn.
     return {
         "tau_syn": tau_syn,
-        "tau_mem": 1 / _plain(neuron.tau_mem_inv),
+        "tau_mem": 1 / inverse["tau_mem_inv"],
         "r": 1.0,
         "v_leak": _plain(neuron.v_leak),
         "w_in": tau_syn / dt,
@@ -214,8 +226,7 @@ def _synaptic(neuron: CubaLIF | LI, dt: float) -> Numbers:
 
 
 def _of_cuba(neuron: CubaLIF, dt: float) -> Described:
-    reset = {"v_threshold": _plain(neuron.v_th), "v_reset": _plain(neuron.v_reset)}
-    return "CubaLIF", {**_synaptic(neuron, dt), **reset}
+    return "CubaLIF", {**_synaptic(neuron, dt), **_threshold_and_reset(neuron.v_th, neuron.v_reset)}
 
 
 def _of_euler(neuron: EulerNeuron, dt: float) -> Described:

@@ -1,5 +1,7 @@
 """To NIR and back: the same spikes, whatever the network."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -137,6 +139,37 @@ def test_a_value_that_an_optimizer_moved_out_of_bounds_comes_back():
 class Own(Surrogate):
     def derivative(self, u):
         return torch.ones_like(u)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "start", "moved"),
+    [
+        (LIF, "tau", 2.0, -3.0),
+        (LIF, "v_threshold", 1.0, -0.5),
+        (IF, "v_reset", 0.0, 2.0),
+        (PLIF, "v_threshold", 1.0, -0.5),
+        (partial(Leaky, 0.9, reset_mechanism="zero", reset_delay=False), "threshold", 1.0, -0.5),
+        (partial(Leaky, reset_mechanism="zero", reset_delay=False), "beta", 0.5, 1.5),
+        (CubaLIF, "v_th", 1.0, -0.5),
+    ],
+)
+def test_another_program_gets_the_numbers_that_the_neuron_computes_with(kind, name, start, moved):
+    neuron = kind(**{name: nn.Parameter(torch.tensor(start).double())}).double()
+    with torch.no_grad():
+        getattr(neuron, name).fill_(moved)
+        x = torch.rand(30, 2, 4, dtype=torch.float64)
+        graph = written(neuron, x)
+        for node in (graph, *graph.nodes.values()):
+            node.metadata = {}
+        found = read(graph, reset="zero").double()(x)[0]
+        torch.testing.assert_close(found, neuron(x)[0])
+
+
+def test_a_rate_that_an_optimizer_took_to_nothing_has_no_time_constant():
+    neuron = CubaLIF(nn.Parameter(torch.tensor(100.0)))
+    neuron.tau_mem_inv.data.fill_(-50)
+    with pytest.raises(ValueError, match="tau_mem_inv of CubaLIF must be greater than 0 for NIR, but it is 0"):
+        written(neuron, torch.rand(5, 2, 4))
 
 
 def test_a_surrogate_of_ones_own_has_to_be_given_again():

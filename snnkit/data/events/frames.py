@@ -8,6 +8,7 @@ into the caches.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -17,7 +18,7 @@ from torch import Tensor
 from snnkit import checks
 from snnkit.data.events.recordings import Events
 
-_HOUR = 3_600_000_000  # µs
+_SECOND, _HOUR = 1_000_000, 3_600_000_000  # µs
 
 
 @checks.arguments
@@ -185,11 +186,14 @@ def _check_steps(name: str, steps: Any, events: Events, size: int) -> None:
 def _check_start(events: Events, frames: int) -> None:
     """The events must not all be in the last frames because their clock began long before the recording."""
     first, last = int(events.t[0]), int(events.t[-1])
+    told = (
+        f"the first event is at {first} µs and the last {last - first} µs later; if they count from another time than "
+        "the start of the recording, use dataclasses.replace(events, t=events.t - events.t[0], duration=0)"
+    )
     if frames > 1 and first >= max(_HOUR, last - first):
-        raise ValueError(
-            f"t must be microseconds since the start of the recording, but the first event is at {first} µs and the "
-            f"last {last - first} µs later; use dataclasses.replace(events, t=events.t - events.t[0], duration=0)"
-        )
+        raise ValueError(f"t must be microseconds since the start of the recording, but {told}")
+    if frames > 1 and first >= max(_SECOND, 9 * events.duration // 10):
+        warnings.warn(f"the first nine tenths of the frames are empty: {told}", stacklevel=5)
 
 
 def _cuts(events: Events, ends: Tensor) -> list[int]:
