@@ -159,9 +159,10 @@ _V = torch.tensor([0.5, 1.0, 1.3, 2.6, -0.7, -3.0])
 def _hard_reset(candidate: Any, reference: Any) -> None:
     v = _V.clone()
     message = "Hard reset: a neuron that fired goes to v_reset, and no other changes."
-    for v_reset, hint in ((-0.2, 2), (0.3, 2), (0.0, 4)):
-        inputs = {"v": v, "threshold": 1.0, "v_reset": v_reset}
-        expect.close(candidate(v, 1.0, v_reset)[1], reference(v, 1.0, v_reset)[1], message, inputs=inputs, hint=hint)
+    for threshold, v_reset, hint in ((1.0, -0.2, 2), (1.0, 0.3, 2), (1.0, 0.0, 4), (0.4, -0.2, 2)):
+        inputs = {"v": v, "threshold": threshold, "v_reset": v_reset}
+        yours, want = (one(v, threshold, v_reset)[1] for one in (candidate, reference))
+        expect.close(yours, want, message, inputs=inputs, hint=hint)
 
 
 def _a_step_of_the_right_form(candidate: Any, reference: Any) -> None:

@@ -124,6 +124,11 @@ def _downhill(candidate: Any, reference: Any) -> None:
     expect.true((moved * wanted).sum() > 0, uphill, yours=moved[:4], expected=wanted[:4], hint=4)
     message = "One step is one forward pass and one update by the whole gradient of `loss_fn(out, y)`."
     expect.close(moved, wanted, message, inputs={"what happened": mine.order}, hint=4, rtol=1e-3)
+    mine, theirs = Watched(steep=1e4), Watched(steep=1e4)
+    mine.run(candidate)
+    theirs.run(reference)
+    message = "The update is by the whole gradient, however large: clip nothing."
+    expect.close(mine.weights(), theirs.weights(), message, hint=4, rtol=1e-3)
 
 
 def _fresh_gradients(candidate: Any, reference: Any) -> None:
@@ -197,12 +202,16 @@ def _vote_plot(candidate: Any, reference: Any) -> Any:
 class Watched:
     """A small network, optimizer, loss and batch, always the same, and a record of a training step with them.
 
+    Args:
+        steep: factor of the loss, and of all gradients.
+
     Attributes:
         events: "forward", "zero_grad", "backward" and "step", in the order in which they happened.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, steep: float = 1.0) -> None:
         generator = torch.Generator().manual_seed(4)
+        self.steep = steep
         self.net = Sequential(nn.Linear(6, 5), Leaky(0.9), nn.Linear(5, 3), Leaky(0.9))
         with torch.no_grad():
             for p in self.net.parameters():
@@ -228,7 +237,7 @@ class Watched:
         if isinstance(spikes, tuple):
             message = "`net(x)` gives spikes and state; `loss_fn` takes the spikes alone."
             raise Violation(message, yours="loss_fn was given both", expected="loss_fn(out, y)", hint=0)
-        value = loss.count_cross_entropy(spikes, labels)
+        value = self.steep * loss.count_cross_entropy(spikes, labels)
         if value.requires_grad:
             value.register_hook(lambda _: self.events.append("backward"))
         return value

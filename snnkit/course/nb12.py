@@ -83,6 +83,14 @@ def _edges_of_windows(candidate: Any, reference: Any) -> None:
     expect.close(result[:, 1, 0, 0], torch.tensor([2.0, 2.0, 2.0, 0.0]), message, inputs=inputs, hint=4)
 
 
+def _a_long_recording(candidate: Any, reference: Any) -> None:
+    rows = [(t, 0, 0, 1) for t in (0, 20_000_999, 20_001_000)]
+    message = "Also after 20 s an event is in its window: divide by `//`, as float32 has no whole numbers above 2^24."
+    result = candidate(made(rows, (1, 1), 20_002_000), 1000)[:, 1, 0, 0]
+    inputs = shown(rows, duration=20_002_000, window=1000)
+    expect.close(result.nonzero().flatten(), torch.tensor([0, 20_000, 20_001]), message, inputs=inputs, hint=4)
+
+
 def _a_large_sensor(candidate: Any, reference: Any) -> None:
     rows = [(10, 200, 100, 1), (20, 5, 299, 0), (30, 399, 250, 1)]
     message = "Each event is in its place, also on a sensor of 300 × 400 pixels."
@@ -275,6 +283,7 @@ EXERCISES = [
             _rows_and_columns,
             _several_at_one_place,
             _edges_of_windows,
+            _a_long_recording,
             _a_large_sensor,
             _no_loop,
             _nothing_is_lost,

@@ -160,6 +160,9 @@ EXERCISES = [
                 0,
                 "With r = 0 it is `leaky`.",
                 {"current": torch.full((12, 1, 3), 0.4), "r": torch.zeros(3, 3), "beta": 0.9},
+                "At v = 1 exactly there is neither a spike nor a reset.",
+                {"current": torch.tensor([1.0, 0.6, 0.2])[:, None, None].expand(-1, 1, 3)}
+                | {"r": torch.zeros(3, 3), "beta": 0.5},
             ),
             expect.same(
                 "one step later",

@@ -98,7 +98,7 @@ def _spikes_and_v(candidate: Any, reference: Any) -> None:
 
 def _it_leaks_and_charges(candidate: Any, reference: Any) -> None:
     message = "Below the threshold: v is beta times the old v, plus the input."
-    for steps, hint in (((-0.4, -0.2, 0.0, 0.05), 1), ((-30.0, 0.0, 0.05), "v has no lower bound: clamp nothing.")):
+    for steps, hint in (((-0.4, -0.2, 0.0, 0.05), 1), ((-3e4, 0.0, 0.05), "v has no lower bound: clamp nothing.")):
         x = torch.tensor(steps).view(-1, 1, 1)
         want = reference(x, 0.5, step)[1]
         expect.close(_both(candidate, x)[1], want, message, inputs={"x": x.flatten(), "beta": 0.5}, hint=hint)
@@ -116,11 +116,20 @@ def _it_fires_as_fire_says(candidate: Any, reference: Any) -> None:
 def _the_surplus_stays(candidate: Any, reference: Any) -> None:
     x = torch.tensor([1.7, 0.0, 3.0, 0.0, 0.0]).view(5, 1, 1)
     message = "Soft reset, in the step of the spike: a neuron that fired loses 1 and keeps the rest."
-    far = torch.tensor([30.0, 0.0, 0.0]).view(3, 1, 1)
+    far = torch.tensor([3e4, 0.0, 0.0]).view(3, 1, 1)
     for given, hint in ((x, 3), (x[:1], 3), (far, "v has no upper bound: clamp nothing.")):
         for yours, want in zip(_both(candidate, given), reference(given, 0.5, step), strict=True):
             inputs = {"x": given.flatten(), "beta": 0.5}
             expect.close(yours.flatten(), want.flatten(), message, inputs=inputs, hint=hint)
+
+
+def _the_reset_asks_fire(candidate: Any, reference: Any) -> None:
+    x = torch.tensor([0.5, 0.75, 0.1]).view(3, 1, 1)
+    for name, fire in {"u > 0": lambda u: (u > 0).to(u.dtype), "u >= 1": lambda u: step(u - 1)}.items():
+        inputs = {"x": x.flatten(), "beta": 0.5, "fire": name}
+        message = "Where `fire` gives 0 there is no reset, whatever v is."
+        yours, want = _both(candidate, x, fire=fire)[1], reference(x, 0.5, fire)[1]
+        expect.close(yours.flatten(), want.flatten(), message, inputs=inputs, hint=3)
 
 
 def _each_its_own_beta(candidate: Any, reference: Any) -> None:
@@ -433,6 +442,7 @@ EXERCISES = [
             _it_leaks_and_charges,
             _it_fires_as_fire_says,
             _the_surplus_stays,
+            _the_reset_asks_fire,
             _each_its_own_beta,
             Check("samples and neurons alone", _no_one_hears_another),
             _in_two_pieces,

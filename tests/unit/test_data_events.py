@@ -258,9 +258,7 @@ def test_times_that_began_long_before_the_recording_are_refused(start, way):
 def test_the_last_seconds_of_a_long_recording_may_be_counted():
     recorded = recording(200)
     for start in (60_000_000, 3_000_000_000):
-        with pytest.warns(
-            UserWarning, match=rf"first nine tenths .* empty: the first event is at {start}.*t=events.t - "
-        ):
+        with pytest.warns(UserWarning, match=rf"first nine tenths .* empty: the first event is at {start} "):
             frames = events.to_frames(replace(recorded, t=recorded.t - recorded.t[0] + start, duration=0), steps=10)
         assert frames[9].sum() == 200
 

@@ -87,6 +87,12 @@ FIRES = [
     (_fires(lambda v, th: (v <= th).to(v.dtype), _right), "it fires at the threshold", 1),
     (_fires(lambda v, th: (v >= 1).to(v.dtype), _right), "it fires at the threshold", "fixed number"),
     (_fires(_at, lambda v, s, th, r: v), "hard reset", 2),
+    (
+        _fires(_at, lambda v, s, th, r: v - s * th if r is None else torch.where(v >= 1, r, v)),
+        "hard reset",
+        2,
+        "from 1",
+    ),
     (_fires(_at, lambda v, s, th, r: torch.full_like(v, r or 0.0) if s.any() else v), "hard reset", 2),
     (_fires(_at, lambda v, s, th, r: v * (1 - s)), "hard reset", 2),
     (_fires(_at, lambda v, s, th, r: v - s * th), "hard reset", 2),

@@ -59,6 +59,15 @@ def twice(net, optimizer, loss_fn, x, y):
     return recipe("zero", "back", "step")(net, optimizer, loss_fn, x, y)
 
 
+def clipped(net, optimizer, loss_fn, x, y):
+    value = loss_fn(net(x)[0], y)
+    optimizer.zero_grad()
+    value.backward()
+    torch.nn.utils.clip_grad_norm_(net.parameters(), 5.0)
+    optimizer.step()
+    return value.item()
+
+
 def first_step_only(net, optimizer, loss_fn, x, y):
     out, _ = net(x[:1])
     value = loss_fn(out, y)
@@ -94,6 +103,7 @@ STEPS = [
     (recipe("zero", "back", "step", sign=-1), "downhill", 4, "uphill"),
     (recipe("zero", "back", "step", sign=0.5), "downhill", 4, "half the gradient"),
     (twice, "downhill", 4, "two updates"),
+    (clipped, "downhill", 4),
     (recipe("zero", "back", "step", result=lambda value: value), "the loss is handed back", 5, "the graph is kept"),
     (loss_after_the_update, "the loss is handed back", 5, "the loss after the update"),
     (recipe("zero", "back", "step", result=lambda value: 0.0), "the loss is handed back", 5, "a wrong number"),

@@ -88,6 +88,7 @@ COUNTS = [
     (counter(step=lambda r, w, steps: ((r.t + w // 2) // w).clamp(max=steps - 1)), "one event", 0, "half a window"),
     (counter(step=lambda r, window, steps: r.t * steps // r.duration), "edges of windows", 4, "equal parts"),
     (counter(steps=lambda r, window: int(r.t[-1]) // window + 1), "one event", 0, "until the last event"),
+    (counter(step=lambda r, window, steps: (r.t / window).long()), "a long recording", 4, "float32"),
     (counter(place=lambda r: (r.y * r.size[1] + r.x).long()), "a large sensor", 5, "16 bits"),
     (event_by_event, "no loop", 6),
     (some_are_left_out, "nothing is lost", 0),

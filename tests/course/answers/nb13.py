@@ -87,6 +87,16 @@ def only_one_of_equals(accuracy, spikes):
     return kept
 
 
+def one_sweep(accuracy, spikes):
+    """Of two networks with equal spikes, it meets the worse one first, and keeps it."""
+    best, last, kept = -1.0, None, []
+    for i in sorted(range(len(spikes)), key=lambda i: spikes[i]):
+        if accuracy[i] > best or (accuracy[i] == best and spikes[i] == last):
+            best, last = accuracy[i], spikes[i]
+            kept.append(i)
+    return kept
+
+
 FRONTS = [
     (lambda accuracy, spikes: [True, False], "who is beaten", 0, "flags"),
     (lambda accuracy, spikes: 3, "who is beaten", None, "a number"),
@@ -100,6 +110,7 @@ FRONTS = [
     (lambda accuracy, spikes: sorted(front(accuracy, spikes)), "the order", 2, "by number"),
     (beating(lambda a, s, b, t: a > b and s < t), "draws", 3, "strictly better in both"),
     (only_one_of_equals, "draws", 3),
+    (one_sweep, "draws", 3),
 ]
 
 

@@ -54,16 +54,15 @@ BACKWARD = [
 # 15.2
 
 
-def layer(feed=lambda s, r: s @ r.T, late=True, hot=True, start=0.0):
-    """An answer to 15.2 with its feedback exchanged."""
+def layer(feed=lambda s, r: s @ r.T, late=True, hot=True, start=0.0, fired=lambda v: v > 1):
+    """An answer to 15.2 with its feedback or its reset exchanged."""
 
     def answer(current, r, beta):
         v = torch.zeros_like(current[0])
         s = torch.full_like(v, start)
         spikes = []
         for x_t in current:
-            fired = (v > 1).to(v.dtype)
-            v = beta * v + x_t - fired
+            v = beta * v + x_t - fired(v).to(v.dtype)
             if not late:
                 s = Spike.apply(v - 1)
             v = v + feed(s if hot else s.detach(), r)
@@ -108,6 +107,7 @@ RECURRENT = [
     (bounded(-1.0, 1e9), "no bounds", "Clamp nothing", "no lower than -1"),
     (bounded(-1e9, 5.0), "no bounds", "Clamp nothing", "no higher than 5"),
     (without_a_reset, "without feedback", 0),
+    (layer(fired=lambda v: v >= 1), "without feedback", 0, "reset at 1"),
     (lambda current, r, beta: recurrent(current, r, 0.5), "without feedback", 0),
     (layer(feed=lambda s, r: s @ r), "one step later", 1),
     (layer(feed=lambda s, r: 0 * s), "one step later", 1),
