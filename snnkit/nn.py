@@ -19,6 +19,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
 from . import checks
+from .engine.memory_gate import is_captured
 from .engine.trace import name_of, observed
 from .neuron import Neuron, Recurrent
 from .neuron.base import is_hooked, linear, refuse_plain_sequential
@@ -47,6 +48,11 @@ def is_static(x: Tensor) -> bool:
     return x.dim() > 0 and x.shape[0] > 1 and x.stride(0) == 0
 
 
+def stands_still(x: Tensor) -> bool:
+    """Whether a network may compute one step for all: ``x`` is static, and will be wherever the operations run."""
+    return is_static(x) and not is_captured()
+
+
 def is_stateful(module: nn.Module) -> bool:
     """Whether a module is called ``out, state = module(x, state)``: its ``forward`` has an argument named ``state``."""
     checks.instance("module", module, nn.Module, "a torch.nn.Module")
@@ -55,6 +61,9 @@ def is_stateful(module: nn.Module) -> bool:
 
 def _arguments(module: nn.Module) -> dict[str, inspect.Parameter]:
     module = getattr(module, "_orig_mod", module)  # what torch.compile wrapped
+    if isinstance(module, torch.jit.ScriptModule):
+        names = [argument.name for argument in module.forward.schema.arguments[1:]]
+        return {name: inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names}
     return dict(inspect.signature(module.forward).parameters)
 
 
@@ -138,14 +147,14 @@ class Once(TimeBatched):
     def forward(self, x: Tensor) -> Tensor:
         """[T, B, ...] -> [T, B, ...], a view with stride 0 in time if ``x`` is one."""
         _check_rank(x)
-        return _one_step(self.module, x) if is_static(x) else time_batched(self.module, x)
+        return _one_step(self.module, x) if stands_still(x) else time_batched(self.module, x)
 
 
 def time_batched(module: nn.Module, x: Tensor) -> Tensor:
     """``module`` applied to every step of ``x`` [T, B, ...] at once."""
     _check_rank(x)
     steps, batch = x.shape[:2]
-    if is_static(x) and not differs_from_step_to_step(module):
+    if stands_still(x) and not differs_from_step_to_step(module):
         return _one_step(module, x)
     return _batched(module, x.flatten(0, 1)).unflatten(0, (steps, batch))
 
@@ -304,7 +313,7 @@ class Sequential(nn.Module):
         parts = self.state_of_modules(state)
         new = []
         # Where outputs are recorded, layers are connected by these: a gradient may be requested there.
-        step = x[0] if is_static(x) and layers is None else None
+        step = x[0] if stands_still(x) and layers is None else None
         for (name, module), part in zip(self._modules.items(), parts, strict=True):
             if module is None:
                 raise TypeError(f"module {name} of Sequential must be a torch.nn.Module, but it is None")

@@ -168,7 +168,9 @@ class Candidate:
                     )
             return result
 
-        return functools.update_wrapper(answer, function)
+        # Of anything but a function, reading a name may run its code.
+        names = functools.WRAPPER_ASSIGNMENTS if isinstance(function, FunctionType) else ()
+        return functools.update_wrapper(answer, function, assigned=names, updated=())
 
 
 def _is_stub(candidate: Any) -> bool:

@@ -28,7 +28,7 @@ from torch.utils.checkpoint import checkpoint
 from .. import neuron as catalogue
 from ..engine import NotElementwise, equation_of
 from ..neuron import Neuron
-from ..nn import Once, Sequential, TimeBatched, is_hooked, is_static, takes_repeat, through, with_state
+from ..nn import Once, Sequential, TimeBatched, is_hooked, stands_still, takes_repeat, through, with_state
 from ..pooling import max_pool
 from ..surrogate import Surrogate
 from .spike_packing import packed_input
@@ -72,7 +72,7 @@ class MemorySaving:
             check_over_time(net)
             return _over_time(net, x, state, self.steps)
         new = list(net.state_of_modules(state))
-        step = x[0] if is_static(x) else None
+        step = x[0] if stands_still(x) else None
         at = 0
         for stage in stages(net, self):
             module = stage.modules[0]

@@ -25,7 +25,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .. import checks
+from .. import checks, lazy
 from ..tables import size_of
 from . import autograd, eager
 from .autograd import CompilationFailed
@@ -48,7 +48,7 @@ from .plan import (
     warn_of_fallback,
 )
 from .program import Untranslatable, programs
-from .trace import NotElementwise, field_names, name_of, thread
+from .trace import NotElementwise, field_names, name_of, observers, thread
 from .trace_cache import equation_of
 
 __all__ = [
@@ -67,6 +67,7 @@ __all__ = [
     "handle_of",
     "in_dtype",
     "inside_functional_transform",
+    "js",
     "limit_kept_memory",
     "missing_compiler",
     "plan_for",
@@ -75,6 +76,7 @@ __all__ = [
     "state_dtype",
     "unroll",
 ]
+__getattr__, __dir__, _ = lazy.attach(__name__, "js")
 
 
 def unroll(
@@ -132,7 +134,7 @@ def unroll(
         finally:
             del clearer  # it refers to this frame: the cycle would hold the tensors of a call that ran out of memory
     if not torch.compiler.is_compiling():
-        for observer in thread.observers:
+        for observer in observers():
             observer(step, x, out)
     return out, last
 
@@ -186,8 +188,10 @@ def _initial_state(step: Callable | nn.Module, x: Tensor, dtype: torch.dtype) ->
 
 def check_sequence(x: Any, owner: Any) -> None:
     """``x`` of ``owner`` (a step, or a name) must be a floating-point sequence [T, B, ...] with T >= 1."""
-    if not isinstance(x, Tensor) or x.is_sparse:
-        kind = "sparse" if isinstance(x, Tensor) else f"a {type(x).__name__}"
+    if not isinstance(x, Tensor) or x.layout is not torch.strided or x.is_nested:
+        kind = f"a {type(x).__name__}"
+        if isinstance(x, Tensor):
+            kind = "nested" if x.is_nested else "sparse" if x.is_sparse else f"stored as {x.layout}"
         hint = checks.proxy_hint(x)
         raise TypeError(f"x of {name_of(owner)} must be a torch.Tensor [T, B, ...], but it is {kind}{hint}")
     if x.dtype not in (torch.float32, torch.float64, torch.bfloat16, torch.float16):

@@ -41,7 +41,8 @@ _TYPICAL_NEURONS = 2**18
 # - Inductor writes an expression out again at each of its uses until it has 50 operations. In a recurrence that grows
 #   exponentially: 8 steps took 13 s forward and 22 s backward to compile; with 8 operations, 2.3 s each. A named
 #   value costs nothing at run time: within a fused loop it is a register, not memory.
-_INDUCTOR = {"max_fusion_size": 1024, "realize_opcount_threshold": 8}
+# - A value that is made float16 or bfloat16 and float32 again is rounded, which Inductor would take for nothing to do.
+_INDUCTOR = {"max_fusion_size": 1024, "realize_opcount_threshold": 8, "emulate_precision_casts": True}
 
 
 def _expm1(x: Tensor) -> Tensor:

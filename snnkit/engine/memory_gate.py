@@ -8,6 +8,7 @@ the answer is no, PyTorch's own operations run.
 
 from __future__ import annotations
 
+import sys
 from functools import reduce
 from operator import or_
 from typing import Any
@@ -50,6 +51,19 @@ def recorder() -> str:
         if _functorch.TransformType.Functionalize in kinds:
             return "torch.func.functionalize rewrites PyTorch's operations"
     return ""
+
+
+def is_captured() -> bool:
+    """Whether operations are recorded to be run again, with other tensors of the same shapes.
+
+    ``torch.compile`` is not meant: what it has compiled it compiles anew for tensors with other strides.
+    """
+    if torch.compiler.is_compiling():
+        return torch.compiler.is_exporting()
+    if torch._C._get_tracing_state() is not None:
+        return True
+    proxies = sys.modules.get("torch.fx.experimental.proxy_tensor")  # which loads in half a second
+    return proxies is not None and proxies.get_proxy_mode() is not None
 
 
 def inside_functional_transform() -> bool:

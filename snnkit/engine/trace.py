@@ -48,8 +48,13 @@ class _Thread(threading.local):
 thread = _Thread()
 
 
+# Those of all threads: a thread without its own may work for any of them.
+_everyones: list[Callable[[Any, Tensor, Tensor], None]] = []
+
+
 class observed:
-    """A context in which ``observer(step, x, out)`` is called after every pass of this thread, whoever holds the step.
+    """A context in which ``observer(step, x, out)`` is called after every pass of this thread, whoever holds the step,
+    and of threads that observe nothing themselves, as those that the work in here has started.
 
     Code that ``torch.compile`` has compiled makes no calls and isn't seen.
     """
@@ -60,9 +65,16 @@ class observed:
     def __enter__(self) -> None:
         self.outer = thread.observers
         thread.observers = (*self.outer, self.observer)
+        _everyones.append(self.observer)
 
     def __exit__(self, *error: object) -> None:
         thread.observers = self.outer
+        _everyones.remove(self.observer)
+
+
+def observers() -> Sequence[Callable[[Any, Tensor, Tensor], None]]:
+    """Those of the passes of this thread."""
+    return thread.observers or tuple(_everyones)
 
 
 _ENSURE = "_ensureCUDADeviceGuardSet"

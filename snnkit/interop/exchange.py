@@ -59,6 +59,7 @@ def to_nir(model: nn.Module, example: Tensor, dt: float) -> Any:
     check_sequence(example, "to_nir")
     checks.copyable("model", model)
     checks.values("model", model)
+    _check_own_code(model)
     net = copy.deepcopy(model).eval()
     start = torch.zeros((1, 1, *example.shape[2:]), dtype=example.dtype, device=example.device)
     writer = _Writer(nir, dt, tuple(start.shape[2:]))
@@ -161,13 +162,21 @@ def _opened(nir: Any, path: str | os.PathLike) -> tuple[Any, str]:
 
 
 def _check_contents(content: Any, name: str) -> None:
-    """Raise ValueError for text in place of numbers, which the package would build nodes from."""
+    """Raise ValueError for what the package would fail at, or build wrong nodes from: text in place of numbers, say."""
+    if "type" not in content:
+        raise ValueError(f"node {name!r} has no type")
     for key, part in content.items():
+        shape = getattr(part, "shape", None)
         if key == "nodes":
             for inside in part:
                 _check_contents(part[inside], inside)
-        elif key not in ("type", "edges", "padding", "metadata") and part.dtype.kind not in "biuf":
-            raise ValueError(f"{key} of node {name!r} must be numbers, but its dtype is {part.dtype}")
+        elif key == "edges" and shape != (0,) and (shape is None or shape[1:] != (2,)):
+            raise ValueError(f"edges of {name!r} must be pairs of names [n, 2], but their shape is {shape}")
+        elif key not in ("type", "edges", "padding", "metadata"):
+            if shape is None:
+                raise ValueError(f"{key} of node {name!r} must be numbers, but it is empty or a group")
+            if part.dtype.kind not in "biuf":
+                raise ValueError(f"{key} of node {name!r} must be numbers, but its dtype is {part.dtype}")
 
 
 def _open_resets(graph: Any, content: Any) -> None:
@@ -178,6 +187,17 @@ def _open_resets(graph: Any, content: Any) -> None:
             _open_resets(node, part)
         elif hasattr(node, "v_reset") and "v_reset" not in part:
             node.v_reset = None
+
+
+def _check_own_code(model: nn.Module) -> None:
+    """No node holds what is attached to a module: ValueError for another forward, and a warning for hooks."""
+    modules = dict(model.named_modules())
+    for name, module in modules.items():
+        if "forward" in vars(module):
+            raise ValueError(f"{name or 'model'} has another forward than its class, which NIR can't express")
+    if hooked := [name or "model" for name, one in modules.items() if one._forward_hooks or one._forward_pre_hooks]:
+        remark = f"{', '.join(hooked)}: hooks of modules are not in the graph; what they change is lost"
+        warnings.warn(remark, InexactWarning, stacklevel=4)
 
 
 class _Writer:

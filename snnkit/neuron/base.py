@@ -260,21 +260,31 @@ def refuse_plain_sequential(module: nn.Module) -> None:
     """TypeError if ``torch.nn.Sequential`` is calling ``module``, and would give its (out, state) to a layer."""
     if torch.compiler.is_compiling():
         return
-    frame = sys._getframe(2)
-    while frame is not None and frame.f_code.co_filename == nn.modules.module.__file__:  # of nn.Module.__call__
-        frame = frame.f_back
-    if frame is None or frame.f_code is not nn.Sequential.forward.__code__:
-        return
-    layers = list(frame.f_locals["self"])
-    following = layers[layers.index(module) + 1 :][:1]
-    for layer in following:
-        name = type(layer).__name__
-        takes_tensor = type(layer).__module__.startswith("torch.nn.") and not list(layer.children())
-        if isinstance(layer, Neuron) or (takes_tensor and name != "Identity"):
-            raise TypeError(
-                f"{type(module).__name__} returns (out, state), which torch.nn.Sequential would give to {name}; use "
-                "snnkit.nn.Sequential, which hands on the state"
-            )
+    called, frame = module, sys._getframe(2)
+    while True:
+        while frame is not None and frame.f_code.co_filename == nn.modules.module.__file__:  # of nn.Module.__call__
+            frame = frame.f_back
+        if frame is None or frame.f_code is not nn.Sequential.forward.__code__:
+            return
+        outer = frame.f_locals["self"]
+        layers = list(outer)
+        following = [part for layer in layers[layers.index(called) + 1 :] for part in _in_order(layer)]
+        for layer in following:
+            name, home = type(layer).__name__, type(layer).__module__
+            if name == "Identity":  # which hands the pair on
+                continue
+            if home.startswith("snnkit.") or (home.startswith("torch.nn.") and not list(layer.children())):
+                raise TypeError(
+                    f"{type(module).__name__} returns (out, state), which torch.nn.Sequential would give to {name}; use "
+                    "snnkit.nn.Sequential, which hands on the state"
+                )
+            return
+        called, frame = outer, frame.f_back
+
+
+def _in_order(layer: nn.Module) -> list[nn.Module]:
+    """The layers that get the input of ``layer``, as far as those of torch.nn.Sequential say."""
+    return [part for each in layer for part in _in_order(each)] if type(layer) is nn.Sequential else [layer]
 
 
 class RecurrentState(NamedTuple):

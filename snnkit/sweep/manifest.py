@@ -168,9 +168,16 @@ def _checked(given: Mapping[str, Any], base: Path) -> Manifest:
     seconds, out = given.get("seconds"), given.get("out")
     if not isinstance(out, (str, os.PathLike)) or not str(out) or "\0" in str(out):
         raise ManifestError(f"out must be a folder for the results, but it is {checks.shown(out)}")
+    try:
+        folder = (base / expanded(out)).resolve()
+    except FileNotFoundError as error:
+        raise ManifestError(f"out can't be {checks.shown(out)}: {error.strerror}") from None
+    above = next(place for place in (folder, *folder.parents) if place.exists())
+    if not above.is_dir():
+        raise ManifestError(f"out must be a folder for the results, but {above} is a file")
     return Manifest(
         notebook=notebook,
-        out=(base / expanded(out)).resolve(),
+        out=folder,
         mode=mode,
         parameters=varied,
         fixed=fixed,
@@ -226,8 +233,10 @@ def _pareto(given: Any) -> dict[str, list[str]] | None:
     for side in ("maximise", "minimise"):
         names = given.get(side, []) if isinstance(given, Mapping) else []
         sides[side] = [names] if isinstance(names, str) else names
-    every = [name for names in sides.values() for name in names]
-    if not isinstance(given, Mapping) or set(given) - set(sides) or len(every) != 2 or every[0] == every[1]:
+    lists = all(isinstance(names, (list, tuple)) for names in sides.values())
+    every = [name for names in sides.values() for name in names] if lists else []
+    right = len(every) == 2 and every[0] != every[1] and all(isinstance(name, str) for name in every)
+    if not isinstance(given, Mapping) or set(given) - set(sides) or not right:
         what = "{maximise: NAME, minimise: NAME}, or a list of two names for one"
         raise ManifestError(f"pareto must be {what}, but it is {checks.shown(given)}")
     return sides

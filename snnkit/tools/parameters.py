@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -57,6 +58,8 @@ class Parameter:
             value = float(value)
         if type(value) is not self.kind or value != value:
             raise ParameterError(f"parameter {self.name} must be {self.expects}, but it is {checks.shown(value)}")
+        if isinstance(value, str) and not value.isascii() and re.search(r"[\ud800-\udfff]", value):
+            raise ParameterError(f"parameter {self.name} must be text of whole characters, but it is {value!a}")
         return value
 
 

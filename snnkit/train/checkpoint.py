@@ -236,7 +236,7 @@ class RunState:
 def keep_kernels(optimizer: torch.optim.Optimizer, saved: dict[str, Any]) -> dict[str, Any]:
     """The saved state with this optimizer's choice of kernels: that belongs to the device, not to the run."""
     groups = [
-        other | {name: own[name] for name in ("fused", "foreach", "capturable") if name in own}
+        other | {name: own[name] for name in ("fused", "foreach", "capturable", "differentiable") if name in own}
         for other, own in zip(saved["param_groups"], optimizer.param_groups, strict=True)
     ]
     return saved | {"param_groups": groups}

@@ -11,6 +11,7 @@ import os
 import posixpath
 import re
 import stat
+import struct
 import sys
 import tempfile
 import unicodedata
@@ -36,6 +37,7 @@ CHECKSUMS = "CHECKSUMS.sha256"  # as `sha256sum --check` reads it, too
 # Encrypted entries are a RuntimeError; so, as a kind of it, are ways of packing that Python does not know.
 UNREADABLE = (OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error, lzma.LZMAError)
 LARGEST_LIST = 1 << 24  # bytes; that of a bundle has some kB
+_END = 22  # bytes of what ends a zip, without its comment
 PACKED = 100  # times smaller than its contents a zip may be; notebooks and wheels become a tenth
 # Folders that start.py, Jupyter and Python leave in one that is used: named, but not file by file.
 LEFTOVERS = ("__pycache__", ".ipynb_checkpoints", "room-env")
@@ -251,12 +253,10 @@ def _can_not_list(error: OSError) -> None:
 def _in_zip(path: Path) -> dict[str, Callable[[], IO[bytes]]]:
     try:
         archive = zipfile.ZipFile(path)
-        # Some programs unpack what is before the first entry of the list.
-        if begin := min((info.header_offset for info in archive.infolist()), default=0):
-            raise zipfile.BadZipFile(f"{begin} bytes are before it")
+        _check_gapless(archive, path)
         size = sum(info.file_size for info in archive.infolist())
         check_size("what it holds", size, path.stat().st_size, times=PACKED)
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, struct.error, zipfile.BadZipFile) as error:
         raise WorkshopError(f"{path} is no zip that can be read ({error}); copy it again") from None
     files: dict[str, Callable[[], IO[bytes]]] = {}
     seen: dict[str, str] = {}
@@ -280,6 +280,24 @@ def _in_zip(path: Path) -> dict[str, Callable[[], IO[bytes]]]:
             if (folder := "/".join(parts[:count])) in seen:
                 raise WorkshopError(f"{path} is damaged: it has {shown(seen[folder])} as a file and as a folder")
     return files
+
+
+def _check_gapless(archive: zipfile.ZipFile, path: Path) -> None:
+    """BadZipFile where there is more than the list of files names: some programs unpack whatever looks like a file."""
+    at = 0
+    with path.open("rb") as content:
+        for info in sorted(archive.infolist(), key=lambda info: info.header_offset):
+            if info.header_offset != at:
+                raise zipfile.BadZipFile(f"{info.header_offset - at} bytes are before {shown(info.filename)}")
+            content.seek(at + 26)
+            name, more = struct.unpack("<2H", content.read(4))
+            if content.read(name) != info.orig_filename.encode("utf-8" if info.flag_bits & 0x800 else "cp437"):
+                raise zipfile.BadZipFile(f"{shown(info.filename)} has two names")
+            at += 30 + name + more + info.compress_size
+        end = content.seek(0, os.SEEK_END) - _END - len(archive.comment)
+        content.seek(max(end, 0) + 12)
+        if struct.unpack("<2L", content.read(8)) != (end - at, at):
+            raise zipfile.BadZipFile("bytes before or after the list of its files are in none of them")
 
 
 def _same(name: str) -> str:

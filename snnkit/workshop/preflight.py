@@ -67,7 +67,7 @@ def check(name: str, lines: Sequence[doctor.Line]) -> Verdict:
     ``name`` is the learner's, or any word by which you find the machine again; if empty, the user's login name. Paths
     are left out: they hold names. Raises WorkshopError if ``name`` is the invitation's placeholder.
     """
-    if name.strip().upper() == PLACEHOLDER:
+    if name.strip(" <>'\"").upper() == PLACEHOLDER:
         raise WorkshopError(f"write your own name in place of {PLACEHOLDER}")
     wrong = _wrong(lines)
     try:
@@ -158,7 +158,7 @@ def _read(written: str) -> Verdict | None:
     A mail program breaks lines, at spaces or anywhere, quotes each, and may write "=3D" for "=" and "=" before a break
     (quoted-printable). Fields hold neither spaces nor "=", so the original can be restored, and the checksum proves it.
     """
-    plain = re.sub(r"=([0-9A-F]{2})", lambda code: chr(int(code[1], 16)), re.sub(r"=[ \t]*\r?\n", "\n", written))
+    plain = re.sub(r"=([0-9A-Fa-f]{2})", lambda code: chr(int(code[1], 16)), re.sub(r"=[ \t]*\r?\n", "\n", written))
     for form in (written, plain):
         match = _LINE.match(re.sub(r"[\s>]+", "", form))
         if match is not None:
@@ -188,7 +188,7 @@ def _namesakes(machines: Iterable[tuple[str, ...]]) -> list[str]:
             for word, facts in kinds
             if len(set(facts)) > 1
         ]
-        if name == PLACEHOLDER.casefold():
+        if name.strip(" <>'\"") == PLACEHOLDER.casefold():
             sentences.append(f"{PLACEHOLDER} is what the invitation says: ask who it is; there may be several")
         elif differ:
             why = f"is the name of {len(all_facts)} machines, with different facts ({'; '.join(differ)})"

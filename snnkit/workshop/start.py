@@ -43,7 +43,12 @@ def python() -> str:
 def make(inside: Path) -> None:
     """Make the environment. What is missing is said before that where it can be seen, and in a sentence where not."""
     wheels = [wheel.name for wheel in WHEELS.glob("*.whl")]
-    (own,) = (WHEELS / name for name in wheels if name.startswith("snnkit-"))
+    kit = [WHEELS / name for name in wheels if name.startswith("snnkit-")]
+    if len(kit) != 1:
+        sys.exit(
+            f"{WHEELS} must hold one wheel of snnkit, but it holds {len(kit)}: unpack the zip into an empty folder"
+        )
+    own = kit[0]
     packed = len(wheels) > 1  # what snnkit needs is here, too
     if importlib.util.find_spec("ensurepip") is None:
         sys.exit(f"{sys.executable} has no ensurepip: install it first (Debian, Ubuntu: sudo apt install python3-venv)")

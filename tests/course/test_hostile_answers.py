@@ -66,6 +66,16 @@ def test_a_value_that_can_not_be_shown(value, monkeypatch, capsys):
         attempt("99.1", value)
 
 
+def test_a_name_that_exits_is_not_asked():
+    class Named:
+        __name__ = property(lambda self: sys.exit(3))
+
+        def __call__(self, v, x, beta):
+            return beta * v + x
+
+    assert grade("99.1", Named()).status == "passed"
+
+
 def test_the_card_has_the_line_that_hung_and_some_of_the_prints(capsys):
     attempt("99.1", hostile.asleep)
     out = capsys.readouterr().out

@@ -150,6 +150,8 @@ OPERATIONS = {
     "where": lambda a, b: torch.where(a > b, a, 0.0),
     "where-two": lambda a, b: torch.where(a >= 0.1, b, a),
     "masked_fill": lambda a, b: a.masked_fill(b > 1, 0.25),
+    "half": lambda a, b: a.half().to(a.dtype),
+    "bfloat16": lambda a, b: a.bfloat16().to(a.dtype),
     "to-bool": lambda a, b: a.bool().to(a.dtype),
     "addcmul": lambda a, b: torch.addcmul(a, b, b, value=0.25),
     "addcdiv": lambda a, b: torch.addcdiv(a, a, b, value=0.25),
@@ -165,7 +167,19 @@ DIFFERENCES = {"tanh", "gelu", "silu", "mish", "tanhshrink"}
 DIFFERENCES |= {"add-alpha", "rsub", "lerp", "lerp-late", "lerp-tensor", "addcmul", "logaddexp"}
 
 # Operations for which no kernel is written: layers with them run in the next engine.
-REFUSED = {"isinf", "signbit", "logsigmoid", "softshrink", "hardshrink", "fmax", "fmin", "heaviside", "ldexp"}
+REFUSED = {
+    "half",
+    "bfloat16",
+    "isinf",
+    "signbit",
+    "logsigmoid",
+    "softshrink",
+    "hardshrink",
+    "fmax",
+    "fmin",
+    "heaviside",
+    "ldexp",
+}
 # Those that Inductor can't compile for any number of neurons.
 NOT_COMPILED = {"softshrink", "hardshrink"}
 

@@ -26,7 +26,7 @@ from snnkit.measure import MemoryTracker, Traffic
 from snnkit.models import ConvNet, mlp
 from snnkit.neuron import LIF, CubaLIF, Recurrent
 from snnkit.neuron.base import linear
-from snnkit.nn import Sequential
+from snnkit.nn import Once, Sequential, TimeBatched
 from snnkit.plasticity import PairSTDP, TripletSTDP
 from snnkit.pooling import max_pool
 
@@ -104,6 +104,15 @@ def test_all_neurons_can_be_captured(name):
     with torch.no_grad():
         for capture in (jit, CAPTURES["make_fx"]):
             check_capture(capture, OutputOf(neuron).double(), x, other)
+
+
+@pytest.mark.parametrize("capture", CAPTURES.values(), ids=CAPTURES)
+def test_a_capture_of_a_static_sequence_takes_any_other(capture):
+    """One step for all would be right for that sequence alone."""
+    net = OutputOf(Sequential(mlp((6, 5, 4)), Once(nn.Linear(4, 4)), TimeBatched(nn.Linear(4, 4)), LIF())).double()
+    static = (3 * torch.rand(1, 2, 6, dtype=torch.float64)).expand(9, -1, -1)
+    with torch.no_grad():
+        check_capture(capture, net, static, 3 * torch.rand(9, 2, 6, dtype=torch.float64))
 
 
 def networks():

@@ -94,6 +94,11 @@ def of_new_neurons(cells, x):
     return cell()(x)
 
 
+def of_another_thread(cells, x):
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(torch.no_grad()(cells[0]), x).result()
+
+
 def of_cleared_hooks(cells, x):
     cells[0]._forward_hooks.clear()
     return cells[0](x)
@@ -104,6 +109,7 @@ CALLS = [
     lambda cells, x: cells[0].forward(x),
     of_new_neurons,
     of_cleared_hooks,
+    of_another_thread,
 ]
 
 

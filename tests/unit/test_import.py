@@ -122,7 +122,7 @@ for group in sys.stdin.read().splitlines():
 
 def test_every_name_that_a_page_writes_can_be_read_in_a_fresh_process():
     """In one process for each module: an import of another could make it an attribute of its room."""
-    names = names_written()
+    names = names_written() | {"snnkit.engine.js": "CHANGELOG.md"}  # which could be a file
     assert {"snnkit.hardware.energy", "snnkit.train.lit.SpikingModule", "snnkit.engine.explain"} <= names.keys()
     modules = {m.name for m in pkgutil.walk_packages(snnkit.__path__, "snnkit.")}
     groups: dict[str, list[str]] = {}

@@ -4,6 +4,7 @@ import itertools
 import os
 import subprocess
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -151,6 +152,14 @@ def text_for_numbers(file):
     file["node/nodes/0/tau"] = "long"
 
 
+def in_place_of(name, value, file):
+    del file[f"node/{name}"]
+    if value is None:
+        file.create_group(f"node/{name}")
+    else:
+        file[f"node/{name}"] = value
+
+
 def many_groups(file):
     group = file["node"]
     for _ in range(1500):
@@ -168,8 +177,18 @@ def elsewhere(file):
         (many_groups, "groups in .* must be nested at most 100 deep"),
         (elsewhere, "must hold its own contents, but its more is in another file"),
         (lambda file: file["node/nodes/0"].create_dataset("metadata", data=3), None),
+        (
+            partial(in_place_of, "edges", "x"),
+            r"edges of 'graph' must be pairs of names \[n, 2\], but their shape is \(\)",
+        ),
+        (
+            partial(in_place_of, "nodes/0/tau", h5py.Empty("f4")),
+            "tau of node '0' must be numbers, but it is empty or a",
+        ),
+        (partial(in_place_of, "nodes/0/tau", None), "tau of node '0' must be numbers, but it is empty or a group"),
+        (lambda file: file["node/nodes/0"].__delitem__("type"), "node '0' has no type"),
     ],
-    ids=["text", "groups", "link", "metadata"],
+    ids=["text", "groups", "link", "metadata", "edges", "empty", "group", "no type"],
 )
 def test_files_that_hold_something_else(tmp_path, change, message):
     spoilt(tmp_path / "net.nir", change)

@@ -78,6 +78,22 @@ def test_what_is_written_for_each_neuron():
     assert (numbers["tau_syn"], numbers["tau_mem"], numbers["v_leak"]) == (5e-3, 1e-2, 0.1)
 
 
+@pytest.mark.parametrize("kind", ["hook", "pre-hook", "forward"])
+def test_code_that_is_attached_to_a_module_is_not_in_a_graph(kind):
+    layer = nn.Linear(4, 4)
+    if kind == "forward":
+        layer.forward = torch.relu
+        with pytest.raises(ValueError, match="0 has another forward than its class, which NIR can't express"):
+            to_nir(Sequential(layer, LIF()), torch.rand(5, 2, 4), 1e-3)
+        return
+    if kind == "hook":
+        layer.register_forward_hook(lambda module, given, out: 5 * out)
+    else:
+        layer.register_forward_pre_hook(lambda module, given: (5 * given[0],))
+    with pytest.warns(InexactWarning, match="0: hooks of modules are not in the graph; what they change is lost"):
+        to_nir(Sequential(layer, LIF()), torch.rand(5, 2, 4), 1e-3)
+
+
 def test_at_the_threshold_exactly():
     """NIR fires above it. IF fires at it, says so in a note, and a warning tells who is concerned."""
     x = torch.ones(4, 1, 1) / 2

@@ -285,7 +285,17 @@ def test_pytorchs_sequential_hands_on_no_state(first):
     for following in (nn.Linear(4, 4), LIF()):
         with pytest.raises(TypeError, match=r"returns \(out, state\), which torch.nn.Sequential would give to L"):
             nn.Sequential(nn.Linear(4, 4), first(), following)(x)
-    out, _ = nn.Sequential(nn.Linear(4, 4), first())(x)
+    plain = nn.Sequential
+    deeper = (
+        plain(first(), nn.Identity(), nn.Linear(4, 4)),
+        plain(first(), plain(plain(nn.Linear(4, 4)))),
+        plain(plain(nn.Linear(4, 4), first()), nn.Identity(), nn.Linear(4, 4)),
+        plain(first(), TimeBatched(nn.Linear(4, 4))),
+    )
+    for net in deeper:
+        with pytest.raises(TypeError, match=r"which torch.nn.Sequential would give to (Linear|TimeBatched)"):
+            net(x)
+    out, _ = nn.Sequential(nn.Linear(4, 4), first(), nn.Identity())(x)
     assert nn.Sequential(first(), First(), nn.Linear(4, 4))(x).shape == out.shape
 
 

@@ -80,6 +80,19 @@ WRONG = {
     "unknown name": ({"notebook": "no_such"}, r"unknown notebook 'no_such'; there are: .*for sweeps: xor_in_time"),
     "many values": ({"parameters": {"A": [*range(100_001)]}}, "at most 100,000 runs, but these are 100,001"),
     "pareto of one": ({"pareto": {"maximise": "score"}}, r"pareto must be \{maximise: NAME"),
+    "pareto of numbers": ({"pareto": {"maximise": 3, "minimise": 4}}, r"pareto must be \{maximise: NAME"),
+    "pareto of nothing": ({"pareto": {"maximise": None, "minimise": "a"}}, r"pareto must be \{maximise: NAME"),
+    "pareto of a mapping": ({"pareto": {"maximise": {"a": 1}, "minimise": "b"}}, r"pareto must be \{maximise: NAME"),
+    "pareto of lists": ({"pareto": {"maximise": [[1]], "minimise": "b"}}, r"pareto must be \{maximise: NAME"),
+    "no home": ({"out": "~no_such_user/out"}, r"out can't be '~no_such_user/out': there is no such home folder"),
+    "out in a file": (
+        {"out": f"{__file__}/out"},
+        r"out must be a folder for the results, but .*manifest\.py is a file",
+    ),
+    "half a character": (
+        {"parameters": {"NAME": ["\ud800"]}},
+        r"NAME must be text of whole characters, but it is '.ud800'",
+    ),
     "too many": ({"parameters": {key: [*range(400)] for key in ("A", "RATE")}}, "at most 100,000 runs, .* 160,000"),
 }
 

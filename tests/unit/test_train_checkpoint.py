@@ -150,6 +150,18 @@ def test_an_older_file_is_matched_by_position_if_all_shapes_agree(tmp_path):
         fit_pair(3, "second", "first", checkpoint=file, resume=True)
 
 
+def test_how_an_optimizer_computes_belongs_to_the_machine(tmp_path):
+    """Not to the run: fused kernels refuse ``differentiable``, which the file may have from another."""
+    file = tmp_path / "run.pt"
+    straight = fit_pair(3, "first", "second")
+    fit_pair(2, "first", "second", checkpoint=file)
+    content = torch.load(file)
+    for group in content["optimizer"]["param_groups"]:
+        group.update(fused=False, foreach=True, capturable=True, differentiable=True)
+    torch.save(content, file)
+    assert same(fit_pair(3, "first", "second", checkpoint=file, resume=True), straight)
+
+
 def fit_pair(epochs, *order, **kwargs):
     torch.manual_seed(0)
     model = Pair(*order)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+import struct
 import subprocess
 import sys
 import zipfile
+import zlib
 from pathlib import Path
 
 import pytest
@@ -182,8 +184,28 @@ def test_two_sums_of_one_file_and_bytes_before_the_zip_are_damage(tmp_path):
         verify(zipped(tmp_path, listed=LIST + "0" * 64 + "  a\n"))
     path = zipped(tmp_path)
     path.write_bytes(b"#!/bin/sh\n" + path.read_bytes())
-    with pytest.raises(WorkshopError, match="10 bytes are before it"):
+    with pytest.raises(WorkshopError, match="10 bytes are before "):
         verify(path)
+
+
+@pytest.mark.parametrize("place", ["between", "behind"])
+def test_a_file_that_a_zip_holds_and_does_not_list_is_damage(tmp_path, packed, place):
+    """Programs that read a zip from its beginning, as a stream, unpack it."""
+    data, name = b"print('planted')", b"w/start.py"
+    sizes = (20, 0, 0, 0, 33, zlib.crc32(data), len(data), len(data), len(name), 0)
+    planted = struct.pack("<4s5H3I2H", b"PK\3\4", *sizes) + name + data
+    with zipfile.ZipFile(packed) as original, (tmp_path / "planted.zip").open("wb") as file:
+        with zipfile.ZipFile(file, "w") as copy:
+            for count, info in enumerate(original.infolist()):
+                if count == 1 and place == "between":
+                    file.write(planted)
+                    copy.start_dir = file.tell()
+                copy.writestr(info, original.read(info))
+        if place == "behind":
+            file.write(planted)
+    assert verify(packed)
+    with pytest.raises(WorkshopError, match=r"no zip that can be read .*bytes (are )?before|no zip that can be read"):
+        verify(tmp_path / "planted.zip")
 
 
 def test_a_page_keeps_the_links_to_what_is_there(tmp_path):
@@ -207,6 +229,14 @@ def start(folder, *words, **env):
 def test_start_checks_with_nothing_that_lies_beside_it(folder):
     done = start(folder, "-B", "--check")
     assert done.returncode == 0 and "3 files are as they were packed; 5 more are there" in done.stdout, done
+
+
+def test_start_says_how_many_wheels_it_needs(folder):
+    (folder / "wheels").mkdir()
+    for name in ("snnkit-0-py3-none-any.whl", "snnkit-1-py3-none-any.whl"):
+        (folder / "wheels" / name).write_bytes(b"")
+    done = start(folder, "-IS")
+    assert done.returncode == 1 and "must hold one wheel of snnkit, but it holds 2" in done.stderr, done
 
 
 @pytest.mark.parametrize(

@@ -186,5 +186,6 @@ def test_two_people_of_one_name_stay_two_machines_and_are_asked_about():
 
 def test_the_placeholder_of_the_invitation_is_no_name():
     assert "write your own name in place of YOURNAME" in run("--name", "yourname", code=2)
-    (doubt,) = read(verdict("YOURNAME").line()).doubtful
+    assert "write your own name in place of YOURNAME" in run("--name", "<YourName>", code=2)
+    (doubt,) = read(verdict("<YOURNAME>").line()).doubtful
     assert doubt.startswith("YOURNAME is what the invitation says")

@@ -236,7 +236,8 @@ class SpikingModule(LightningModule):
 
     def predict_step(self, batch: Any, batch_idx: int) -> Tensor:
         """The output summed over time, [B, classes]: the largest is the answer. Also for samples without labels."""
-        samples = batch if isinstance(batch, Tensor) else batch[0] if len(batch) == 1 else self._unpacked(batch)[0]
+        alone = isinstance(batch, (tuple, list)) and len(batch) == 1
+        samples = batch if isinstance(batch, Tensor) else batch[0] if alone else self._unpacked(batch)[0]
         self._seed("predict", batch_idx)
         out = self(samples).sum(0)
         return out[:0] if isinstance(batch, Batch) and not batch.weight else out  # that sample is another rank's
@@ -403,8 +404,9 @@ class SpikingModule(LightningModule):
         data = getattr(trainer, "datamodule", None)
         if instance("combined_loader", positions, list, "a list") and isinstance(data, SharedDataModule):
             data.train_dataloader().load_state_dict(positions[0])
+        states = instance("callbacks", checkpoint.get("callbacks", {}), dict, "a dict")
         for callback in trainer.callbacks:  # type: ignore[attr-defined]
-            state = instance("callbacks", checkpoint.get("callbacks", {}), dict, "a dict").get(callback.state_key)
+            state = states.get(callback.state_key)
             if state is not None and type(callback).__module__.startswith("snnkit."):
                 copy.copy(callback).load_state_dict(state)
 
