@@ -67,7 +67,7 @@ __all__ = [
     "handle_of",
     "in_dtype",
     "inside_functional_transform",
-    "js",
+    "js",  # pyright: ignore[reportUnsupportedDunderAll] - loaded when it is named
     "limit_kept_memory",
     "missing_compiler",
     "plan_for",
@@ -76,7 +76,11 @@ __all__ = [
     "state_dtype",
     "unroll",
 ]
-__getattr__, __dir__, _ = lazy.attach(__name__, "js")
+__getattr__ = lazy.attach(__name__, "js")[0]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 def unroll(

@@ -275,8 +275,8 @@ def refuse_plain_sequential(module: nn.Module) -> None:
                 continue
             if home.startswith("snnkit.") or (home.startswith("torch.nn.") and not list(layer.children())):
                 raise TypeError(
-                    f"{type(module).__name__} returns (out, state), which torch.nn.Sequential would give to {name}; use "
-                    "snnkit.nn.Sequential, which hands on the state"
+                    f"{type(module).__name__} returns (out, state), which torch.nn.Sequential would give to {name}; "
+                    "use snnkit.nn.Sequential, which hands on the state"
                 )
             return
         called, frame = outer, frame.f_back

@@ -82,7 +82,7 @@ def test_what_is_written_for_each_neuron():
 def test_code_that_is_attached_to_a_module_is_not_in_a_graph(kind):
     layer = nn.Linear(4, 4)
     if kind == "forward":
-        layer.forward = torch.relu
+        layer.forward = lambda x: torch.relu(x)
         with pytest.raises(ValueError, match="0 has another forward than its class, which NIR can't express"):
             to_nir(Sequential(layer, LIF()), torch.rand(5, 2, 4), 1e-3)
         return

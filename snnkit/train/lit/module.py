@@ -238,7 +238,7 @@ class SpikingModule(LightningModule):
         """The output summed over time, [B, classes]: the largest is the answer. Also for samples without labels."""
         alone = isinstance(batch, (tuple, list)) and len(batch) == 1
         samples = batch if isinstance(batch, Tensor) else batch[0] if alone else self._unpacked(batch)[0]
-        self._seed("predict", batch_idx)
+        self._seed("predict", integer("batch_idx", batch_idx, at_least=0))
         out = self(samples).sum(0)
         return out[:0] if isinstance(batch, Batch) and not batch.weight else out  # that sample is another rank's
 

@@ -266,6 +266,7 @@ def run_recipe(
     place.check(devices, nodes)
     requeuing = signal.Signals[REQUEUE_SIGNAL] if place.launcher == "srun" else None  # elsewhere there is no queue
     callback = CallbackList("on_epoch", on_epoch)
+    callbacks = [checks.instance("callbacks", one, Callback, "Lightning's callbacks") for one in callbacks]
     recipe, file = recipes.prepare(recipe, settings, checkpoint, resume)
     if recipe.graphed:
         raise ValueError("graphed must not be True here, as Lightning's Trainer makes the updates; leave it out")
