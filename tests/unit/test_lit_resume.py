@@ -255,6 +255,21 @@ def test_functions_have_to_be_given_when_a_module_is_read_back(tmp_path):
     assert torch.equal(weights(read), weights(made)) and read.encoder is made.encoder
 
 
+class Fixed(lit.SpikingModule):
+    def __init__(self, *, lr=0.5, **more):
+        super().__init__(net(), steps=4, lr=lr, **more)
+
+
+@pytest.mark.parametrize("given", [{}, {"lr": 0.25, "seed": 7}])
+def test_what_a_subclass_chooses_itself_is_not_given_to_it_again(tmp_path, given):
+    started, made = trainer(), Fixed(**given)
+    started.fit(made, lit.TensorDataModule(images(), global_batch_size=8))
+    started.save_checkpoint(tmp_path / "run.ckpt")
+    read = Fixed.load_from_checkpoint(tmp_path / "run.ckpt")
+    assert torch.equal(weights(read), weights(made))
+    assert (read.lr, read.seed) == (made.lr, made.seed) == (given.get("lr", 0.5), given.get("seed", made.seed))
+
+
 def test_a_run_of_a_recipe_is_read_back_by_its_path_alone(tmp_path):
     trained = run(checkpoint=tmp_path / "run.pt", shift=1, schedule="cosine").model
     before = torch.get_rng_state()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import math
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -152,7 +153,7 @@ class SpikingModule(LightningModule):
         self._functions = [name for name, value in given.items() if callable(value)]  # not in a checkpoint
         given |= {"steps": steps, "lr": lr, "scheduler": scheduler, "seed": seed}
         given |= {"channels_last": channels_last, "compile": compile}
-        self._settings = {name: value for name, value in given.items() if name not in self._functions}
+        self._settings = self._handed_on({n: value for n, value in given.items() if n not in self._functions})
         self._generators = generators_of(self.encoder, augment, self.criterion, model)
         self._totals: Tensor | None = None  # of the metrics, from a checkpoint
         self._positions: list[dict[str, Any]] = []  # of the data loader, from a checkpoint
@@ -161,6 +162,18 @@ class SpikingModule(LightningModule):
         self._warned_of_order = False
         self._length: tuple[int, str] | None = None  # of the run that the schedule knows, in "epoch" or "step"
         self.step_loss: Tensor | None = None
+
+    def _handed_on(self, settings: dict[str, Any]) -> dict[str, Any]:
+        """Those that the caller of a subclass chose: the others a subclass with ``**`` gives itself, and again."""
+        code = getattr(type(self).__init__, "__code__", None)
+        frame = sys._getframe(2)
+        while frame is not None and frame.f_code is not code:
+            frame = frame.f_back
+        if frame is None or code is None or type(self) is SpikingModule or not code.co_flags & inspect.CO_VARKEYWORDS:
+            return settings
+        named = code.co_argcount + code.co_kwonlyargcount
+        through = frame.f_locals[code.co_varnames[named + bool(code.co_flags & inspect.CO_VARARGS)]]
+        return {name: value for name, value in settings.items() if name in (*code.co_varnames[:named], *through)}
 
     @classmethod
     def load_from_checkpoint(
