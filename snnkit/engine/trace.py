@@ -48,8 +48,8 @@ class _Thread(threading.local):
 thread = _Thread()
 
 
-# Those of all threads: a thread without its own may work for any of them.
-_everyones: list[Callable[[Any, Tensor, Tensor], None]] = []
+# Observers of all threads: one without its own may work for any of them.
+everyones: list[Callable[[Any, Tensor, Tensor], None]] = []
 
 
 class observed:
@@ -65,16 +65,11 @@ class observed:
     def __enter__(self) -> None:
         self.outer = thread.observers
         thread.observers = (*self.outer, self.observer)
-        _everyones.append(self.observer)
+        everyones.append(self.observer)
 
     def __exit__(self, *error: object) -> None:
         thread.observers = self.outer
-        _everyones.remove(self.observer)
-
-
-def observers() -> Sequence[Callable[[Any, Tensor, Tensor], None]]:
-    """Those of the passes of this thread."""
-    return thread.observers or tuple(_everyones)
+        everyones.remove(self.observer)
 
 
 _ENSURE = "_ensureCUDADeviceGuardSet"

@@ -122,7 +122,7 @@ def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path, fake):
     with pytest.raises(sweep.SweepError, match=r"holds something else \(thesis\.tex\), and nothing is overwritten"):
         run(tmp_path)
     assert (out / "thesis.tex").read_text() == "years" and fake.begun == []
-    with pytest.raises(sweep.SweepError, match=r"thesis\.tex stopped, .*File exists"):
+    with pytest.raises(sweep.ManifestError, match=r"out must be a folder for the results, but .*thesis\.tex is a file"):
         run(tmp_path, out=str(out / "thesis.tex"))
 
 
@@ -283,7 +283,7 @@ def test_failures_are_listed_and_the_exit_code_is_1_until_done_again(manifest, t
     [
         ({"parameters": {"B": [1]}}, (), "m.yaml: parameters: notebook tiny has no parameter 'B'; it has: A: int = 1"),
         ({}, ("--workers", "0"), "--workers"),
-        ({}, ("--out", "m.yaml/x"), "m.yaml/x stopped"),
+        ({}, ("--out", "m.yaml/x"), "m.yaml is a file"),
         ({}, ("more",), "unexpected extra argument"),
     ],
 )
