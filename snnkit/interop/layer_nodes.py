@@ -217,8 +217,8 @@ def _with_weights(layer: Any, weight: np.ndarray, bias: np.ndarray | None) -> An
 
 
 def _read_linear(node: Any, dtype: torch.dtype) -> nn.Linear:
-    weight = np.array(node.weight)
-    bias = np.array(node.bias) if type(node).__name__ == "Affine" else None
+    weight = np.array(node.weight, np.float64)
+    bias = np.array(node.bias, np.float64) if type(node).__name__ == "Affine" else None
     if weight.ndim != 2:
         raise ValueError(f"weight must be a matrix [out, in], but its shape is {list(weight.shape)}")
     outputs, inputs = weight.shape
@@ -228,8 +228,8 @@ def _read_linear(node: Any, dtype: torch.dtype) -> nn.Linear:
 def _read_conv(node: Any, dtype: torch.dtype) -> nn.Conv1d | nn.Conv2d:
     kind = nn.Conv1d if type(node).__name__ == "Conv1d" else nn.Conv2d
     dims = 1 if kind is nn.Conv1d else 2
-    weight, groups = np.array(node.weight), int(node.groups)
-    bias = None if node.bias is None else np.array(node.bias)
+    weight, groups = np.array(node.weight, np.float64), int(node.groups)
+    bias = None if node.bias is None else np.array(node.bias, np.float64)
     if weight.ndim != dims + 2:
         raise ValueError(f"weight must have {dims + 2} dimensions, but its shape is {list(weight.shape)}")
     layer = kind(
@@ -273,6 +273,6 @@ LAYERS: dict[str, Callable[[Any, torch.dtype], nn.Module]] = {
     "Conv2d": _read_conv,
     "AvgPool2d": _read_pool,
     "SumPool2d": _read_pool,
-    "Scale": lambda node, dtype: Scale(torch.tensor(np.array(node.scale), dtype=dtype)),
+    "Scale": lambda node, dtype: Scale(torch.tensor(np.array(node.scale, np.float64), dtype=dtype)),
     "Flatten": _read_flatten,
 }

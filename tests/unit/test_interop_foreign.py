@@ -144,3 +144,12 @@ def test_a_step_too_short_for_any_spike(neuron, gain, dt, silent):
         ((category, message),) = said
         assert category is InexactWarning and f"in a step of dt = {dt:.3g} s, one spike" in message
         assert "at most 0.0018 of the way" in message or gain != 1.8
+
+
+@pytest.mark.parametrize("dtype", [">f4", ">f8", "<f8", np.longdouble, np.float16])
+def test_weights_of_any_precision_and_byte_order(dtype):
+    weight = np.linspace(-1, 1, 6).reshape(2, 3).astype(np.float16).astype(dtype)
+    found = from_nir(nir.NIRGraph.from_list(nir.Affine(weight, weight[:, 0])), 1e-3)
+    (layer,) = (module for module in found.modules() if isinstance(module, torch.nn.Linear))
+    assert torch.equal(layer.weight, torch.tensor(weight.astype(float)).float())
+    assert torch.equal(layer.bias, layer.weight[:, 0])
