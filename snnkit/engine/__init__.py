@@ -48,7 +48,7 @@ from .plan import (
     warn_of_fallback,
 )
 from .program import Untranslatable, programs
-from .trace import NotElementwise, everyones, field_names, name_of, thread
+from .trace import NotElementwise, all_observers, field_names, name_of, thread
 from .trace_cache import equation_of
 
 __all__ = [
@@ -138,7 +138,7 @@ def unroll(
         finally:
             del clearer  # it refers to this frame: the cycle would hold the tensors of a call that ran out of memory
     if not torch.compiler.is_compiling():
-        for observer in thread.observers or (*everyones,):
+        for observer in thread.observers or (*all_observers,):
             observer(step, x, out)
     return out, last
 

@@ -49,7 +49,7 @@ thread = _Thread()
 
 
 # Observers of all threads: one without its own may work for any of them.
-everyones: list[Callable[[Any, Tensor, Tensor], None]] = []
+all_observers: list[Callable[[Any, Tensor, Tensor], None]] = []
 
 
 class observed:
@@ -65,11 +65,11 @@ class observed:
     def __enter__(self) -> None:
         self.outer = thread.observers
         thread.observers = (*self.outer, self.observer)
-        everyones.append(self.observer)
+        all_observers.append(self.observer)
 
     def __exit__(self, *error: object) -> None:
         thread.observers = self.outer
-        everyones.remove(self.observer)
+        all_observers.remove(self.observer)
 
 
 _ENSURE = "_ensureCUDADeviceGuardSet"

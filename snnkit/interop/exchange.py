@@ -52,7 +52,8 @@ def to_nir(model: nn.Module, example: Tensor, dt: float) -> Any:
         TypeError, ValueError: NIR can't express a module; the message begins with the module's name in the model.
 
     Warns:
-        InexactWarning: the network fires at its threshold, but other readers will fire only above it.
+        InexactWarning: the network fires at its threshold, but other readers will fire only above it; or a module has
+            hooks, which are not in the graph.
     """
     nir = nir_package()
     dt = checks.number("dt", dt, above=0)

@@ -18,7 +18,7 @@ from snnkit.checks import cut, instance, integer, number, shown
 from snnkit.data import resolve_device
 from snnkit.files import check_size, destination, expanded, replacing
 from snnkit.train.history import TAGS, History
-from snnkit.train.matching import all_or_nothing, check_weights_fit, like, matched, naming, with_names
+from snnkit.train.matching import KERNELS, all_or_nothing, check_weights_fit, like, matched, naming, with_names
 
 FORMAT = "snnkit checkpoint 1"
 LIGHTNING_KEY = "pytorch-lightning_version"  # by which Lightning recognises its own checkpoints
@@ -236,7 +236,7 @@ class RunState:
 def keep_kernels(optimizer: torch.optim.Optimizer, saved: dict[str, Any]) -> dict[str, Any]:
     """The saved state with this optimizer's choice of kernels: that belongs to the device, not to the run."""
     groups = [
-        other | {name: own[name] for name in ("fused", "foreach", "capturable", "differentiable") if name in own}
+        other | {name: own[name] for name in KERNELS if name in own}
         for other, own in zip(saved["param_groups"], optimizer.param_groups, strict=True)
     ]
     return saved | {"param_groups": groups}

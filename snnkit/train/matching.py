@@ -16,7 +16,7 @@ from snnkit.checks import cut, shown
 from snnkit.train.metrics import not_finite
 
 NAMES = "param_names"  # in a group of an optimizer's state: as PyTorch writes those of ``named_parameters``
-_KERNELS = ("fused", "foreach", "capturable", "differentiable")  # options that change nothing of what is computed
+KERNELS = ("fused", "foreach", "capturable", "differentiable")  # options that change nothing of what is computed
 # What optimizers keep that is never negative: their counters, and averages of squares and magnitudes.
 _NEVER_NEGATIVE = (
     "step", "exp_avg_sq", "max_exp_avg_sq", "exp_inf", "square_avg", "acc_delta", "sum", "row_var", "col_var",
@@ -184,7 +184,7 @@ def _by_name(groups: list[dict[str, Any]], names: list[list[str]]) -> list[list[
 def _check_options(options: dict[str, Any], own: dict[str, Any]) -> None:
     """ValueError unless the settings of a group are of the kinds of its own. PyTorch adds flags that are missing."""
     for name, value in own.items():
-        if name in ("params", NAMES, "initial_lr", *_KERNELS):
+        if name in ("params", NAMES, "initial_lr", *KERNELS):
             continue
         if name in options:
             check_like(f"{name} of the optimizer", options[name], value)
@@ -206,7 +206,7 @@ def _kept(optimizer: type, options: dict[str, Any], parameter: Tensor) -> dict[s
     known = next(each for each in optimizer.__mro__ if each.__module__.startswith("torch.optim"))
     if known is torch.optim.Optimizer:
         return {}
-    taken = [name for name in inspect.signature(known).parameters if name in options and name not in _KERNELS]
+    taken = [name for name in inspect.signature(known).parameters if name in options and name not in KERNELS]
     trial = nn.Parameter(torch.zeros_like(parameter, device="cpu"))
     trial.grad = torch.zeros_like(trial)
     try:

@@ -67,7 +67,7 @@ def check(name: str, lines: Sequence[doctor.Line]) -> Verdict:
     ``name`` is the learner's, or any word by which you find the machine again; if empty, the user's login name. Paths
     are left out: they hold names. Raises WorkshopError if ``name`` is the invitation's placeholder.
     """
-    if name.strip(" <>'\"").upper() == PLACEHOLDER:
+    if _is_placeholder(name):
         raise WorkshopError(f"write your own name in place of {PLACEHOLDER}")
     wrong = _wrong(lines)
     try:
@@ -169,6 +169,10 @@ def _read(written: str) -> Verdict | None:
     return None
 
 
+def _is_placeholder(name: str) -> bool:
+    return name.strip(" <>'\"").upper() == PLACEHOLDER
+
+
 def _machine(one: Verdict) -> tuple[str, ...]:
     """What stays as it is when the check runs again on the same machine."""
     memory = one.facts["memory"].rpartition(" of ")[2]  # the part that is free changes
@@ -188,7 +192,7 @@ def _namesakes(machines: Iterable[tuple[str, ...]]) -> list[str]:
             for word, facts in kinds
             if len(set(facts)) > 1
         ]
-        if name.strip(" <>'\"") == PLACEHOLDER.casefold():
+        if _is_placeholder(name):
             sentences.append(f"{PLACEHOLDER} is what the invitation says: ask who it is; there may be several")
         elif differ:
             why = f"is the name of {len(all_facts)} machines, with different facts ({'; '.join(differ)})"

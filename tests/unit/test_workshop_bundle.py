@@ -204,7 +204,7 @@ def test_a_file_that_a_zip_holds_and_does_not_list_is_damage(tmp_path, packed, p
         if place == "behind":
             file.write(planted)
     assert verify(packed)
-    with pytest.raises(WorkshopError, match=r"no zip that can be read .*bytes (are )?before|no zip that can be read"):
+    with pytest.raises(WorkshopError, match="no zip that can be read"):
         verify(tmp_path / "planted.zip")
 
 

@@ -33,7 +33,7 @@ def to_frames(
         count: events of a frame, at most all. Those left over at the end, fewer than that, are in no frame.
 
     Exactly one of the three is given. Windows count from time 0, so times that do not (that count from 1970, say) are a
-    ValueError.
+    ValueError, and a warning where the first event comes after a second and after nine tenths of the duration.
 
     Returns:
         Counts float32 [T, polarities, height, width], OFF in channel 0 and ON in channel 1, as in SpikingJelly and

@@ -153,7 +153,7 @@ class SpikingModule(LightningModule):
         self._functions = [name for name, value in given.items() if callable(value)]  # not in a checkpoint
         given |= {"steps": steps, "lr": lr, "scheduler": scheduler, "seed": seed}
         given |= {"channels_last": channels_last, "compile": compile}
-        self._settings = self._handed_on({n: value for n, value in given.items() if n not in self._functions})
+        self._settings = self._settings_to_store({n: value for n, value in given.items() if n not in self._functions})
         self._generators = generators_of(self.encoder, augment, self.criterion, model)
         self._totals: Tensor | None = None  # of the metrics, from a checkpoint
         self._positions: list[dict[str, Any]] = []  # of the data loader, from a checkpoint
@@ -163,8 +163,10 @@ class SpikingModule(LightningModule):
         self._length: tuple[int, str] | None = None  # of the run that the schedule knows, in "epoch" or "step"
         self.step_loss: Tensor | None = None
 
-    def _handed_on(self, settings: dict[str, Any]) -> dict[str, Any]:
-        """Those that the caller of a subclass chose: the others a subclass with ``**`` gives itself, and again."""
+    def _settings_to_store(self, settings: dict[str, Any]) -> dict[str, Any]:
+        """Those to store for ``load_from_checkpoint``: of a subclass with ``**``, the settings that it was called with. It
+        sets the others itself, and would get them twice.
+        """
         code = getattr(type(self).__init__, "__code__", None)
         frame = sys._getframe(2)
         while frame is not None and frame.f_code is not code:
