@@ -123,7 +123,7 @@ def _the_surplus_stays(candidate: Any, reference: Any) -> None:
             expect.close(yours.flatten(), want.flatten(), message, inputs=inputs, hint=hint)
 
 
-def _the_reset_asks_fire(candidate: Any, reference: Any) -> None:
+def _the_reset_follows_fire(candidate: Any, reference: Any) -> None:
     x = torch.tensor([0.5, 0.75, 0.1]).view(3, 1, 1)
     for name, fire in {"u > 0": lambda u: (u > 0).to(u.dtype), "u >= 1": lambda u: step(u - 1)}.items():
         inputs = {"x": x.flatten(), "beta": 0.5, "fire": name}
@@ -442,7 +442,7 @@ EXERCISES = [
             _it_leaks_and_charges,
             _it_fires_as_fire_says,
             _the_surplus_stays,
-            _the_reset_asks_fire,
+            _the_reset_follows_fire,
             _each_its_own_beta,
             Check("samples and neurons alone", _no_one_hears_another),
             _in_two_pieces,

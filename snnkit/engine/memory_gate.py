@@ -56,7 +56,7 @@ def recorder() -> str:
 def is_captured() -> bool:
     """Whether operations are recorded to be run again, with other tensors of the same shapes.
 
-    ``torch.compile`` is not meant: what it has compiled it compiles anew for tensors with other strides.
+    ``torch.compile`` is not meant: it compiles again for tensors with other strides.
     """
     if torch.compiler.is_compiling():
         return torch.compiler.is_exporting()

@@ -186,14 +186,14 @@ def _check_steps(name: str, steps: Any, events: Events, size: int) -> None:
 def _check_start(events: Events, frames: int) -> None:
     """The events must not all be in the last frames because their clock began long before the recording."""
     first, last = int(events.t[0]), int(events.t[-1])
-    told = (
+    times = (
         f"the first event is at {first} µs and the last {last - first} µs later; if they count from another time than "
         "the start of the recording, use dataclasses.replace(events, t=events.t - events.t[0], duration=0)"
     )
     if frames > 1 and first >= max(_HOUR, last - first):
-        raise ValueError(f"t must be microseconds since the start of the recording, but {told}")
+        raise ValueError(f"t must be microseconds since the start of the recording, but {times}")
     if frames > 1 and first >= max(_SECOND, 9 * events.duration // 10):
-        warnings.warn(f"the first nine tenths of the frames are empty: {told}", stacklevel=5)
+        warnings.warn(f"the first nine tenths of the frames are empty: {times}", stacklevel=5)
 
 
 def _cuts(events: Events, ends: Tensor) -> list[int]:

@@ -164,8 +164,9 @@ class SpikingModule(LightningModule):
         self.step_loss: Tensor | None = None
 
     def _settings_to_store(self, settings: dict[str, Any]) -> dict[str, Any]:
-        """Those to store for ``load_from_checkpoint``: of a subclass with ``**``, the settings that it was called with. It
-        sets the others itself, and would get them twice.
+        """Those that ``load_from_checkpoint`` needs: of a subclass with ``**``, the settings that it was called with.
+
+        It sets the others itself, and would get them twice.
         """
         code = getattr(type(self).__init__, "__code__", None)
         frame = sys._getframe(2)
