@@ -452,3 +452,24 @@ def test_where_a_plain_call_is_expected_onednn_does_not_step_in(onednn):
     recurrent = Recurrent(LIF(), 256)
     recurrent(torch.randn(2, 80, 256))
     assert onednn == [(160, 256), (80, 256), (80, 256)]
+
+
+def test_a_scripted_layer_is_a_plain_one():
+    traced = torch.jit.trace(nn.Sequential(nn.Linear(4, 4)), torch.rand(2, 4))
+    x = torch.rand(3, 2, 4)
+    out, _ = Sequential(traced, LIF())(x)
+    assert torch.equal(out, Sequential(traced[0], LIF())(x)[0])
+
+
+@pytest.mark.parametrize("kind", ["sparse_csr", "mkldnn", "nested", "jagged"])
+def test_a_tensor_stored_in_another_way_is_refused(kind):
+    x = torch.rand(5, 3, 8)
+    makers = {
+        "sparse_csr": lambda: x[0].to_sparse_csr(),
+        "mkldnn": x.to_mkldnn,
+        "nested": lambda: torch.nested.nested_tensor([x[0], x[1]]),
+        "jagged": lambda: torch.nested.nested_tensor([x[0], x[1]], layout=torch.jagged),
+    }
+    said = "nested" if kind in ("nested", "jagged") else f"stored as torch._?{kind}"
+    with pytest.raises(TypeError, match=rf"x of LIF must be a torch.Tensor \[T, B, ...\], but it is {said}"):
+        LIF()(makers[kind]())
