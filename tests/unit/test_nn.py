@@ -455,10 +455,9 @@ def test_where_a_plain_call_is_expected_onednn_does_not_step_in(onednn):
 
 
 def test_a_scripted_layer_is_a_plain_one():
-    traced = torch.jit.trace(nn.Sequential(nn.Linear(4, 4)), torch.rand(2, 4))
-    x = torch.rand(3, 2, 4)
-    out, _ = Sequential(traced, LIF())(x)
-    assert torch.equal(out, Sequential(traced[0], LIF())(x)[0])
+    layer, x = nn.Linear(4, 4), torch.rand(3, 2, 4)
+    traced = torch.jit.trace(nn.Sequential(layer), torch.rand(2, 4))
+    assert torch.equal(Sequential(traced, LIF())(x)[0], Sequential(layer, LIF())(x)[0])
 
 
 @pytest.mark.parametrize("kind", ["sparse_csr", "mkldnn", "nested", "jagged"])
