@@ -214,7 +214,10 @@ def _batched(module: nn.Module, x: Tensor) -> Tensor:
             "a module with state must be called (x, state) and return (out, state)"
         )
     if out.shape[:1] != x.shape[:1]:
-        raise ValueError(f"{name} must keep the batch dimension: it made {list(out.shape)} of a batch of {x.shape[0]}")
+        raise ValueError(
+            f"{name} must keep the batch dimension of a sequence x [T, B, ...], but it made {list(out.shape)} of one "
+            f"step {list(x.shape)}"
+        )
     return out
 
 

@@ -46,8 +46,12 @@ class Delays(nn.Module):
 
     def forward(self, x: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
         checks.instance("x of Delays", x, Tensor, "a torch.Tensor [T, B, C]")
+        checks.instance("state of Delays", state, Tensor, "a torch.Tensor [D, B, C]", optional=True)
         longest = max(self.steps)
         before = x.new_zeros(longest, *x.shape[1:]) if state is None else state
+        if before.shape != (longest, *x.shape[1:]):
+            shape = [longest, *x.shape[1:]]
+            raise ValueError(f"state of Delays must be {shape}, but its shape is {list(before.shape)}")
         line = torch.cat([before, x])
         copies = [line[longest - k : len(line) - k] for k in self.steps]
         return torch.cat(copies, dim=2), line[len(line) - longest :]

@@ -220,7 +220,7 @@ def _counted(net: nn.Module, x: Tensor) -> dict[str, LayerCount]:
             name = f"{path} ({type(module).__name__})"
             if isinstance(module, _WEIGHTED):
                 layers[path] = LayerCount(name, weighted=True)
-                hooks.enter_context(module.register_forward_pre_hook(partial(_before_layer, layers[path])))
+                hooks.enter_context(module.register_forward_hook(partial(_after_layer, layers[path])))
             elif isinstance(module, Neuron):
                 layers[path] = LayerCount(name, weighted=False, spiking=module.spiking)
                 hooks.enter_context(module.register_forward_hook(partial(_after_neuron, layers[path])))
@@ -228,7 +228,7 @@ def _counted(net: nn.Module, x: Tensor) -> dict[str, LayerCount]:
     return layers
 
 
-def _before_layer(count: LayerCount, layer: Any, args: tuple[Tensor]) -> None:
+def _after_layer(count: LayerCount, layer: Any, args: tuple[Tensor], result: Tensor) -> None:
     x, weight = args[0], layer.weight
     with torch.autocast(x.device.type, enabled=False):  # half precision can't count
         connections, all_of_x = (weight != 0).float(), torch.ones_like(x).float()

@@ -161,7 +161,7 @@ class StatisticalSNN(Sequential):
         steps: int = 25,
         engine: str = "auto",
     ) -> None:
-        checks.counts(inputs=inputs, classes=classes, steps=steps)
+        checks.counts(inputs=inputs, hidden=hidden, classes=classes, steps=steps)
         population = Population(hidden, populations)
         super().__init__(
             nn.Flatten(),

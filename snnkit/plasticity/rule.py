@@ -60,6 +60,9 @@ class Rule(ABC):
 
     def initial_state(self, pre: Tensor, post: Tensor, weight: Tensor) -> Any:
         """No spikes so far, for steps like ``pre`` [..., B, n_pre] and ``post`` [..., B, n_post]."""
+        for name, side in (("pre", pre), ("post", post)):
+            if side.ndim <= self.connection.dims:
+                raise ValueError(f"{name} must have a batch dimension, but its shape is {list(side.shape)}")
         sides = (pre if name.startswith("pre") else post for name in self.State._fields)
         return self.State(*(weight.new_zeros(side.shape[-1 - self.connection.dims :]) for side in sides))
 

@@ -43,8 +43,9 @@ def notebook(project: Project, name: str) -> NotebookNode:
     import jupytext
     import nbformat
 
+    source = _source_text(project, name)
     try:
-        read = jupytext.reads(_source_text(project, name), fmt="py:percent")
+        read = jupytext.reads(source, fmt="py:percent")
     except Exception as error:  # jupytext and its YAML reader raise many kinds
         raise ProjectError(f"{project.source(name)} is not a py:percent notebook: {error}") from None
     if "badge" not in read.cells[0].metadata.get("tags", []):

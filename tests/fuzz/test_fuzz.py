@@ -12,7 +12,7 @@ import snnkit
 from . import fuzzer, valid_calls
 
 SEED = 17
-OBSCURE = 0.015  # of all calls, at most
+OBSCURE = 0.01  # of all calls, at most
 
 
 def fuzzed(calls: int, processes: int) -> dict[str, int]:

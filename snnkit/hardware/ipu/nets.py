@@ -103,6 +103,7 @@ class WithLoss(nn.Module):
         out = self.net(x)
         if y is None:
             return out
+        checks.instance("y", y, Tensor, "a torch.Tensor of classes [B]")
         value = self.loss(out, y)
         if not isinstance(value, Tensor) or value.numel() != 1:
             raise NotOneLoss(f"loss must return one scalar tensor, but it returned {checks.shown(value)}")

@@ -77,7 +77,8 @@ def roofline(
     runs = list(runs)
     if not runs:
         raise ValueError("runs must hold at least one Run, but it is empty")
-    for run in runs:
+    for i, run in enumerate(runs):
+        checks.instance(f"runs[{i}]", run, Run, "a Run")
         for name in ("operations", "bytes", "seconds"):
             checks.number(f"{name} of {run.name!r}", getattr(run, name), above=0)
     bandwidth, rate = checks.number("bandwidth", bandwidth, above=0), checks.number("rate", rate, above=0)
