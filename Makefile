@@ -29,8 +29,9 @@ site: run  ## README, executed notebooks, workshop and reference as a web site, 
 test: setup  ## the tests that find defects fast
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
-test-all: setup  ## the rest: Colab's versions, browser, SLURM, six kills, site, wheel
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
+# Three workers for two cores: two fifths of the time is waiting, for browsers, kernels and ranks.
+test-all: setup  ## the rest: Colab's versions, browser, SLURM, four kills, site, wheel
+	$(BIN)/python -m pytest -n 3 --dist worksteal -m slow
 
 # Not in .venv: the Python at hand, as its PyTorch fits the driver of the machine.
 gpu:  ## what needs a CUDA device: tests, then benchmarks that write records into build/gpu; under 9 minutes

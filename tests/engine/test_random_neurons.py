@@ -203,7 +203,7 @@ def test_random_neurons(engine, count, monkeypatch, first=SEED, times=1):
     check(engine, count * times, first)
 
 
-@pytest.mark.parametrize("count", [4, pytest.param(15, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [4, pytest.param(10, marks=pytest.mark.slow)])
 @pytest.mark.filterwarnings(
     "ignore::torch.jit.TracerWarning", "ignore::DeprecationWarning", "ignore:.*runs in the eager"
 )
@@ -219,6 +219,6 @@ def test_random_neurons_in_captures(count):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("engine", "count"), [("cpp", 20), ("block", 6), ("triton", 20)])
+@pytest.mark.parametrize(("engine", "count"), [("cpp", 15), ("block", 4), ("triton", 20)])
 def test_many_random_neurons(engine, count, monkeypatch):
     test_random_neurons(engine, count, monkeypatch, SEED + 1000, TIMES)

@@ -15,7 +15,7 @@ from tests.scale.job import WORKER, Job, launched, until
 pytest.importorskip("lightning")
 
 SMALL = {"samples": 200, "batch_size": 20, "hidden": 8, "steps": 3, "epochs": 400}
-PATIENCE = 60.0  # seconds in which all must have ended; far more than any limit given to the ranks
+PATIENCE = 240.0  # seconds in which all must have ended; a start alone takes 40 on a busy machine
 
 
 def single(rank, argument, folder, port):

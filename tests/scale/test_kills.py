@@ -15,7 +15,7 @@ from tests.scale.job import launched, until
 
 pytest.importorskip("lightning")
 
-EVERY, KILLS, EPOCHS = 5, 6, 20
+EVERY, KILLS, EPOCHS = 5, 4, 20
 SETTINGS = {
     "samples": 1000, "batch_size": 50, "accumulate": 2, "hidden": 16, "steps": 8, "epochs": EPOCHS,
     "schedule": "one-cycle", "shift": 1, "every": EVERY,
