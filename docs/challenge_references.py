@@ -20,10 +20,10 @@ from torch import Tensor
 from torch.nn import functional
 
 import snnkit
-from snnkit import challenge
-from snnkit.challenge.networks import FOLDER
-from snnkit.challenge.scoring import PRICE, STEPS
 from snnkit.files import write_text
+from snnkit.lab import challenge
+from snnkit.lab.challenge.networks import FOLDER
+from snnkit.lab.challenge.scoring import PRICE, STEPS
 
 SEED = 2
 PENALTY = 0.01  # of a spike, for "thrifty"

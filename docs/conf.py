@@ -1,4 +1,4 @@
-"""Sphinx's settings for the site that `make site` builds: `snnkit/tools/site.py` copies the pages, the rest is here."""
+"""Sphinx's settings for the site that `make site` builds; `snnkit/lab/tools/site.py` copies the pages."""
 
 import ast
 import importlib
@@ -12,10 +12,10 @@ from typing import Any
 from docutils.nodes import SkipNode, math_block
 
 import snnkit
-from snnkit import export
-from snnkit.export import web
-from snnkit.tools import site
-from snnkit.tools.project import find
+from snnkit.lab import pages
+from snnkit.lab.pages import web
+from snnkit.lab.tools import site
+from snnkit.lab.tools.project import find
 
 PROJECT = find(Path(__file__).parent)
 
@@ -101,13 +101,13 @@ PAGES: dict[str, tuple[str, ...]] = {
     "Training through Lightning": ("snnkit.train.lit",),
     "Batch scripts for SLURM": ("snnkit.train.slurm",),
     "Local learning": ("snnkit.plasticity",),
-    "Sweeps and the open challenge": ("snnkit.sweep", "snnkit.challenge"),
+    "Sweeps and the open challenge": ("snnkit.lab.sweep", "snnkit.lab.challenge"),
     "Devices and memory": ("snnkit.device",),
-    "Text": ("snnkit.text",),
-    "Exchange and export": ("snnkit.interop", "snnkit.export", "snnkit.quantize"),
-    "Benchmarks and cost models": ("snnkit.bench", "snnkit.hardware"),
-    "Figures and explorers": ("snnkit.viz",),
-    "Exercises": ("snnkit.course",),
+    "Text": ("snnkit.lab.text",),
+    "Exchange and export": ("snnkit.interop", "snnkit.export", "snnkit.quantize", "snnkit.lab.pages"),
+    "Benchmarks and cost models": ("snnkit.lab.bench", "snnkit.lab.hardware"),
+    "Figures and explorers": ("snnkit.lab.viz",),
+    "Exercises": ("snnkit.lab.course",),
 }
 
 
@@ -219,8 +219,8 @@ def write_formula(writer: Any, node: Any) -> None:
 def write_living_pages(app: Any, error: Exception | None) -> None:
     """Beside the others."""
     if error is None:
-        export.playground(Path(app.outdir) / "playground.html")
-        export.reader(Path(app.outdir) / "reader.html")
+        pages.playground(Path(app.outdir) / "playground.html")
+        pages.reader(Path(app.outdir) / "reader.html")
 
 
 def setup(app: Any) -> None:

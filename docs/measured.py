@@ -16,12 +16,13 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from snnkit import data, encode, export, files, records, viz
-from snnkit.hardware import energy
-from snnkit.viz import figures
+from snnkit import data, encode, files, records
+from snnkit.lab import pages, viz
+from snnkit.lab.hardware import energy
+from snnkit.lab.viz import figures
 
 DOCS = Path(__file__).parent
-PAGES = (DOCS.parent / "README.md", DOCS / "frameworks.md", DOCS / "why_spikes.md")
+PAGES = (DOCS.parent / "README.md", *(DOCS / f"{name}.md" for name in ("benchmarks", "frameworks", "why_spikes")))
 FRAMEWORKS = "frameworks_cpu_epyc_1thread"
 BLOCK = re.compile(r"(<!-- measured: (\w+) -->\n).*?(<!-- /measured -->)", re.DOTALL)
 
@@ -165,7 +166,7 @@ DVS, FRAMES = 15e-6, 30  # seconds, doi:10.1109/JSSC.2007.914337; frames per sec
 def reading() -> dict[str, float]:
     """What the network of notebook 00 does, per test image of the digits."""
     images, labels = data.load("digits", "test")
-    net, x = export.reader_network(), encode.repeat(data.to_unit(images), steps=20)
+    net, x = pages.reader_network(), encode.repeat(data.to_unit(images), steps=20)
     count = energy.count(net, x)
     first, _, second, _ = count.layers
     by_step = (net(x)[0].cumsum(0).argmax(2) == labels).float().mean(1)

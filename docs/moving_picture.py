@@ -1,4 +1,4 @@
-"""Records docs/neuron_lab.gif, the moving picture of the README: the neuron lab while the mark on its curve is dragged.
+"""Records docs/neuron_lab.gif, the moving picture of docs/features.md: a mark on a curve of the neuron lab is dragged.
 
     python docs/moving_picture.py [FILE.gif]
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
-from snnkit import viz
+from snnkit.lab import viz
 
 STEPS, WAY = 14, 11  # pixels of the way from one picture to the next
 WIDTH, HEIGHT, SHOWN, COLOURS, MILLISECONDS, REST = 860, 690, 640, 16, 160, 900

@@ -1,4 +1,4 @@
-"""Trains `snnkit/web/reader.pt`, a network that reads drawings: ``python docs/reader.py`` (node, MNIST, ten minutes).
+"""Trains `snnkit/lab/web/reader.pt`, a network that reads drawings: ``python docs/reader.py`` (node, MNIST, 10 min).
 
 The 1442 training digits are few hands, and none of them drew with a mouse. So the digits of MNIST (LeCun and Cortes,
 CC BY-SA 3.0) are thinned to lines, and `strokes.js` makes 8 × 8 pixels of these as it does of what a reader draws.

@@ -23,9 +23,9 @@ import math
 import torch
 from torch import Tensor
 
-from . import checks
-from .engine import state_dtype
-from .engine.memory_gate import shows_values
+from snnkit import checks
+from snnkit.engine import state_dtype
+from snnkit.engine.memory_gate import shows_values
 
 __all__ = ["constant_current_lif", "delta", "latency", "poisson", "repeat"]
 

@@ -5,6 +5,20 @@ import sys
 from collections.abc import Callable
 from types import ModuleType
 
+MOVED: dict[str, str] = {}  #: full names of rooms that had another place once, from the old one to that of today
+
+
+class _Moved:
+    """The last finder of ``sys.meta_path``: asked for modules that are not there."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> None:
+        if name in MOVED:
+            raise ModuleNotFoundError(f"{name} is now {MOVED[name]}")
+
+
+sys.meta_path.append(_Moved)  # type: ignore[arg-type]
+
 
 def attach(room: str, *parts: str) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
     """``__getattr__``, ``__dir__`` and ``__all__`` of a room, for the last line of its ``__init__``.
@@ -21,7 +35,9 @@ def attach(room: str, *parts: str) -> tuple[Callable[[str], object], Callable[[]
 
     def __getattr__(name: str) -> object:
         if name not in places:
-            raise AttributeError(f"module {room!r} has no attribute {name!r}")
+            full = f"{room}.{name}"
+            missing = f"module {room!r} has no attribute {name!r}"
+            raise AttributeError(f"{full} is now {MOVED[full]}" if full in MOVED else missing)
         module = importlib.import_module(f"{room}.{places[name]}")
         return module if places[name] == name else getattr(module, name)
 

@@ -19,9 +19,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from . import checks
-from .engine import state_dtype
-from .engine.memory_gate import shows_values
+from snnkit import checks
+from snnkit.engine import state_dtype
+from snnkit.engine.memory_gate import shows_values
 
 __all__ = [
     "accuracy",

@@ -18,12 +18,12 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
-from . import checks
-from .engine.memory_gate import is_captured
-from .engine.trace import name_of, observed
-from .neuron import Neuron, Recurrent
-from .neuron.base import is_hooked, linear, refuse_plain_sequential
-from .pooling import max_pool
+from snnkit import checks
+from snnkit.engine.memory_gate import is_captured
+from snnkit.engine.trace import name_of, observed
+from snnkit.neuron import Neuron, Recurrent
+from snnkit.neuron.base import is_hooked, linear, refuse_plain_sequential
+from snnkit.pooling import max_pool
 
 __all__ = ["Once", "Recording", "Recurrent", "Sequential", "TimeBatched", "detach", "is_stateful", "is_static"]
 

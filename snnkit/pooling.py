@@ -17,11 +17,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .engine import CompilationFailed, missing_compiler
-from .engine.cpp import STREAMING, load, threads_for
-from .engine.cpp.cpp_source import PRELUDE
-from .engine.memory_gate import is_left_to_pytorch, is_plain, is_watched
-from .engine.page_pool import fresh
+from snnkit.engine import CompilationFailed, missing_compiler
+from snnkit.engine.cpp import STREAMING, load, threads_for
+from snnkit.engine.cpp.cpp_source import PRELUDE
+from snnkit.engine.memory_gate import is_left_to_pytorch, is_plain, is_watched
+from snnkit.engine.page_pool import fresh
 
 __all__ = ["kernels", "max_pool", "observer"]
 

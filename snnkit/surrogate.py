@@ -27,7 +27,7 @@ from weakref import WeakSet
 import torch
 from torch import Tensor
 
-from . import checks
+from snnkit import checks
 
 __all__ = ["ATan", "FastSigmoid", "Sigmoid", "StraightThrough", "SuperSpike", "Surrogate", "Triangle"]
 

@@ -48,9 +48,9 @@ import snnkit
 print("snnkit", snnkit.__version__)
 
 # %% tags=["slide"]
-from snnkit import export, viz
+from snnkit.lab import pages, viz
 
-page = export.reader("reads_what_you_draw.html")
+page = pages.reader("reads_what_you_draw.html")
 viz.embed(page, height=560, compact=True)
 
 # %% [markdown] tags=["slide"]
@@ -87,9 +87,10 @@ DEVICE: str = "auto"  # "auto", "cpu" or "cuda"
 # %%
 import torch
 
-from snnkit import course, data, encode, export, neuron, train, viz
-from snnkit.course import attempt, hint, outcome, predict, quiz, scorecard, solution
-from snnkit.tools import doctor
+from snnkit import data, encode, neuron, train
+from snnkit.lab import course, pages, viz
+from snnkit.lab.course import attempt, hint, outcome, predict, quiz, scorecard, solution
+from snnkit.lab.tools import doctor
 
 train.seed_everything(SEED)
 course.start("00", solve=SOLVE)
@@ -158,7 +159,7 @@ predict("00.b")
 images, labels = data.load("digits", "test")
 images, labels = images[:20], labels[:20]
 shown = encode.repeat(data.to_unit(images), steps=20)  # each image at every step: [20, 20, 1, 8, 8]
-net = export.reader_network()
+net = pages.reader_network()
 hidden = net.record(shown).layers[2]  # spikes of the hidden neurons: [20, 20, 128]
 
 viz.show(viz.figures.raster(hidden[:, 0], title="Hidden neurons see a 5"))

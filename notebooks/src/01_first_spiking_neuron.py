@@ -69,9 +69,10 @@ from typing import NamedTuple
 
 import torch
 
-from snnkit import course, engine, neuron, surrogate, train, viz
-from snnkit.course import attempt, hint, outcome, predict, quiz, scorecard, solution
-from snnkit.viz import figures
+from snnkit import engine, neuron, surrogate, train
+from snnkit.lab import course, viz
+from snnkit.lab.course import attempt, hint, outcome, predict, quiz, scorecard, solution
+from snnkit.lab.viz import figures
 
 train.seed_everything(SEED)
 course.start("01", solve=SOLVE)

@@ -60,9 +60,10 @@ import math
 
 import torch
 
-from snnkit import course, neuron, nn, surrogate, train, viz
-from snnkit.course import attempt, hint, outcome, predict, quiz, scorecard, solution
-from snnkit.viz import figures
+from snnkit import neuron, nn, surrogate, train
+from snnkit.lab import course, viz
+from snnkit.lab.course import attempt, hint, outcome, predict, quiz, scorecard, solution
+from snnkit.lab.viz import figures
 
 train.seed_everything(SEED)
 course.start("02", solve=SOLVE)

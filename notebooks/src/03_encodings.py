@@ -62,10 +62,11 @@ DATASET: str = "digits"  # "digits" is always available; "mnist" and "fashion" i
 # %%
 import torch
 
-from snnkit import course, data, encode, neuron, nn, train, viz
-from snnkit.course import attempt, hint, outcome, predict, quiz, scorecard, solution
+from snnkit import data, encode, neuron, nn, train
+from snnkit.lab import course, viz
+from snnkit.lab.course import attempt, hint, outcome, predict, quiz, scorecard, solution
 from snnkit.data import events
-from snnkit.viz import figures
+from snnkit.lab.viz import figures
 
 train.seed_everything(SEED)
 course.start("03", solve=SOLVE)

@@ -69,9 +69,10 @@ from functools import partial
 
 import torch
 
-from snnkit import bench, course, data, encode, export, loss, models, neuron, nn, train, viz
-from snnkit.course import attempt, hint, outcome, predict, quiz, scorecard, solution
-from snnkit.viz import figures
+from snnkit import data, encode, loss, models, neuron, nn, train
+from snnkit.lab import bench, course, pages, viz
+from snnkit.lab.course import attempt, hint, outcome, predict, quiz, scorecard, solution
+from snnkit.lab.viz import figures
 
 train.seed_everything(SEED)
 course.start("04", solve=SOLVE)
@@ -733,13 +734,13 @@ outcome("04.i", accuracies.mean())
 #
 # </details>
 #
-# `export.page` writes the numbers and the equation into a single HTML file, the equation as JavaScript. The file needs
+# `pages.page` writes the numbers and the equation into a single HTML file, the equation as JavaScript. The file needs
 # no Python and no server: open it on a phone, or send it to a friend. Its answers are those of the network here. Draw
 # with the mouse, and silence neurons by a click. The network learned from 13 people with a pen: which of *your* digits
 # does it misread?
 
 # %%
-home = export.page(
+home = pages.page(
     net,
     "my_network.html",
     encode=encoder,

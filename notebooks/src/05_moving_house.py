@@ -69,9 +69,10 @@ from pathlib import Path
 
 import torch
 
-from snnkit import course, data, encode, loss, measure, neuron, nn, surrogate, train, viz
-from snnkit.course import attempt, hint, outcome, predict, quiz, scorecard, solution
-from snnkit.viz import figures
+from snnkit import data, encode, loss, measure, neuron, nn, surrogate, train
+from snnkit.lab import course, viz
+from snnkit.lab.course import attempt, hint, outcome, predict, quiz, scorecard, solution
+from snnkit.lab.viz import figures
 
 train.seed_everything(SEED)
 course.start("05", solve=SOLVE)

@@ -66,9 +66,10 @@ from typing import NamedTuple
 
 import torch
 
-from snnkit import bench, course, data, engine, measure, neuron, nn, records, surrogate, train, viz
-from snnkit.course import attempt, hint, outcome, predict, quiz, scorecard, solution
-from snnkit.viz import figures
+from snnkit import data, engine, measure, neuron, nn, records, surrogate, train
+from snnkit.lab import bench, course, viz
+from snnkit.lab.course import attempt, hint, outcome, predict, quiz, scorecard, solution
+from snnkit.lab.viz import figures
 
 train.seed_everything(SEED)
 course.start("06", solve=SOLVE)

@@ -72,9 +72,10 @@ import warnings
 
 import torch
 
-from snnkit import bench, course, data, device, encode, loss, measure, models, neuron, nn, records, train, viz
-from snnkit.course import attempt, hint, outcome, predict, quiz, scorecard, solution
-from snnkit.viz import figures
+from snnkit import data, device, encode, loss, measure, models, neuron, nn, records, train
+from snnkit.lab import bench, course, viz
+from snnkit.lab.course import attempt, hint, outcome, predict, quiz, scorecard, solution
+from snnkit.lab.viz import figures
 
 train.seed_everything(SEED)
 where = data.resolve_device(DEVICE)

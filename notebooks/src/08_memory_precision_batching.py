@@ -69,10 +69,11 @@ import warnings
 
 import torch
 
-from snnkit import course, data, device, encode, loss, measure, models, neuron, nn, records, text, train, viz
-from snnkit.bench import demo, heading
-from snnkit.course import attempt, hint, outcome, predict, quiz, scorecard, solution
-from snnkit.viz import figures
+from snnkit import data, device, encode, loss, measure, models, neuron, nn, records, train
+from snnkit.lab import course, text, viz
+from snnkit.lab.bench import demo, heading
+from snnkit.lab.course import attempt, hint, outcome, predict, quiz, scorecard, solution
+from snnkit.lab.viz import figures
 
 train.seed_everything(SEED)
 course.start("08", solve=SOLVE)

@@ -77,8 +77,9 @@ from pathlib import Path
 import torch
 from lightning.pytorch import LightningModule, Trainer, callbacks, loggers
 
-from snnkit import bench, course, data, device, encode, hardware, loss, measure, models, neuron, nn, records, train, viz
-from snnkit.course import attempt, hint, outcome, predict, quiz, scorecard, solution
+from snnkit import data, device, encode, loss, measure, models, neuron, nn, records, train
+from snnkit.lab import bench, course, hardware, viz
+from snnkit.lab.course import attempt, hint, outcome, predict, quiz, scorecard, solution
 from snnkit.train import lit, slurm
 
 train.seed_everything(SEED)

@@ -71,11 +71,12 @@ from functools import partial
 
 import torch
 
-from snnkit import course, data, device, encode, engine, loss, measure, models, records, surrogate, train, viz
-from snnkit.bench import compare, heading, training, workloads
-from snnkit.course import attempt, hint, outcome, predict, quiz, scorecard, solution
-from snnkit.hardware import chips, energy, ipu, roofline
-from snnkit.viz import figures
+from snnkit import data, device, encode, engine, loss, measure, models, records, surrogate, train
+from snnkit.lab import course, viz
+from snnkit.lab.bench import compare, heading, training, workloads
+from snnkit.lab.course import attempt, hint, outcome, predict, quiz, scorecard, solution
+from snnkit.lab.hardware import chips, energy, ipu, roofline
+from snnkit.lab.viz import figures
 
 train.seed_everything(SEED)
 course.start("10", solve=SOLVE)

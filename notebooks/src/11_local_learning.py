@@ -71,10 +71,11 @@ from dataclasses import replace
 import torch
 from torch.nn import functional as F
 
-from snnkit import course, data, device, encode, loss, models, plasticity, records, train, viz
-from snnkit.bench import heading, local
-from snnkit.course import attempt, hint, outcome, predict, quiz, scorecard, solution
-from snnkit.viz import figures, theme
+from snnkit import data, device, encode, loss, models, plasticity, records, train
+from snnkit.lab import course, viz
+from snnkit.lab.bench import heading, local
+from snnkit.lab.course import attempt, hint, outcome, predict, quiz, scorecard, solution
+from snnkit.lab.viz import figures, theme
 
 train.seed_everything(SEED)
 course.start("11", solve=SOLVE)

@@ -72,9 +72,10 @@ from pathlib import Path
 
 import torch
 
-from snnkit import course, data, loss, measure, models, train, viz
-from snnkit.course import attempt, hint, outcome, predict, quiz, scorecard, solution
-from snnkit.viz import figures
+from snnkit import data, loss, measure, models, train
+from snnkit.lab import course, viz
+from snnkit.lab.course import attempt, hint, outcome, predict, quiz, scorecard, solution
+from snnkit.lab.viz import figures
 
 events = data.events
 train.seed_everything(SEED)

@@ -69,9 +69,10 @@ from pathlib import Path
 import polars
 import torch
 
-from snnkit import challenge, course, neuron, nn, sweep, train, viz
-from snnkit.course import attempt, hint, outcome, predict, quiz, scorecard, solution
-from snnkit.viz import figures
+from snnkit import neuron, nn, train
+from snnkit.lab import challenge, course, sweep, viz
+from snnkit.lab.course import attempt, hint, outcome, predict, quiz, scorecard, solution
+from snnkit.lab.viz import figures
 
 train.seed_everything(SEED)
 course.start("13", solve=SOLVE)

@@ -71,8 +71,9 @@ from pathlib import Path
 
 import torch
 
-from snnkit import course, data, encode, export, loss, models, train, viz
-from snnkit.course import attempt, hint, outcome, predict, quiz, scorecard, solution
+from snnkit import data, encode, export, loss, models, train
+from snnkit.lab import course, pages, viz
+from snnkit.lab.course import attempt, hint, outcome, predict, quiz, scorecard, solution
 
 train.seed_everything(SEED)
 course.start("14", solve=SOLVE)
@@ -357,7 +358,7 @@ outcome("14.d")
 # %% [markdown] tags=["slide"]
 # ## 4 · Without Python: a page that one can draw on
 #
-# `export.page` writes the network into a single HTML file, with its equations as JavaScript. The file needs no Python
+# `pages.page` writes the network into a single HTML file, with its equations as JavaScript. The file needs no Python
 # and no server. Open it on a phone, or send it to a friend.
 #
 # **Predict first.** You will draw with a mouse, and never exactly in the middle. A convolution looks at each place in
@@ -388,7 +389,7 @@ outcome("14.e", bars["1 pixel down"]["read right"])
 # </details>
 
 # %%
-home = export.page(
+home = pages.page(
     net,
     "my_conv_network.html",
     encode=show,

@@ -67,9 +67,10 @@ from urllib.parse import quote
 
 from IPython.display import HTML
 
-from snnkit import course, data, encode, engine, loss as kit_loss, models, neuron, nn, train, viz
-from snnkit.course import attempt, hint, outcome, predict, quiz, scorecard, solution
-from snnkit.viz import figures
+from snnkit import data, encode, engine, loss as kit_loss, models, neuron, nn, train
+from snnkit.lab import course, viz
+from snnkit.lab.course import attempt, hint, outcome, predict, quiz, scorecard, solution
+from snnkit.lab.viz import figures
 
 course.start("15", solve=SOLVE)
 

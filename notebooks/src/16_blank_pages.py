@@ -67,9 +67,10 @@ import math
 import torch
 from torch.nn import functional as F
 
-from snnkit import course, data, neuron, viz
-from snnkit.course import attempt, hint, outcome, predict, quiz, scorecard, solution
-from snnkit.viz import figures
+from snnkit import data, neuron
+from snnkit.lab import course, viz
+from snnkit.lab.course import attempt, hint, outcome, predict, quiz, scorecard, solution
+from snnkit.lab.viz import figures
 
 torch.manual_seed(SEED)
 course.start("16", solve=SOLVE)

@@ -17,28 +17,30 @@
 """
 
 from snnkit import lazy
-
-from ..measure.tracker import MemoryTracker as MemoryTracker
-from ..measure.tracker import memory_limit as memory_limit
-from .accelerate import Accelerated as Accelerated
-from .accelerate import accelerate as accelerate
-from .accelerate import setup_gpu_acceleration as setup_gpu_acceleration
-from .batch_processing import batch_process as batch_process
-from .memory_table import MemoryTable as MemoryTable
-from .memory_table import explain_memory as explain_memory
-from .optimize import MemoryReport as MemoryReport
-from .optimize import optimize_memory_usage as optimize_memory_usage
-from .optimize import restore_memory_usage as restore_memory_usage
-from .optimize import truncated as truncated
-from .placement import Precision as Precision
-from .placement import move_tensors_to_device as move_tensors_to_device
-from .spike_packing import packed_spikes as packed_spikes
-from .usage import MemoryUsage as MemoryUsage
-from .usage import StepMemory as StepMemory
-from .usage import empty_cache as empty_cache
-from .usage import get_gpu_memory_usage as get_gpu_memory_usage
-from .usage import timeline as timeline
-from .usage import training_step as training_step
-from .usage import untouched as untouched
+from snnkit.device.accelerate import (
+    Accelerated as Accelerated,
+    accelerate as accelerate,
+    setup_gpu_acceleration as setup_gpu_acceleration,
+)
+from snnkit.device.batch_processing import batch_process as batch_process
+from snnkit.device.memory_table import MemoryTable as MemoryTable, explain_memory as explain_memory
+from snnkit.device.optimize import (
+    MemoryReport as MemoryReport,
+    optimize_memory_usage as optimize_memory_usage,
+    restore_memory_usage as restore_memory_usage,
+    truncated as truncated,
+)
+from snnkit.device.placement import Precision as Precision, move_tensors_to_device as move_tensors_to_device
+from snnkit.device.spike_packing import packed_spikes as packed_spikes
+from snnkit.device.usage import (
+    MemoryUsage as MemoryUsage,
+    StepMemory as StepMemory,
+    empty_cache as empty_cache,
+    get_gpu_memory_usage as get_gpu_memory_usage,
+    timeline as timeline,
+    training_step as training_step,
+    untouched as untouched,
+)
+from snnkit.measure.tracker import MemoryTracker as MemoryTracker, memory_limit as memory_limit
 
 __getattr__, __dir__, __all__ = lazy.attach(__name__)

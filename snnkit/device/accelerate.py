@@ -10,11 +10,11 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from .. import checks
-from ..data import resolve_device
-from .batch_processing import batch_process, check_batch_size
-from .optimize import MemoryReport, optimize_memory_usage
-from .placement import Precision, device_of, move_tensors_to_device
+from snnkit import checks
+from snnkit.data import resolve_device
+from snnkit.device.batch_processing import batch_process, check_batch_size
+from snnkit.device.optimize import MemoryReport, optimize_memory_usage
+from snnkit.device.placement import Precision, device_of, move_tensors_to_device
 
 PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 

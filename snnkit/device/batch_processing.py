@@ -12,11 +12,11 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map
 
-from .. import checks
-from ..measure import peak_of
-from ..neuron import Neuron
-from .placement import device_of, move_tensors_to_device
-from .usage import available, empty_cache, evaluating
+from snnkit import checks
+from snnkit.device.placement import device_of, move_tensors_to_device
+from snnkit.device.usage import available, empty_cache, evaluating
+from snnkit.measure import peak_of
+from snnkit.neuron import Neuron
 
 # With "auto": samples to try first, and the most at once; larger batches gain nothing.
 _PROBE, _MOST = 8, 1024

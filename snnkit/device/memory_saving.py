@@ -25,13 +25,13 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.utils import _pair
 from torch.utils.checkpoint import checkpoint
 
-from .. import neuron as catalogue
-from ..engine import NotElementwise, equation_of
-from ..neuron import Neuron
-from ..nn import Once, Sequential, TimeBatched, is_hooked, stands_still, takes_repeat, through, with_state
-from ..pooling import max_pool
-from ..surrogate import Surrogate
-from .spike_packing import packed_input
+from snnkit import neuron as catalogue
+from snnkit.device.spike_packing import packed_input
+from snnkit.engine import NotElementwise, equation_of
+from snnkit.neuron import Neuron
+from snnkit.nn import Once, Sequential, TimeBatched, is_hooked, stands_still, takes_repeat, through, with_state
+from snnkit.pooling import max_pool
+from snnkit.surrogate import Surrogate
 
 POOLS = (nn.MaxPool2d, nn.AvgPool2d)
 SHAPES = (nn.Flatten, nn.Identity)

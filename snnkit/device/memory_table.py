@@ -10,14 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .. import checks
-from ..engine.page_pool import POOL
-from ..neuron import Neuron
-from ..pooling import observer
-from ..tables import html_table, size_of, text_table
-from .optimize import restore_memory_usage, saving_parts
-from .placement import check_together
-from .usage import StepMemory, output_of, training_step, untouched
+from snnkit import checks
+from snnkit.device.optimize import restore_memory_usage, saving_parts
+from snnkit.device.placement import check_together
+from snnkit.device.usage import StepMemory, output_of, training_step, untouched
+from snnkit.engine.page_pool import POOL
+from snnkit.neuron import Neuron
+from snnkit.pooling import observer
+from snnkit.tables import html_table, size_of, text_table
 
 # What an optimizer keeps, in times the weights.
 OPTIMIZERS = {"sgd": 0, "momentum": 1, "rmsprop": 1, "adagrad": 1, "adam": 2, "adamw": 2}

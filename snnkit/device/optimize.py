@@ -8,12 +8,12 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from .. import checks
-from ..nn import Sequential, detach
-from ..tables import html_table, size_of, text_table
-from .memory_saving import MemorySaving, check_goes_on, check_over_time, left_alone
-from .placement import check_together, device_of
-from .usage import StepMemory, training_step
+from snnkit import checks
+from snnkit.device.memory_saving import MemorySaving, check_goes_on, check_over_time, left_alone
+from snnkit.device.placement import check_together, device_of
+from snnkit.device.usage import StepMemory, training_step
+from snnkit.nn import Sequential, detach
+from snnkit.tables import html_table, size_of, text_table
 
 _HEAD = ("saves bytes", "held", "at the peak", "")
 

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .. import checks
-from ..data import resolve_device
+from snnkit import checks
+from snnkit.data import resolve_device
 
 _COLLECTIONS = (list, tuple, set, frozenset, deque)
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..engine.memory_gate import is_plain, is_watched
+from snnkit.engine.memory_gate import is_plain, is_watched
 
 # b_0 + 2^8 b_1 + … + 2^56 b_7 times this has b_i at bit 56 + i; no other product of two bits reaches bit 56, and no two
 # products meet.

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from .. import checks
-from ..data import resolve_device
-from ..engine.page_pool import POOL
-from ..measure.tracker import MemoryTracker, left_under_limit
-from ..tables import size_of
+from snnkit import checks
+from snnkit.data import resolve_device
+from snnkit.engine.page_pool import POOL
+from snnkit.measure.tracker import MemoryTracker, left_under_limit
+from snnkit.tables import size_of
 
 
 @dataclass(frozen=True)

@@ -25,18 +25,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .. import checks, lazy
-from ..tables import size_of
-from . import autograd, eager
-from .autograd import CompilationFailed
-from .block import BLOCKS
-from .code_cache import secure_inductor
-from .cpp.toolchain import cpp_compiler, missing_compiler
-from .eager import in_dtype
-from .memory_gate import inside_functional_transform, shows_values
-from .ops import as_operation, handle_of
-from .page_pool import limit_kept_memory
-from .plan import (
+from snnkit import checks, lazy
+from snnkit.engine import autograd, eager
+from snnkit.engine.autograd import CompilationFailed
+from snnkit.engine.block import BLOCKS
+from snnkit.engine.code_cache import secure_inductor
+from snnkit.engine.cpp.toolchain import cpp_compiler, missing_compiler
+from snnkit.engine.eager import in_dtype
+from snnkit.engine.memory_gate import inside_functional_transform, shows_values
+from snnkit.engine.ops import as_operation, handle_of
+from snnkit.engine.page_pool import limit_kept_memory
+from snnkit.engine.plan import (
     AUTO,
     ENGINES,
     Plan,
@@ -47,9 +46,10 @@ from .plan import (
     state_dtype,
     warn_of_fallback,
 )
-from .program import Untranslatable, programs
-from .trace import NotElementwise, all_observers, field_names, name_of, thread
-from .trace_cache import equation_of
+from snnkit.engine.program import Untranslatable, programs
+from snnkit.engine.trace import NotElementwise, all_observers, field_names, name_of, thread
+from snnkit.engine.trace_cache import equation_of
+from snnkit.tables import size_of
 
 __all__ = [
     "AUTO",

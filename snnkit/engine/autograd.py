@@ -16,9 +16,9 @@ import torch
 from torch import Tensor, nn
 from torch._functorch.utils import unwrap_dead_wrappers
 
-from .eager import Origin, recorded_backward
-from .memory_gate import as_stored, foreign, inside_functional_transform, recorder
-from .trace import Equation
+from snnkit.engine.eager import Origin, recorded_backward
+from snnkit.engine.memory_gate import as_stored, foreign, inside_functional_transform, recorder
+from snnkit.engine.trace import Equation
 
 
 class CompilationFailed(Exception):

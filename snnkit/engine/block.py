@@ -22,12 +22,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .autograd import CompilationFailed, Gradients, Pass, Results
-from .code_cache import secure_inductor
-from .cpp.toolchain import missing_compiler
-from .page_pool import fresh
-from .trace import Disturbed, Equation, undisturbed
-from .trace_cache import recent
+from snnkit.engine.autograd import CompilationFailed, Gradients, Pass, Results
+from snnkit.engine.code_cache import secure_inductor
+from snnkit.engine.cpp.toolchain import missing_compiler
+from snnkit.engine.page_pool import fresh
+from snnkit.engine.trace import Disturbed, Equation, undisturbed
+from snnkit.engine.trace_cache import recent
 
 # Steps in a block: the largest that fits is used, so T = 25 is 4 + 4 + 4 + 4 + 4 + 4 + 1 on a CPU. There, forward plus
 # backward of 32 steps of 2^18 neurons took 12.1, 10.6, 14.3 and 19.2 ms in blocks of 2, 4, 8 and 16. Each step is a

@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
-from ..files import expanded, exposed
+from snnkit.files import expanded, exposed
 
 _warned: set[str] = set()
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from .trace import check_step_result
+from snnkit.engine.trace import check_step_result
 
 
 def in_dtype(step: Callable | nn.Module, dtype: torch.dtype) -> Callable[[Tensor, Any], tuple[Tensor, Any]]:

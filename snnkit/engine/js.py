@@ -18,10 +18,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .autograd import tensors_of
-from .program import Dialect, Op, Program, Untranslatable, Value, programs, split
-from .trace import Equation, field_names
-from .trace_cache import equation_of
+from snnkit.engine.autograd import tensors_of
+from snnkit.engine.program import Dialect, Op, Program, Untranslatable, Value, programs, split
+from snnkit.engine.trace import Equation, field_names
+from snnkit.engine.trace_cache import equation_of
 
 PRELUDE = """\
 const f = Math.fround;

@@ -18,10 +18,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .autograd import Gradients, Layout, Pass, backend, presence_of, tensors_of
-from .plan import candidates, facts_of
-from .trace import Equation, NotElementwise, thread
-from .trace_cache import equation_of
+from snnkit.engine.autograd import Gradients, Layout, Pass, backend, presence_of, tensors_of
+from snnkit.engine.plan import candidates, facts_of
+from snnkit.engine.trace import Equation, NotElementwise, thread
+from snnkit.engine.trace_cache import equation_of
 
 # Steps up to which a loop is inlined.
 INLINED = 16

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..checks import integer
+from snnkit.checks import integer
 
 SMALLEST = 1 << 20  # bytes; the C library gives smaller tensors memory that it already has
 _HUGE_PAGE = 2 << 20

@@ -22,13 +22,12 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 
 from snnkit import checks
-
-from ..tables import text_table
-from .autograd import backend
-from .memory_gate import foreign, inside_functional_transform, recorder
-from .program import is_exact
-from .trace import Disturbed, Equation, NotElementwise, name_of, trace
-from .trace_cache import Opaque, Reading, equation_by_key, reading_of, tensors_of
+from snnkit.engine.autograd import backend
+from snnkit.engine.memory_gate import foreign, inside_functional_transform, recorder
+from snnkit.engine.program import is_exact
+from snnkit.engine.trace import Disturbed, Equation, NotElementwise, name_of, trace
+from snnkit.engine.trace_cache import Opaque, Reading, equation_by_key, reading_of, tensors_of
+from snnkit.tables import text_table
 
 ENGINES = ("auto", "eager", "block", "cpp", "triton")
 

@@ -17,9 +17,8 @@ import torch
 from torch import Tensor, fx
 
 from snnkit import checks
-
-from .presence import operation_of
-from .trace import Disturbed, Equation, graph_of, undisturbed
+from snnkit.engine.presence import operation_of
+from snnkit.engine.trace import Disturbed, Equation, graph_of, undisturbed
 
 Value = str | float | int | bool  # the name of a value, or a Python number
 

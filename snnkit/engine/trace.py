@@ -32,7 +32,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from .presence import operation_of, with_presence
+from snnkit.engine.presence import operation_of, with_presence
 
 Result = TypeVar("Result")
 

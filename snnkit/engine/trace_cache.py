@@ -24,10 +24,9 @@ import torch
 from torch import Tensor, nn
 
 from snnkit import checks
-
-from ..surrogate import Surrogate
-from .autograd import tensors_of
-from .trace import Equation, NotElementwise, trace
+from snnkit.engine.autograd import tensors_of
+from snnkit.engine.trace import Equation, NotElementwise, trace
+from snnkit.surrogate import Surrogate
 
 # Attributes of every module. Parameters and buffers are arguments of the graphs, submodules are followed.
 _BOOKKEEPING = frozenset(vars(nn.Module())) - {"training"}

@@ -28,17 +28,15 @@ and refuses others; it fires at the threshold, but its files do not say so.
 """
 
 from snnkit import lazy
-
-from .exchange import InexactWarning as InexactWarning
-from .exchange import from_nir as from_nir
-from .exchange import to_nir as to_nir
-from .graph import Graph as Graph
-from .layer_nodes import Scale as Scale
-from .layer_nodes import SumPool2d as SumPool2d
-from .neuron_nodes import EulerCubaLI as EulerCubaLI
-from .neuron_nodes import EulerCubaLIF as EulerCubaLIF
-from .neuron_nodes import EulerIF as EulerIF
-from .neuron_nodes import EulerLI as EulerLI
-from .neuron_nodes import EulerLIF as EulerLIF
+from snnkit.interop.exchange import InexactWarning as InexactWarning, from_nir as from_nir, to_nir as to_nir
+from snnkit.interop.graph import Graph as Graph
+from snnkit.interop.layer_nodes import Scale as Scale, SumPool2d as SumPool2d
+from snnkit.interop.neuron_nodes import (
+    EulerCubaLI as EulerCubaLI,
+    EulerCubaLIF as EulerCubaLIF,
+    EulerIF as EulerIF,
+    EulerLI as EulerLI,
+    EulerLIF as EulerLIF,
+)
 
 __getattr__, __dir__, __all__ = lazy.attach(__name__)

@@ -14,16 +14,15 @@ import torch
 from torch import Tensor, nn
 
 from snnkit import checks
-
-from ..engine import check_sequence
-from ..files import check_hdf5, expanded
-from ..neuron import IF, LIF, PLIF, Neuron, Recurrent
-from ..nn import Once, Sequential, TimeBatched, is_stateful, time_batched
-from ..surrogate import ATan
-from .graph import INPUT, OUTPUT, Graph, in_order, sources_of
-from .layer_nodes import KEY, LAYERS, Shape, check_numbers, nir_package, node_of, note_of
-from .neuron_nodes import EULER, described, euler_neuron, neuron_of, note_on, reach, surrogate_of
-from .structure import TRANSPARENT, Structure, built, connected, transparent
+from snnkit.engine import check_sequence
+from snnkit.files import check_hdf5, expanded
+from snnkit.interop.graph import INPUT, OUTPUT, Graph, in_order, sources_of
+from snnkit.interop.layer_nodes import KEY, LAYERS, Shape, check_numbers, nir_package, node_of, note_of
+from snnkit.interop.neuron_nodes import EULER, described, euler_neuron, neuron_of, note_on, reach, surrogate_of
+from snnkit.interop.structure import TRANSPARENT, Structure, built, connected, transparent
+from snnkit.neuron import IF, LIF, PLIF, Neuron, Recurrent
+from snnkit.nn import Once, Sequential, TimeBatched, is_stateful, time_batched
+from snnkit.surrogate import ATan
 
 
 class InexactWarning(UserWarning):

@@ -8,9 +8,8 @@ from graphlib import CycleError, TopologicalSorter
 from torch import Tensor, nn
 
 from snnkit import checks
-
-from ..engine import check_sequence
-from ..nn import is_stateful, through, with_state
+from snnkit.engine import check_sequence
+from snnkit.nn import is_stateful, through, with_state
 
 INPUT, OUTPUT = "input", "output"
 Edges = Sequence[tuple[str, str]]

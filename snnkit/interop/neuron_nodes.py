@@ -22,12 +22,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .. import surrogate as surrogates
-from ..neuron import IF, LI, LIF, PLIF, CubaLIF, Leaky, Neuron
-from ..neuron.base import MembraneState, Value, between, reset_membrane
-from ..neuron.cuba import SynapticState
-from ..surrogate import ATan, Surrogate
-from .layer_nodes import KEY, note_of
+from snnkit import surrogate as surrogates
+from snnkit.interop.layer_nodes import KEY, note_of
+from snnkit.neuron import IF, LI, LIF, PLIF, CubaLIF, Leaky, Neuron
+from snnkit.neuron.base import MembraneState, Value, between, reset_membrane
+from snnkit.neuron.cuba import SynapticState
+from snnkit.surrogate import ATan, Surrogate
 
 _DEFAULTS = {"v_leak": 0.0, "v_reset": 0.0, "w_in": 1.0}
 

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..nn import Once, Sequential, TimeBatched
-from .graph import INPUT, OUTPUT, Graph, in_order, sources_of
+from snnkit.interop.graph import INPUT, OUTPUT, Graph, in_order, sources_of
+from snnkit.nn import Once, Sequential, TimeBatched
 
 Structure = str | list[Any]
 

@@ -16,7 +16,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .. import checks
+from snnkit import checks
 
 if TYPE_CHECKING:
     import torch

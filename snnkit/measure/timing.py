@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 import torch
 
-from .. import checks
+from snnkit import checks
 
 # A measurement is repeated within itself until it takes about so long: clocks and noise blur shorter ones.
 SHORTEST = 1e-3

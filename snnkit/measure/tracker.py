@@ -17,8 +17,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from .. import checks
-from ..tables import size_of
+from snnkit import checks
+from snnkit.tables import size_of
 
 
 class MemoryTracker(TorchDispatchMode):

@@ -12,8 +12,8 @@ Plain layers (Linear, Conv2d, pooling) work on all steps at once, and only once 
 (``encode.repeat``).
 """
 
-from .networks import ConvNet, EventConvNet, EventRecurrentNet, FashionConvNet, mlp
-from .statistical import Answer, Population, PopulationState, StatisticalSNN, Statistics
+from snnkit.models.networks import ConvNet, EventConvNet, EventRecurrentNet, FashionConvNet, mlp
+from snnkit.models.statistical import Answer, Population, PopulationState, StatisticalSNN, Statistics
 
 __all__ = [
     "Answer",

@@ -7,10 +7,10 @@ from itertools import pairwise
 
 from torch import Tensor, nn
 
-from .. import checks
-from ..neuron import IF, LI, CubaLIF, Leaky, Recurrent
-from ..nn import Once, Sequential
-from ..surrogate import ATan, Surrogate
+from snnkit import checks
+from snnkit.neuron import IF, LI, CubaLIF, Leaky, Recurrent
+from snnkit.nn import Once, Sequential
+from snnkit.surrogate import ATan, Surrogate
 
 _LARGE = 16  # pixels from which on two rounds of 5 × 5 convolution and pooling leave something
 BETA = 0.9  # of event nets: a membrane forgets two thirds in ten steps, so that a saccade of five or so is seen as one

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from .. import checks
-from ..encode import poisson
-from ..engine import state_dtype
-from ..neuron import Leaky
-from ..nn import Sequential
+from snnkit import checks
+from snnkit.encode import poisson
+from snnkit.engine import state_dtype
+from snnkit.neuron import Leaky
+from snnkit.nn import Sequential
 
 
 class Statistics(NamedTuple):

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from ..surrogate import ATan
-from .base import Neuron, Value, between, everywhere, reset_membrane
+from snnkit.neuron.base import Neuron, Value, between, everywhere, reset_membrane
+from snnkit.surrogate import ATan
 
 
 class ALIFState(NamedTuple):

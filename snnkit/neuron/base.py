@@ -16,11 +16,11 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from .. import checks
-from ..engine import check_engine, check_sequence, handle_of, state_dtype, unroll
-from ..engine.memory_gate import is_left_to_pytorch, is_plain, is_watched
-from ..measure.machine import processor
-from ..surrogate import Surrogate
+from snnkit import checks
+from snnkit.engine import check_engine, check_sequence, handle_of, state_dtype, unroll
+from snnkit.engine.memory_gate import is_left_to_pytorch, is_plain, is_watched
+from snnkit.measure.machine import processor
+from snnkit.surrogate import Surrogate
 
 Value = float | Tensor
 

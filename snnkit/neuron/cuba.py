@@ -12,9 +12,9 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from .. import checks
-from ..surrogate import SuperSpike
-from .base import Neuron, Value, between, reset_membrane
+from snnkit import checks
+from snnkit.neuron.base import Neuron, Value, between, reset_membrane
+from snnkit.surrogate import SuperSpike
 
 
 class SynapticState(NamedTuple):

@@ -13,9 +13,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from .. import checks
-from ..surrogate import ATan
-from .base import MembraneState, Neuron, Value, between, reset_membrane
+from snnkit import checks
+from snnkit.neuron.base import MembraneState, Neuron, Value, between, reset_membrane
+from snnkit.surrogate import ATan
 
 
 class _Integrator(Neuron):

@@ -8,9 +8,9 @@ from typing import Any, ClassVar, NamedTuple
 
 from torch import Tensor
 
-from .. import checks
-from ..surrogate import ATan
-from .base import Neuron, Value, between
+from snnkit import checks
+from snnkit.neuron.base import Neuron, Value, between
+from snnkit.surrogate import ATan
 
 RESETS = ("subtract", "zero", "none")
 

@@ -8,27 +8,30 @@ of spikes. The ``connection`` of a rule is ``Dense()`` or ``Convolution(...)``.
 """
 
 from snnkit import lazy
-
-from .competition import Competition as Competition
-from .competition import CompetitionState as CompetitionState
-from .competition import CompetitiveLayer as CompetitiveLayer
-from .competition import LayerState as LayerState
-from .competition import assign_labels as assign_labels
-from .competition import similarity as similarity
-from .competition import vote as vote
-from .connection import Convolution as Convolution
-from .connection import Dense as Dense
-from .reward import RewardState as RewardState
-from .reward import RewardSTDP as RewardSTDP
-from .spike_timing import PairSTDP as PairSTDP
-from .spike_timing import STDPState as STDPState
-from .spike_timing import TripletState as TripletState
-from .spike_timing import TripletSTDP as TripletSTDP
-from .unsupervised import LAYERS as LAYERS
-from .unsupervised import MAX_RATE as MAX_RATE
-from .unsupervised import STEPS as STEPS
-from .unsupervised import LocalRun as LocalRun
-from .unsupervised import Snapshot as Snapshot
-from .unsupervised import learn_locally as learn_locally
+from snnkit.plasticity.competition import (
+    Competition as Competition,
+    CompetitionState as CompetitionState,
+    CompetitiveLayer as CompetitiveLayer,
+    LayerState as LayerState,
+    assign_labels as assign_labels,
+    similarity as similarity,
+    vote as vote,
+)
+from snnkit.plasticity.connection import Convolution as Convolution, Dense as Dense
+from snnkit.plasticity.reward import RewardState as RewardState, RewardSTDP as RewardSTDP
+from snnkit.plasticity.spike_timing import (
+    PairSTDP as PairSTDP,
+    STDPState as STDPState,
+    TripletState as TripletState,
+    TripletSTDP as TripletSTDP,
+)
+from snnkit.plasticity.unsupervised import (
+    LAYERS as LAYERS,
+    MAX_RATE as MAX_RATE,
+    STEPS as STEPS,
+    LocalRun as LocalRun,
+    Snapshot as Snapshot,
+    learn_locally as learn_locally,
+)
 
 __getattr__, __dir__, __all__ = lazy.attach(__name__)

@@ -14,9 +14,8 @@ from torch import Tensor
 
 from snnkit import checks
 from snnkit.data import resolve_device
-
-from .connection import DTYPES, Dense, as_state, check_like, check_spikes, check_weight
-from .spike_timing import PairSTDP, TripletSTDP
+from snnkit.plasticity.connection import DTYPES, Dense, as_state, check_like, check_spikes, check_weight
+from snnkit.plasticity.spike_timing import PairSTDP, TripletSTDP
 
 # Weights begin as random shares of their range, as in Diehl & Cook's program.
 _FIRST = 0.3

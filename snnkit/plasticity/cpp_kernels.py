@@ -19,10 +19,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..engine import CompilationFailed
-from ..engine.cpp import load, threads_for
-from ..engine.memory_gate import is_plain, is_watched
-from .connection import Connection, Convolution, Dense, Limits, Pairings
+from snnkit.engine import CompilationFailed
+from snnkit.engine.cpp import load, threads_for
+from snnkit.engine.memory_gate import is_plain, is_watched
+from snnkit.plasticity.connection import Connection, Convolution, Dense, Limits, Pairings
 
 # "auto" takes it from so many dense weights on. Below, a step takes some 30 microseconds in PyTorch, and half of that
 # here, which is not worth the seconds of the first compilation.

@@ -9,10 +9,9 @@ import torch
 from torch import Tensor
 
 from snnkit import checks
-
-from .connection import Pairings, as_state, check_like
-from .rule import check_spikes, check_values
-from .spike_timing import PairSTDP
+from snnkit.plasticity.connection import Pairings, as_state, check_like
+from snnkit.plasticity.rule import check_spikes, check_values
+from snnkit.plasticity.spike_timing import PairSTDP
 
 
 class RewardState(NamedTuple):

@@ -13,9 +13,8 @@ from torch import Tensor
 from snnkit import checks
 from snnkit.engine.memory_gate import shows_values
 from snnkit.engine.page_pool import POOL
-
-from . import cpp_kernels
-from .connection import Connection, Limits, Pairings, as_state, changed, check_like
+from snnkit.plasticity import cpp_kernels
+from snnkit.plasticity.connection import Connection, Limits, Pairings, as_state, changed, check_like
 
 # Arguments that have passed: the checks depend on nothing else, and for a small layer take longer than its arithmetic.
 _passed: set[tuple[Any, ...]] = set()

@@ -10,10 +10,9 @@ from torch import Tensor
 
 from snnkit import checks
 from snnkit.engine.page_pool import POOL
-
-from . import cpp_kernels
-from .connection import EVERY_PAIR, Connection, Pairings
-from .rule import Rule
+from snnkit.plasticity import cpp_kernels
+from snnkit.plasticity.connection import EVERY_PAIR, Connection, Pairings
+from snnkit.plasticity.rule import Rule
 
 
 class STDPState(NamedTuple):

@@ -19,9 +19,8 @@ from torch import Tensor
 from snnkit import checks, encode
 from snnkit.data import CLASSES, load, resolve_device, to_unit
 from snnkit.data._batches import batches, seeded
-
-from .competition import Competition, CompetitiveLayer, LayerState, assign_labels, similarity, vote
-from .spike_timing import PairSTDP
+from snnkit.plasticity.competition import Competition, CompetitiveLayer, LayerState, assign_labels, similarity, vote
+from snnkit.plasticity.spike_timing import PairSTDP
 
 #: How images become spikes: so many steps, in each of which the brightest pixel spikes with this probability.
 STEPS, MAX_RATE = 20, 0.5

@@ -19,9 +19,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from .. import checks
-from ..files import expanded, read_small, write_text
-from .schema import KINDS, SCHEMA, RecordError, validate
+from snnkit import checks
+from snnkit.files import expanded, read_small, write_text
+from snnkit.records.schema import KINDS, SCHEMA, RecordError, validate
 
 __all__ = ["KINDS", "SCHEMA", "RecordError", "load", "names", "parse", "read", "validate", "write"]
 

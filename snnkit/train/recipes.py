@@ -1,7 +1,7 @@
 """Named recipes: a network, its data and every hyperparameter, with which the same seed gives the same result.
 
 ```python
-from snnkit import viz
+from snnkit.lab import viz
 from snnkit.train import recipes
 
 recipes.names()                                     # ['dense', 'digits', 'fashion', ...]

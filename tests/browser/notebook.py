@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from playwright.sync_api import Error, Locator, Page
-from playwright.sync_api import TimeoutError as TooLate
+from playwright.sync_api import Error, Locator, Page, TimeoutError as TooLate
 
 READY = """() => {
     const app = window.jupyterapp;

@@ -6,9 +6,8 @@ import re
 
 import pytest
 
-from snnkit.course import card as cards
-from snnkit.course import gate, predictions, progress, question
-from snnkit.tools.project import find
+from snnkit.lab.course import card as cards, gate, predictions, progress, question
+from snnkit.lab.tools.project import find
 from tests.course.test_predictions import TEXT
 
 from .conftest import shoot

@@ -5,7 +5,8 @@ import re
 import pytest
 import torch
 
-from snnkit import export, neuron
+from snnkit import neuron
+from snnkit.lab import pages
 from snnkit.nn import Sequential
 
 expect = pytest.importorskip("playwright.sync_api", reason="pip install -e '.[all]'").expect
@@ -28,7 +29,7 @@ NO_ANSWER = "No answer: no output neuron has fired."
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
-    return export.reader(tmp_path_factory.mktemp("page") / "net.html")
+    return pages.reader(tmp_path_factory.mktemp("page") / "net.html")
 
 
 @pytest.fixture
@@ -106,7 +107,7 @@ def test_a_tie_shows_all_that_lead_and_steps_count_from_0(page, tmp_path):
     net = Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 3), neuron.IF())
     torch.nn.init.zeros_(net[1].weight)
     net[1].bias.data[:] = torch.tensor([1.5, 1.5, -9.0])
-    page.goto(export.page(net, tmp_path / "tie.html", size=(1, 2, 2), steps=3, labels=list("abc")).as_uri())
+    page.goto(pages.page(net, tmp_path / "tie.html", size=(1, 2, 2), steps=3, labels=list("abc")).as_uri())
     certainty, spoken = page.locator("#certainty"), page.locator("#spoken")
     expect(spoken).to_have_text("A tie: the network reads a or b.")
     for words in ("a tie after step 0: 1 vote each", "a tie after step 1: 2 votes each"):

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from snnkit.course import exercise as registry
-from snnkit.tools.project import find
+from snnkit.lab.course import exercise as registry
+from snnkit.lab.tools.project import find
 
 from .conftest import shoot
 from .notebook import DATA
@@ -52,7 +52,7 @@ def test_every_cell_runs(notebook):
 
 @pytest.mark.parametrize("name", ["00_preflight"])
 def test_the_first_thing_in_the_course_reads_what_one_draws(notebook):
-    frame = notebook.outputs("export.reader(").frame_locator("iframe")
+    frame = notebook.outputs("pages.reader(").frame_locator("iframe")
     draw(frame, STROKES[7], notebook.page.mouse)
     expect(frame.locator("#reading")).to_have_text("7")
 

@@ -5,10 +5,10 @@ import re
 import nbformat
 import pytest
 
-from snnkit import export, viz
-from snnkit.export import web
-from snnkit.tools import run_report
-from snnkit.viz import embedded, labs
+from snnkit.lab import pages, viz
+from snnkit.lab.pages import web
+from snnkit.lab.tools import run_report
+from snnkit.lab.viz import embedded, labs
 from tests.engine import javascript
 from tests.engine.test_js import check_zoo
 
@@ -113,7 +113,7 @@ def test_an_embedded_page_has_the_scheme_of_its_page_and_shows_all(page, tmp_pat
     shown = []
     monkeypatch.setattr("IPython.display.display", lambda data, raw: shown.append(data["text/html"]))
     monkeypatch.setattr(embedded, "in_notebook", lambda: True)
-    viz.embed(export.reader(tmp_path / "reader.html"), height=100, compact=compact)
+    viz.embed(pages.reader(tmp_path / "reader.html"), height=100, compact=compact)
     file = tmp_path / "page.html"
     head = "<!DOCTYPE html><meta charset='utf-8'><link rel='icon' href='data:,'>"
     file.write_text(f"{head}<body style='background: #111; color: #eee'>{shown[0]}")

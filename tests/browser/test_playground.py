@@ -5,7 +5,7 @@ import re
 import pytest
 from click.testing import CliRunner
 
-from snnkit.cli import main
+from snnkit.lab.cli import main
 
 FAILS = "window.Worker = class { constructor() { setTimeout(() => this.onerror()); } postMessage() {} }"
 

@@ -19,7 +19,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionComplete
 from nbclient.util import run_sync
 
-from snnkit.tools.notebook_client import Problem, errors_in, problem_of
+from snnkit.lab.tools.notebook_client import Problem, errors_in, problem_of
 
 STUB = Path(__file__).parent / "stub"
 # Colab's kernel has its own package loaded before the first cell.

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from snnkit.tools.project import find
+from snnkit.lab.tools.project import find
 from tests.notebooks.told import contradicted, told
 
 from .environment import CORE, PINS, pins_in

@@ -2,7 +2,7 @@
 
 import pytest
 
-from snnkit.course import progress
+from snnkit.lab.course import progress
 
 
 @pytest.fixture(autouse=True)

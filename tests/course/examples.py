@@ -5,8 +5,8 @@ from types import ModuleType
 
 import torch
 
-from snnkit.course import expect, question
-from snnkit.course.exercise import Check, Exercise
+from snnkit.lab.course import expect, question
+from snnkit.lab.course.exercise import Check, Exercise
 
 
 def leak(v, x, beta):
@@ -47,8 +47,8 @@ quiz:
 
 def install(monkeypatch, *exercises, texts=QUIZ):
     """Make the notebook "99" known, with these exercises and ``texts`` as its file of questions."""
-    module = ModuleType("snnkit.course.nb99")
+    module = ModuleType("snnkit.lab.course.nb99")
     module.EXERCISES = list(exercises)
-    monkeypatch.setitem(sys.modules, "snnkit.course.nb99", module)
+    monkeypatch.setitem(sys.modules, "snnkit.lab.course.nb99", module)
     monkeypatch.setattr(question, "read", lambda name: question.parse(texts if name == "99" else "{}", name))
     return module

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from snnkit.course import exercises, grade, notebooks
+from snnkit.lab.course import exercises, grade, notebooks
 from tests.course.answers import answers, named
 
 EVERY = [(exercise, answers(exercise)) for notebook in notebooks() for exercise in exercises(notebook)]

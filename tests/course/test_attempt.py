@@ -5,10 +5,10 @@ import threading
 
 import pytest
 
-from snnkit import course
-from snnkit.course import attempt, attempts, grade, hint, scorecard, solution
-from snnkit.course.card import Card, Line
-from snnkit.course.exercise import Check, Exercise, Violation
+from snnkit.lab import course
+from snnkit.lab.course import attempt, attempts, grade, hint, scorecard, solution
+from snnkit.lab.course.card import Card, Line
+from snnkit.lab.course.exercise import Check, Exercise, Violation
 from tests.course.examples import ANSWER, EXERCISE, HINTS, install, leak
 
 
@@ -24,7 +24,7 @@ def shown(monkeypatch):
     pytest.importorskip("ipywidgets")
     seen = []
     monkeypatch.setattr(display, "display", lambda what, **_: seen.append(what))
-    monkeypatch.setattr("snnkit.course.attempts.live", lambda: True)
+    monkeypatch.setattr("snnkit.lab.course.attempts.live", lambda: True)
     return seen
 
 
@@ -155,7 +155,7 @@ def test_a_notebook_gets_one_bundle_of_text_and_escaped_html(monkeypatch):
     display = pytest.importorskip("IPython.display")
     seen = []
     monkeypatch.setattr(display, "display", lambda bundle, raw: seen.append(bundle))
-    monkeypatch.setattr("snnkit.course.card.in_notebook", lambda: True)
+    monkeypatch.setattr("snnkit.lab.course.card.in_notebook", lambda: True)
     attempt("99.1", lambda v, x, beta: v + x)
     (bundle,) = seen
     page = bundle["text/html"]
@@ -167,7 +167,7 @@ def test_a_notebook_gets_one_bundle_of_text_and_escaped_html(monkeypatch):
 
 def test_a_plot_is_shown_for_written_answers_only(monkeypatch, notebook):
     drawn = []
-    monkeypatch.setattr("snnkit.viz.show", drawn.append)
+    monkeypatch.setattr("snnkit.lab.viz.show", drawn.append)
     notebook.EXERCISES = [dataclasses.replace(EXERCISE, plot=lambda mine, theirs: float(mine(1.0, 0.0, 0.5)))]
     for answer in (_ellipsis, lambda v, x, beta: v + x, lambda v, x, beta: v / 0):
         attempt("99.1", answer)

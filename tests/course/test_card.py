@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from snnkit.course import expect
-from snnkit.course.card import short
-from snnkit.course.exercise import Violation
+from snnkit.lab.course import expect
+from snnkit.lab.course.card import short
+from snnkit.lab.course.exercise import Violation
 
 
 def spikes(*places):

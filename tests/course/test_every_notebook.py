@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from snnkit.course import exercises, grade, notebooks, questions
+from snnkit.lab.course import exercises, grade, notebooks, questions
 from tests.course.answers import answers, lacking, module
 
 EVERY = [exercise for notebook in notebooks() for exercise in exercises(notebook)]

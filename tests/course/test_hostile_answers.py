@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import torch
 
-from snnkit.course import attempt, grade
-from snnkit.course.exercise import Check, Exercise, Violation
-from snnkit.course.sandbox import BYTES, fingerprint
+from snnkit.lab.course import attempt, grade
+from snnkit.lab.course.exercise import Check, Exercise, Violation
+from snnkit.lab.course.sandbox import BYTES, fingerprint
 from tests.course import hostile
 from tests.course.examples import EXERCISE, install, leak
 
@@ -168,7 +168,7 @@ def test_a_change_is_seen(name):
 
 START = """
 import pytest
-from snnkit.course import attempt, hint
+from snnkit.lab.course import attempt, hint
 from tests.course import hostile
 from tests.course.examples import EXERCISE, install, leak
 

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 import torch
 
-from snnkit import course
-from snnkit.course import card, gate, outcome, predict, predictions, progress, question, quiz, scorecard
-from snnkit.export import web
+from snnkit.lab import course
+from snnkit.lab.course import card, gate, outcome, predict, predictions, progress, question, quiz, scorecard
+from snnkit.lab.pages import web
 from tests.course.examples import EXERCISE, install
 from tests.needed import needs
 
@@ -50,7 +50,7 @@ FLAT = [1.0] * question.POINTS
 @pytest.fixture(autouse=True)
 def notebook(monkeypatch):
     install(monkeypatch, EXERCISE, texts=TEXT)
-    monkeypatch.setattr("snnkit.course.exercise.notebooks", lambda: ["99"])
+    monkeypatch.setattr("snnkit.lab.course.exercise.notebooks", lambda: ["99"])
 
 
 @pytest.fixture
@@ -378,7 +378,7 @@ def test_a_gate_comes_before_what_a_cell_shows(monkeypatch, watched, capsys):
     shell.run_cell("print('it is', 1 + 1)")
     before, after = capsys.readouterr().out.split("it is 2")
     assert ("snn-gate closed" in before) is watched and after.strip() == ""
-    shell.run_cell("from snnkit.course import outcome; outcome('99.b', 2)")
+    shell.run_cell("from snnkit.lab.course import outcome; outcome('99.b', 2)")
     page = capsys.readouterr().out
     assert ("snn-gate closed" in page) is watched and (r"\"open\":false" in page) is watched
     shell.run_cell("# outcome('99.b')\n1 / 0")

@@ -6,15 +6,15 @@ import os
 import pytest
 
 import snnkit
-from snnkit import course
-from snnkit.course import attempt, export, hint, quiz, scorecard, solution
-from snnkit.course.progress import Progress, current, default_path
+from snnkit.lab import course
+from snnkit.lab.course import attempt, export, hint, quiz, scorecard, solution
+from snnkit.lab.course.progress import Progress, current, default_path
 from tests.course.examples import ANSWER, EXERCISE, install
 
 
 @pytest.fixture(autouse=True)
 def notebook(monkeypatch):
-    monkeypatch.setattr("snnkit.course.exercise.notebooks", lambda: ["99"])
+    monkeypatch.setattr("snnkit.lab.course.exercise.notebooks", lambda: ["99"])
     return install(monkeypatch, EXERCISE, ANSWER)
 
 

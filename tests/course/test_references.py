@@ -7,8 +7,10 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from snnkit import challenge, encode, loss, plasticity
-from snnkit.course import (
+from snnkit import encode, loss, plasticity
+from snnkit.data import events
+from snnkit.lab import challenge
+from snnkit.lab.course import (
     exercises,
     grade,
     nb01,
@@ -28,8 +30,7 @@ from snnkit.course import (
     nb16,
     notebooks,
 )
-from snnkit.data import events
-from snnkit.hardware import scaling
+from snnkit.lab.hardware import scaling
 from snnkit.measure.traffic import Traffic
 from snnkit.neuron import LIF, Leaky
 from snnkit.neuron.base import MembraneState

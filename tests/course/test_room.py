@@ -7,10 +7,10 @@ from collections import Counter
 import pytest
 from click.testing import CliRunner
 
-from snnkit import course
-from snnkit.cli import main
-from snnkit.course import class_report, room
-from snnkit.course.exercise import find, questions
+from snnkit.lab import course
+from snnkit.lab.cli import main
+from snnkit.lab.course import class_report, room
+from snnkit.lab.course.exercise import find, questions
 
 
 def entry(key, status="to do", attempts=0, failed=None):

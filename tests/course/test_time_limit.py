@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from snnkit.course import grade, time_limit
-from snnkit.course.exercise import Check, Exercise
-from snnkit.course.time_limit import TICK, OutOfTime, call
+from snnkit.lab.course import grade, time_limit
+from snnkit.lab.course.exercise import Check, Exercise
+from snnkit.lab.course.time_limit import TICK, OutOfTime, call
 
 
 @pytest.fixture(params=["by a timer", "in a thread"])
@@ -184,7 +184,7 @@ COLD = '''
 import dataclasses, inspect, os, sys, time, types
 import torch
 torch.set_num_threads(1)
-from snnkit.course import exercises, grade, notebooks, time_limit
+from snnkit.lab.course import exercises, grade, notebooks, time_limit
 
 SLOWER = 20
 

@@ -15,9 +15,9 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from snnkit.cli import main
 from snnkit.engine import CompilationFailed, block, code_cache, cpp, explain
 from snnkit.engine.cpp import toolchain as build
+from snnkit.lab.cli import main
 from snnkit.neuron import LIF
 from snnkit.train.step import Compiled
 

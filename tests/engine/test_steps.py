@@ -9,8 +9,7 @@ from torch import nn
 from torch.torch_version import TorchVersion
 
 from snnkit import engine
-from snnkit.engine import block, plan
-from snnkit.engine import trace as trace_module
+from snnkit.engine import block, plan, trace as trace_module
 from snnkit.engine.trace import trace
 from snnkit.neuron import LIF, PLIF, Leaky, MembraneState, Neuron
 

@@ -22,27 +22,28 @@ import torch.nn.functional as F
 from torch import nn, ones, rand, tensor, zeros
 
 import snnkit
-from snnkit import bench, course, device, neuron, plasticity, records, sweep, text, train, viz
+from snnkit import device, neuron, plasticity, records, train
 from snnkit.data import events
-from snnkit.hardware import chips, energy, ipu, roofline, scaling
+from snnkit.lab import bench, course, sweep, text, viz
+from snnkit.lab.hardware import chips, energy, ipu, roofline, scaling
+from snnkit.lab.tools import doctor, pair, runner
+from snnkit.lab.tools.parameters import Parameter
+from snnkit.lab.tools.project import find
+from snnkit.lab.workshop import bundle, preflight
 from snnkit.measure import HostClock
 from snnkit.models import mlp
-from snnkit.tools import doctor, pair, runner
-from snnkit.tools.parameters import Parameter
-from snnkit.tools.project import find
 from snnkit.train import lit, recipes, slurm
 from snnkit.train.checkpoint import LIGHTNING_KEY
-from snnkit.workshop import bundle, preflight
 from tests.unit import every_figure, sweep_cases, tiny_project
 from tests.unit.test_hardware_fitting import machine
 
-# Rooms one level below snnkit, and public ones within them. Not here: checks, files and tables, which serve the
+# Rooms of snnkit and of snnkit.lab, and public ones within them. Not here: checks, files and tables, which serve the
 # others, and the command line, which has texts of its own.
 ROOMS = """
     bench bench.compare bench.demo bench.local bench.neurons bench.plasticity bench.scaling bench.training challenge
     course data data.augment data.events data.events.transforms device encode engine export hardware.chips
-    hardware.energy hardware.ipu hardware.roofline hardware.scaling interop loss measure models neuron nn plasticity
-    quantize records surrogate sweep text tools.doctor tools.notebook_client tools.pair tools.parameters
+    hardware.energy hardware.ipu hardware.roofline hardware.scaling interop loss measure models neuron nn pages
+    plasticity quantize records surrogate sweep text tools.doctor tools.notebook_client tools.pair tools.parameters
     tools.project tools.run_report tools.runner tools.site train train.lit train.recipes train.slurm
     viz viz.figures viz.labs workshop.bundle workshop.handouts workshop.minutes workshop.preflight
     workshop.timetable workshop.wheels
@@ -130,10 +131,10 @@ engine: state=neuron.MembraneState(zeros(2, 8)), device=CPU, device_type="cpu"
 engine.handle_of: engine="auto"
 engine.limit_kept_memory: limit=2**30
 engine.programs: equation=engine.equation_of(neuron.LIF(), neuron.MembraneState(zeros(2, 8)), torch.float32, CPU)
-export.page: net=net(), path=written("net.html", ""), steps=4, size=(1, 2, 4)
+pages.page: net=net(), path=written("net.html", ""), steps=4, size=(1, 2, 4)
 export.plain: state=net()(rand(5, 2, 8))[1]
-export.playground: path=written("playground.html", "")
-export.reader: path=written("net.html", "")
+pages.playground: path=written("playground.html", "")
+pages.reader: path=written("net.html", "")
 export.resting_state: program=export.export(net(), rand(5, 2, 8)), batch=2
 hardware.chips.Chip.*: self=chips.get("A100"), key=next(iter(chips.get("A100").figures))
 hardware.chips.beside: chips=["A100"]
@@ -401,8 +402,9 @@ def packed() -> Path:
 
 
 def module(room: str) -> Any:
-    """The module of a room; the suites of benchmarks have names that are not their files'."""
-    return getattr(bench, room[6:]) if room.startswith("bench.") else importlib.import_module(f"snnkit.{room}")
+    """The module of a room."""
+    home = "snnkit.lab" if room.partition(".")[0] in snnkit.lab.__all__ else "snnkit"
+    return importlib.import_module(f"{home}.{room}")
 
 
 def public(room: str) -> list[str]:
@@ -484,7 +486,7 @@ def table() -> dict[str, dict[str, Any]]:
 @functools.cache
 def known() -> dict[str, Any]:
     """What the expressions of the table may name: what this file imports and defines, and all rooms."""
-    return {room: getattr(snnkit, room) for room in snnkit.__all__} | globals()
+    return {room: getattr(home, room) for home in (snnkit, snnkit.lab) for room in home.__all__} | globals()
 
 
 def sources(name: str) -> dict[str, Any]:

@@ -24,7 +24,7 @@ import torch
 from snnkit import data
 
 ROOT = Path(__file__).parents[2]
-SNNKIT = [sys.executable, "-c", "from snnkit.cli import main; main()"]
+SNNKIT = [sys.executable, "-c", "from snnkit.lab.cli import main; main()"]
 NEURONS = [*SNNKIT, "bench", "neurons", "--device", "cuda"]
 LARGE = ["--neurons", str(2**20), "--steps", "32", "--steps", "128", "--steps", "8"]
 # Another file with tests for GPUs; the rest of its folder would want packages that such a machine may lack.

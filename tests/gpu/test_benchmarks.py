@@ -8,8 +8,8 @@ import torch
 from click.testing import CliRunner
 
 from snnkit import records
-from snnkit.bench.scaling_worker import ANSWER
-from snnkit.cli import main
+from snnkit.lab.bench.scaling_worker import ANSWER
+from snnkit.lab.cli import main
 from snnkit.train import launch
 
 LIMIT = 120  # seconds
@@ -54,7 +54,7 @@ def test_graphs_and_kernels_are_timed(cuda, tmp_path):
 
 def answers(device, ranks, *words):
     pytest.importorskip("lightning")
-    command = [sys.executable, "-m", "snnkit.bench.scaling_worker", *words, "--device", device.type]
+    command = [sys.executable, "-m", "snnkit.lab.bench.scaling_worker", *words, "--device", device.type]
     done = launch(command, ranks, timeout=LIMIT)
     found = [[line for line in output if line.startswith(ANSWER)][-1] for output in done.outputs]
     return [json.loads(line.removeprefix(ANSWER)) for line in found]

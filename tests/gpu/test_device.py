@@ -8,8 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from snnkit import device as toolkit
-from snnkit import encode
+from snnkit import device as toolkit, encode
 from snnkit.device import memory_saving
 from snnkit.device.memory_saving import MemorySaving
 from snnkit.models import FashionConvNet, mlp

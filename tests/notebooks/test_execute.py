@@ -7,8 +7,8 @@ import re
 import nbformat
 import pytest
 
-from snnkit.tools import notebook_client, runner
-from snnkit.tools.project import find
+from snnkit.lab.tools import notebook_client, runner
+from snnkit.lab.tools.project import find
 
 from .told import told
 

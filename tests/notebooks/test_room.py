@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from snnkit.tools.project import find
-from snnkit.workshop import bundle
+from snnkit.lab.tools.project import find
+from snnkit.lab.workshop import bundle
 
 pytestmark = pytest.mark.slow
 NAMES = ("00", "04")  # what reads a page of the kit, and what loads data and trains

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from snnkit.course import gate, progress, question
+from snnkit.lab.course import gate, progress, question
 
 CALLS = {name: re.compile(rf"\b{name}\(\s*[\"'](\d\d\.[a-z])[\"']") for name in ("predict", "outcome")}
 FOLDED = re.compile(r"<details>.*?</details>", re.DOTALL)

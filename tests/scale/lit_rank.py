@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from snnkit import viz
+from snnkit.lab import viz
 from snnkit.train import lit
 from tests.unit.lit_runs import Watch, images, module, trainer
 

@@ -6,7 +6,7 @@ So the first run of a job meets its time limit on a machine of any speed, and bu
 import os
 import time
 
-from snnkit.cli import main
+from snnkit.lab.cli import main
 from snnkit.train.lit import SpikingModule
 
 PAUSE = float(os.environ.get("PAUSE", "0"))  # seconds

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from snnkit import records
-from snnkit.bench import scaling
+from snnkit.lab.bench import scaling
 from tests.scale.job import Job
 
 pytest.importorskip("lightning")
@@ -17,7 +17,7 @@ LIMIT = 300  # seconds, on a busy machine; it takes well under a minute on a fre
 def test_two_ranks_are_predicted_and_measured(tmp_path):
     path = tmp_path / "r.json"
     words = ["bench", "scaling", "--quick", "--ranks", "2", "--out", str(path)]
-    with Job([sys.executable, "-m", "snnkit.cli", *words], tmp_path, {"SNNKIT_HEADLESS": "1"}) as job:
+    with Job([sys.executable, "-m", "snnkit.lab.cli", *words], tmp_path, {"SNNKIT_HEADLESS": "1"}) as job:
         assert job.wait(LIMIT) == 0, job.output
     made = records.read(path)
     assert made["complete"]

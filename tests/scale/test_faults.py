@@ -103,13 +103,15 @@ def test_a_signal_to_one_rank_stops_all_after_the_same_update(tmp_path):
 def test_the_command_starts_ranks_and_they_end_with_it(tmp_path):
     file = tmp_path / "run.pt"
     words = "train digits --device cpu --samples 200 --hidden 8 --steps 3 --epochs 400 --devices 2 --every 3"
-    with Job([sys.executable, "-m", "snnkit.cli", *words.split(), "--checkpoint", file], tmp_path) as job:
+    with Job([sys.executable, "-m", "snnkit.lab.cli", *words.split(), "--checkpoint", file], tmp_path) as job:
         until(file.exists, job)
         job.process.terminate()
         assert job.wait(PATIENCE) == 143
     assert f"stopped by SIGTERM after update {torch.load(file)['global_step']}, in epoch" in job.output
     assert f"--resume continues from {file}" in job.output
-    with Job([sys.executable, "-m", "snnkit.cli", *words.split(), "--checkpoint", file, "--resume"], tmp_path) as job:
+    with Job(
+        [sys.executable, "-m", "snnkit.lab.cli", *words.split(), "--checkpoint", file, "--resume"], tmp_path
+    ) as job:
         until(lambda: "resuming from" in job.output, job)
         os.kill(job.process.pid, signal.SIGINT)
         assert job.wait(PATIENCE) == 130
@@ -119,7 +121,7 @@ def test_the_command_starts_ranks_and_they_end_with_it(tmp_path):
 def test_joining_by_torchrun(tmp_path):
     out = tmp_path / "record.json"
     words = ["digits", "--device", "cpu", "--samples", "100", "--hidden", "8", "--steps", "3", "--epochs", "2"]
-    run = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "snnkit.cli"]
+    run = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "snnkit.lab.cli"]
     with Job([*run, "train", *words, "--no-progress", "--out", out, "--devices", "2"], tmp_path) as job:
         assert job.wait() == 0, job.output
     lines = [line for line in job.output.splitlines() if line.startswith(("epoch", " ")) and "%" in line]

@@ -3,10 +3,10 @@
 import torch
 
 from snnkit import records
-from snnkit.hardware import roofline
-from snnkit.hardware.scaling import Measured
-from snnkit.viz import figures
-from snnkit.viz.figures import Marked
+from snnkit.lab.hardware import roofline
+from snnkit.lab.hardware.scaling import Measured
+from snnkit.lab.viz import figures
+from snnkit.lab.viz.figures import Marked
 
 from .test_viz_benchmarks import made
 

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from snnkit import models, neuron, surrogate
-from snnkit.hardware import ipu
+from snnkit.lab.hardware import ipu
 from snnkit.loss import count_cross_entropy
 
 INPUTS, HIDDEN, CLASSES, STEPS, BATCH = 6, 5, 3, 3, 8

@@ -9,11 +9,11 @@ from typing import Any
 
 import nbformat
 
-from snnkit.sweep.recorded_values import MIME, pack
-from snnkit.tools import runner
+from snnkit.lab.sweep.recorded_values import MIME, pack
+from snnkit.lab.tools import runner
 
 PARAMETERS = "A: int = 1\nRATE: float = 0.5\nSEED: int = 0\nNAME: str = 'x'\nFAST: bool = True\nMANY: int | None = None"
-BODY = "from snnkit import sweep\n\nsweep.record(score=A * RATE + SEED / 100, cost=float(A * A))"
+BODY = "from snnkit.lab import sweep\n\nsweep.record(score=A * RATE + SEED / 100, cost=float(A * A))"
 
 
 def notebook(path: Path, body: str = BODY, parameters: str = PARAMETERS) -> Path:
@@ -61,5 +61,5 @@ class Fake:
 
 
 def without_kernels(fake: Fake) -> Any:
-    """What takes the place of ``snnkit.tools.runner.Kernels``."""
+    """What takes the place of ``snnkit.lab.tools.runner.Kernels``."""
     return lambda *_, **__: fake

@@ -14,9 +14,9 @@ import sys
 import threading
 from pathlib import Path
 
-from snnkit import sweep
+from snnkit.lab import sweep
+from snnkit.lab.tools import runner
 from snnkit.measure import machine
-from snnkit.tools import runner
 
 from .sweep_cases import Fake, asked, without_kernels
 

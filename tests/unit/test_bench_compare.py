@@ -7,15 +7,15 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from snnkit import bench, records
-from snnkit.bench import baselines
-from snnkit.bench import ipu_comparison as compare
-from snnkit.bench.ipu_comparison import CLAIMS, Arguments, candidates, predictions, tutorial
-from snnkit.bench.suite import by_case, same_case
-from snnkit.bench.training_speed import measure
-from snnkit.bench.workloads import Candidate, Ours
-from snnkit.cli import main
+from snnkit import records
 from snnkit.device import Precision
+from snnkit.lab import bench
+from snnkit.lab.bench import baselines, compare
+from snnkit.lab.bench.compare import CLAIMS, Arguments, candidates, predictions, tutorial
+from snnkit.lab.bench.suite import by_case, same_case
+from snnkit.lab.bench.training import measure
+from snnkit.lab.bench.workloads import Candidate, Ours
+from snnkit.lab.cli import main
 
 CPU = torch.device("cpu")
 PLAIN = Precision(CPU, None)
@@ -143,7 +143,7 @@ def test_the_first_layer_runs_once_or_in_every_step():
 
 
 def test_a_band_spans_both_ways_to_run_the_first_layer():
-    from snnkit.hardware import roofline
+    from snnkit.lab.hardware import roofline
 
     (band,), missing = predictions(tutorial(64, 16, 5), "bfloat16", ["GC200"])
     both = [roofline.tutorial(16, 64, 5, hoisted=hoisted) for hoisted in (False, True)]

@@ -9,10 +9,10 @@ from click.testing import CliRunner
 
 import snnkit
 from snnkit import records
-from snnkit.bench import frameworks, neurons
-from snnkit.bench.baselines import Layer
-from snnkit.bench.workloads import EQUATIONS
-from snnkit.cli import main
+from snnkit.lab.bench import frameworks, neurons
+from snnkit.lab.bench.baselines import Layer
+from snnkit.lab.bench.workloads import EQUATIONS
+from snnkit.lab.cli import main
 
 # Answers as the worker does, by our own eager engine.
 TWIN = f"import sys\nsys.path.insert(0, {str(Path(snnkit.__file__).parents[1])!r})\n"
@@ -20,7 +20,7 @@ TWIN += """
 import json, time
 from pathlib import Path
 import numpy as np, torch
-from snnkit.bench.workloads import EQUATIONS
+from snnkit.lab.bench.workloads import EQUATIONS
 folder = Path(sys.argv[1])
 job = json.loads((folder / "job.json").read_text())
 x, d_out = (torch.from_numpy(np.load(folder / f"{name}.npy")) for name in ("x", "d_out"))

@@ -7,13 +7,14 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from snnkit import bench, records
-from snnkit.bench import neurons
-from snnkit.bench.baselines import Layer
-from snnkit.bench.neuron_speed import EQUATIONS, Case, candidates
-from snnkit.bench.suite import chosen
-from snnkit.cli import main
-from snnkit.cli.bench import SUITES
+from snnkit import records
+from snnkit.lab import bench
+from snnkit.lab.bench import neurons
+from snnkit.lab.bench.baselines import Layer
+from snnkit.lab.bench.neurons import EQUATIONS, Case, candidates
+from snnkit.lab.bench.suite import chosen
+from snnkit.lab.cli import main
+from snnkit.lab.cli.bench import SUITES
 from snnkit.neuron import LIF
 
 CPU = torch.device("cpu")

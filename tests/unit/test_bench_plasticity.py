@@ -9,10 +9,9 @@ import torch
 from click.testing import CliRunner
 
 from snnkit import plasticity, records
-from snnkit.bench import local, suite, tables
-from snnkit.bench import stdp_speed as bench
-from snnkit.bench.stdp_speed import Case
-from snnkit.cli import main
+from snnkit.lab.bench import local, plasticity as bench, suite, tables
+from snnkit.lab.bench.plasticity import Case
+from snnkit.lab.cli import main
 
 QUICK = ("bench", "plasticity", "--quick", "--repeats", "3")
 LAYER = bench.dense(30, 20, 2)

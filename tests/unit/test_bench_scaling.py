@@ -10,10 +10,10 @@ import pytest
 from click.testing import CliRunner
 
 from snnkit import records
-from snnkit.bench import weak_scaling as scaling
-from snnkit.bench.scaling_worker import ANSWER, LINK_BYTES
-from snnkit.cli import main
-from snnkit.hardware.scaling import Link, all_reduce_s, this_machine
+from snnkit.lab.bench import scaling
+from snnkit.lab.bench.scaling_worker import ANSWER, LINK_BYTES
+from snnkit.lab.cli import main
+from snnkit.lab.hardware.scaling import Link, all_reduce_s, this_machine
 from snnkit.train import Launched, LaunchError
 
 LOOP = this_machine(2, link=Link("loop", 1e9, 1e-4, "made up"))

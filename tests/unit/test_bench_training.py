@@ -7,14 +7,14 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from snnkit import bench, encode, models, records
-from snnkit.bench import baselines, demo
-from snnkit.bench import training_speed as training
-from snnkit.bench.suite import by_case
-from snnkit.bench.training_speed import flops_of, measure
-from snnkit.bench.workloads import Candidate, Ours, Trainer, conv, dense, ours
-from snnkit.cli import main
+from snnkit import encode, models, records
 from snnkit.device import Precision
+from snnkit.lab import bench
+from snnkit.lab.bench import baselines, demo, training
+from snnkit.lab.bench.suite import by_case
+from snnkit.lab.bench.training import flops_of, measure
+from snnkit.lab.bench.workloads import Candidate, Ours, Trainer, conv, dense, ours
+from snnkit.lab.cli import main
 
 CPU = torch.device("cpu")
 PLAIN = Precision(CPU, None)

@@ -7,8 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
-from snnkit import challenge, data, encode, neuron, nn
-from snnkit.challenge import leaderboard, networks, scoring
+from snnkit import data, encode, neuron, nn
+from snnkit.lab import challenge
+from snnkit.lab.challenge import leaderboard, networks, scoring
 
 LINEAR = torch.nn.Linear
 

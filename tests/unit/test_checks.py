@@ -123,14 +123,16 @@ def test_what_memory_does_not_hold_is_refused(linux, monkeypatch):
 # Results, and what others call.
 EXCEPT = {"Accelerated", "History", "LayerCount", "Plan", "QuantizedLayer", "Scorecard", "Layer", "HoldoutNet"}
 EXCEPT |= {"AtomicCheckpointIO", "Neuron"}
-INSIDE = ["data.events", "train.lit", "train.recipes", "train.slurm", "hardware.roofline"]
+INSIDE = ["data.events", "train.lit", "train.recipes", "train.slurm", "lab.hardware.roofline"]
+INSIDE = [f"snnkit.{room}" for room in INSIDE]
 
 
 def taking_flags():
     """(callable, name of a flag) of every room; by name, as some are in several."""
-    rooms = [room.name for room in pkgutil.iter_modules(snnkit.__path__) if room.name not in ("checks", "cli")]
+    homes = (snnkit, snnkit.lab)
+    rooms = [room.name for home in homes for room in pkgutil.iter_modules(home.__path__, f"{home.__name__}.")]
     found = {}
-    for module in (importlib.import_module(f"snnkit.{room}") for room in rooms + INSIDE):
+    for module in map(importlib.import_module, {*rooms, *INSIDE} - {"snnkit.checks", "snnkit.lab.cli"}):
         for name in getattr(module, "__all__", [name for name in vars(module) if not name.startswith("_")]):
             value = getattr(module, name)
             known = name in EXCEPT or (inspect.isclass(value) and issubclass(value, Exception))
@@ -271,13 +273,13 @@ USES = {
     "to_nir": lambda net, folder: snnkit.interop.to_nir(net, torch.zeros(1, 1, 4), 1e-3),
     "quantize": lambda net, folder: snnkit.quantize.quantize(net),
     "export": lambda net, folder: snnkit.export.export(net, torch.zeros(1, 1, 4)),
-    "challenge": lambda net, folder: snnkit.challenge.score(net),
-    "ipu": lambda net, folder: snnkit.hardware.ipu.check(net, torch.zeros(2, 1, 4)),
-    "roofline": lambda net, folder: snnkit.hardware.roofline.count(
+    "challenge": lambda net, folder: snnkit.lab.challenge.score(net),
+    "ipu": lambda net, folder: snnkit.lab.hardware.ipu.check(net, torch.zeros(2, 1, 4)),
+    "roofline": lambda net, folder: snnkit.lab.hardware.roofline.count(
         net, torch.zeros(3, 2, 4), torch.zeros(2, dtype=torch.long), snnkit.loss.count_cross_entropy
     ),
-    "layer_costs": lambda net, folder: snnkit.viz.layer_costs(net, torch.zeros(3, 2, 4)),
-    "page": lambda net, folder: snnkit.export.page(net, folder / "net.html", steps=3, size=(1, 1, 4)),
+    "layer_costs": lambda net, folder: snnkit.lab.viz.layer_costs(net, torch.zeros(3, 2, 4)),
+    "page": lambda net, folder: snnkit.lab.pages.page(net, folder / "net.html", steps=3, size=(1, 1, 4)),
 }
 
 

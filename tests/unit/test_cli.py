@@ -12,10 +12,9 @@ import torch
 from click.testing import CliRunner
 
 from snnkit import records
-from snnkit.cli import main
-from snnkit.cli import train as command
 from snnkit.files import locked
-from snnkit.tools import doctor
+from snnkit.lab.cli import main, train as command
+from snnkit.lab.tools import doctor
 from snnkit.train import recipes
 from snnkit.train.recipe import Recipe
 
@@ -116,8 +115,8 @@ def test_doctor_exits_with_one_only_if_something_is_red(monkeypatch):
 def test_ctrl_c_inside_any_command_ends_with_130_and_no_traceback():
     code = """
 import os, signal, time
-from snnkit import cli
-from snnkit.tools import doctor
+from snnkit.lab import cli
+from snnkit.lab.tools import doctor
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever the process that runs the tests does with it
 doctor.report = lambda: (os.kill(os.getpid(), signal.SIGINT), time.sleep(10))
@@ -172,7 +171,7 @@ def test_ranks_get_the_options_of_this_call(monkeypatch, tmp_path, argv):
     given += [file]
     assert train(*given).exit_code == 0
     ((start, ranks),) = calls
-    assert ranks == 2 and start[:4] == [sys.executable, "-m", "snnkit.cli", "train"]
+    assert ranks == 2 and start[:4] == [sys.executable, "-m", "snnkit.lab.cli", "train"]
     words = start[4:]
     assert words[0] == "digits" and words[-1] == "--no-progress" and sorted(words[:-1]) == sorted(given)
     assert words[words.index("--lr") + 1] == "0.25" and words[words.index("--checkpoint") + 1] == file

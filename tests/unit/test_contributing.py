@@ -1,4 +1,4 @@
-"""Whoever follows the worked examples of CONTRIBUTING gets what they promise."""
+"""Whoever follows the worked examples of CONTRIBUTING and of docs/adding_*.md gets what they promise."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from snnkit.course import grade, question
-from snnkit.tools import pair, runner
+from snnkit.lab.course import grade, question
+from snnkit.lab.tools import pair, runner
 from tests.course.answers import Answers, Mistake, lacking
 from tests.unit import tiny_project
 
-TEXT = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[2]
+FILES = (ROOT / "CONTRIBUTING.md", ROOT / "docs" / "tests.md", *sorted(ROOT.glob("docs/adding_*.md")))
+TEXT = "\n".join(file.read_text(encoding="utf-8") for file in FILES)
 
 
 def example(about):
@@ -89,9 +91,9 @@ def test_the_notebook_is_built_and_runs(tmp_path):
 
 
 def test_files_that_are_named_exist():
-    root = Path(__file__).parents[2]
-    named = re.findall(r"`((?:[\w.-]+/)*[\w.-]+\.(?:py|md|txt|html))(?:: \w+)?`", TEXT.split("## Style")[0])
+    named = re.findall(r"`((?:[\w.-]+/)*[\w.-]+\.(?:py|md|txt|html))(?:: \w+)?`", TEXT)
     assert len(named) > 20
-    folders = (root, root / "snnkit", root / "snnkit" / "engine")
+    kit = ROOT / "snnkit"
+    folders = (ROOT, kit, kit / "engine", kit / "lab")
     example = re.compile(r"NN|nb\d\d|42_|utils|ROOM")
     assert not [name for name in named if not example.search(name) and not any((f / name).exists() for f in folders)]

@@ -12,8 +12,7 @@ import torch
 from torch import nn
 
 from snnkit import encode
-from snnkit.device import batch_process, memory_limit, truncated
-from snnkit.device import move_tensors_to_device as move
+from snnkit.device import batch_process, memory_limit, move_tensors_to_device as move, truncated
 from snnkit.models import mlp
 from snnkit.neuron import MembraneState
 

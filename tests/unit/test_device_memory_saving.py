@@ -9,8 +9,14 @@ import torch
 from torch import nn
 
 from snnkit import encode
-from snnkit.device import MemoryTracker, memory_saving, optimize_memory_usage, packed_spikes, restore_memory_usage
-from snnkit.device import spike_packing as bits
+from snnkit.device import (
+    MemoryTracker,
+    memory_saving,
+    optimize_memory_usage,
+    packed_spikes,
+    restore_memory_usage,
+    spike_packing as bits,
+)
 from snnkit.device.memory_saving import MemorySaving, stages
 from snnkit.models import FashionConvNet, mlp
 from snnkit.neuron import IF, LIF, PLIF, CubaLIF, Leaky, Neuron

@@ -14,7 +14,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from snnkit import cli
+from snnkit.lab import cli
 
 if sys.version_info >= (3, 11):
     import tomllib

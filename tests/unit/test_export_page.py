@@ -11,17 +11,18 @@ import torch
 from click.testing import CliRunner
 from torch import nn
 
-from snnkit import data, encode, export, loss, neuron, quantize, train
-from snnkit.cli import main
-from snnkit.export import web
-from snnkit.export.page import describe
+from snnkit import data, encode, loss, neuron, quantize, train
+from snnkit.lab import pages
+from snnkit.lab.cli import main
+from snnkit.lab.pages import web
+from snnkit.lab.pages.page import describe
 from snnkit.models import ConvNet, EventRecurrentNet, StatisticalSNN, mlp
 from snnkit.nn import Once, Sequential
 
 from ..needed import needs
 from .test_export import fashion
 
-WEB = Path(export.__file__).parents[1] / "web"
+WEB = Path(pages.__file__).parents[1] / "web"
 SMALL = {"size": (1, 8, 8), "steps": 12}
 # Runs images; with `looked`, the first of them step by step, with all that goes into its neurons and comes of them.
 RUN = """
@@ -127,7 +128,7 @@ def test_trained_networks_answer_alike_on_the_whole_test_set(name, hidden, sampl
         answers = torch.cat([loss.answers(net(code(part))[0]) for part in unit.split(1000)])
     assert (votes.argmax(1) == answers).float().mean() >= 0.999
     assert (answers == labels).float().mean() > 0.9
-    file = export.page(net, tmp_path / "net.html", encode=code, images=(images, labels))
+    file = pages.page(net, tmp_path / "net.html", encode=code, images=(images, labels))
     assert file.stat().st_size <= {"digits": 400_000, "mnist": 5_000_000}[name]
 
 
@@ -135,7 +136,7 @@ def test_the_file_needs_nothing_else(tmp_path):
     images = data.load("digits", "test")
     words = {"title": "<b>5 > 4</b>", "about": "</script><script>alert(1)</script>"}
     labels = [f"<i>{k}</i>" for k in range(9)] + ["</script>"]
-    path = export.page(mlp((64, 8, 10)), tmp_path / "a" / "net.html", steps=5, images=images, labels=labels, **words)
+    path = pages.page(mlp((64, 8, 10)), tmp_path / "a" / "net.html", steps=5, images=images, labels=labels, **words)
     text = path.read_text(encoding="utf-8")
     assert "default-src 'none'" in text and "<title>&lt;b&gt;5 &gt; 4" in text and "alert(1)</script>" not in text
     assert text.count("</script>") == 2 and not any(word in text for word in ("http:", "https:", "src=", "@import"))
@@ -197,7 +198,7 @@ def test_what_a_page_cannot_hold_is_refused(net, settings, error, says, tmp_path
         pytest.importorskip("torchao")
         net = quantize.quantize(mlp((64, 64, 10))).model
     with pytest.raises(error, match=says):
-        export.page(net, tmp_path / "net.html", **(SMALL | settings))
+        pages.page(net, tmp_path / "net.html", **(SMALL | settings))
     assert not list(tmp_path.iterdir())
 
 

@@ -11,8 +11,8 @@ from types import SimpleNamespace
 import pytest
 
 from snnkit import data, files
-from snnkit.course import progress
 from snnkit.files import destination, replacing
+from snnkit.lab.course import progress
 
 
 def write(path, content=b"new"):

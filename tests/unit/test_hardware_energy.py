@@ -6,7 +6,7 @@ from torch import nn
 
 from snnkit import encode, models
 from snnkit.device import optimize_memory_usage
-from snnkit.hardware import energy
+from snnkit.lab.hardware import energy
 from snnkit.neuron import IF, LI, LIF, Recurrent
 from snnkit.nn import Sequential, TimeBatched
 

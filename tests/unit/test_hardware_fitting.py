@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch import nn
 
-from snnkit.hardware import roofline
-from snnkit.hardware.chips import Figure
-from snnkit.hardware.roofline import HoldoutNet, Machine, Range, count, fitting, validation
-from snnkit.hardware.roofline.fitting import fit_prices, units_of
-from snnkit.hardware.roofline.validation import Report, Row, validate
+from snnkit.lab.hardware import roofline
+from snnkit.lab.hardware.chips import Figure
+from snnkit.lab.hardware.roofline import HoldoutNet, Machine, Range, count, fitting, validation
+from snnkit.lab.hardware.roofline.fitting import fit_prices, units_of
+from snnkit.lab.hardware.roofline.validation import Report, Row, validate
 from snnkit.loss import count_cross_entropy
 from snnkit.neuron import LIF
 from snnkit.nn import Sequential

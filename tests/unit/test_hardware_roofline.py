@@ -10,15 +10,15 @@ import torch
 from torch import nn
 
 from snnkit import encode, models
-from snnkit.bench.neuron_speed import bytes_per_neuron_step
-from snnkit.hardware import chips, roofline
-from snnkit.hardware.chips import FIGURES
-from snnkit.hardware.roofline import Assumptions, DoesNotFit, Operation, Range, Work, count
+from snnkit.lab.bench.neurons import bytes_per_neuron_step
+from snnkit.lab.hardware import chips, roofline
+from snnkit.lab.hardware.chips import FIGURES
+from snnkit.lab.hardware.roofline import Assumptions, DoesNotFit, Operation, Range, Work, count
+from snnkit.lab.tools.project import find
 from snnkit.loss import count_cross_entropy, rate_mse
 from snnkit.measure.traffic import Traffic
 from snnkit.neuron import IF, LIF, CubaLIF
 from snnkit.nn import Sequential
-from snnkit.tools.project import find
 
 T, B = 6, 5
 

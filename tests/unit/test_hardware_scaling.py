@@ -2,8 +2,8 @@
 
 import pytest
 
-from snnkit.hardware import scaling
-from snnkit.hardware.scaling import Cluster, Link, Workload, all_reduce_s, fit_link, predict
+from snnkit.lab.hardware import scaling
+from snnkit.lab.hardware.scaling import Cluster, Link, Workload, all_reduce_s, fit_link, predict
 
 MEBI = 2**20
 SLOW = Link("slow", 1e9, 1e-3, "made up")

@@ -33,8 +33,8 @@ def test_importing_the_library_adds_only_its_own_modules_to_torch():
 
 def test_the_package_alone_brings_not_even_torch():
     # So the command line answers at once, and Ctrl-C is obeyed from the start.
-    assert not modules_after("import snnkit, snnkit.cli") & {"torch", "snnkit.viz"}
-    assert "torch" not in modules_after("import snnkit.hardware.chips, snnkit.hardware.scaling")
+    assert not modules_after("import snnkit, snnkit.lab.cli") & {"torch", "snnkit.lab.viz"}
+    assert "torch" not in modules_after("import snnkit.lab.hardware.chips, snnkit.lab.hardware.scaling")
 
 
 def test_rooms_are_loaded_when_named():
@@ -45,7 +45,25 @@ def test_rooms_are_loaded_when_named():
 def test_unknown_room():
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         snnkit.nothing  # noqa: B018
-    assert "viz" in dir(snnkit)
+    assert "train" in dir(snnkit) and "viz" in dir(snnkit.lab)
+
+
+OLD = (
+    "import snnkit.viz",
+    "from snnkit import viz",
+    "from snnkit.viz.figures import raster",
+    "from snnkit import course",
+)
+
+
+@pytest.mark.parametrize("line", OLD)
+def test_the_old_name_of_a_room_says_where_it_is(line):
+    room = "course" if "course" in line else "viz"
+    with pytest.raises(ModuleNotFoundError, match=rf"^snnkit\.{room} is now snnkit\.lab\.{room}$"):
+        exec(line)
+    with pytest.raises(AttributeError, match=rf"^snnkit\.{room} is now snnkit\.lab\.{room}$"):
+        getattr(snnkit, room)
+    assert not hasattr(snnkit, room) and not hasattr(snnkit, "nothing")
 
 
 ROOT = Path(__file__).parents[2]
@@ -123,7 +141,7 @@ for group in sys.stdin.read().splitlines():
 def test_every_name_that_a_page_writes_can_be_read_in_a_fresh_process():
     """In one process for each module: an import of another could make it an attribute of its room."""
     names = names_written() | {"snnkit.engine.js": "CHANGELOG.md"}  # which could be a file
-    assert {"snnkit.hardware.energy", "snnkit.train.lit.SpikingModule", "snnkit.engine.explain"} <= names.keys()
+    assert {"snnkit.lab.hardware.energy", "snnkit.train.lit.SpikingModule", "snnkit.engine.explain"} <= names.keys()
     modules = {m.name for m in pkgutil.walk_packages(snnkit.__path__, "snnkit.")}
     groups: dict[str, list[str]] = {}
     for name in sorted(names):
@@ -136,7 +154,7 @@ def test_every_name_that_a_page_writes_can_be_read_in_a_fresh_process():
     assert not failed, "\n".join(f"{line} ({names[line.split()[0]]})" for line in failed.splitlines())
 
 
-@pytest.mark.parametrize("room", sorted(ROOMS - {"snnkit.cli", "snnkit.sweep.workers"}))
+@pytest.mark.parametrize("room", sorted(ROOMS - {"snnkit.lab.cli", "snnkit.lab.sweep.workers"}))
 def test_every_room_says_what_is_public(room):
     module = importlib.import_module(room)
     assert set(module.__all__) <= set(dir(module))

@@ -5,8 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from torch import nn
 
 nir = pytest.importorskip("nir")

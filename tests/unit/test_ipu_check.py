@@ -13,12 +13,11 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from snnkit import models, neuron, surrogate
-from snnkit import nn as snn
-from snnkit.hardware import ipu
-from snnkit.hardware.ipu import graph_recording as recording
-from snnkit.hardware.ipu.operations import SIZE_FROM_VALUES, SUPPORTED, is_supported
-from snnkit.hardware.ipu.poptorch_rules import LIMITS
+from snnkit import models, neuron, nn as snn, surrogate
+from snnkit.lab.hardware import ipu
+from snnkit.lab.hardware.ipu import graph_recording as recording
+from snnkit.lab.hardware.ipu.operations import SIZE_FROM_VALUES, SUPPORTED, is_supported
+from snnkit.lab.hardware.ipu.poptorch_rules import LIMITS
 from snnkit.loss import count_cross_entropy, membrane_max_cross_entropy, rate_mse
 
 from . import ipu_cases as planted

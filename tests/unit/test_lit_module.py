@@ -12,7 +12,8 @@ from lightning.pytorch import Callback
 from lightning.pytorch.callbacks import GradientAccumulationScheduler
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
-from snnkit import data, encode, loss, models, train, viz
+from snnkit import data, encode, loss, models, train
+from snnkit.lab import viz
 from snnkit.train import lit
 
 from .lit_runs import Watch, images, module, net, trainer, weights
@@ -385,7 +386,7 @@ def test_the_history_counts_training_alone(monkeypatch):
 def shown(monkeypatch):
     figures = []
     monkeypatch.setenv("SNNKIT_HEADLESS", "1")
-    monkeypatch.setattr("snnkit.viz.live.renderers.show", figures.append)
+    monkeypatch.setattr("snnkit.lab.viz.live.renderers.show", figures.append)
     return figures
 
 

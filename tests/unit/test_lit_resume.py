@@ -14,7 +14,8 @@ from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 from torch.utils.data import DataLoader, TensorDataset
 
-from snnkit import models, viz
+from snnkit import models
+from snnkit.lab import viz
 from snnkit.train import RankInfo, lit, recipes
 from snnkit.train.lit import AtomicCheckpointIO, ResumableCheckpoint, SignalFlags, run_recipe
 from snnkit.train.lit.preemption import explained

@@ -3,8 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from snnkit import encode, loss
 from snnkit.models import ConvNet, EventConvNet, EventRecurrentNet, FashionConvNet, mlp

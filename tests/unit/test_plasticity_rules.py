@@ -7,8 +7,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from snnkit.plasticity import Convolution, Dense, PairSTDP, RewardState, RewardSTDP, STDPState, TripletSTDP
 from tests.unit.stdp_by_sums import BY_NAME, like_norse, pairwise, rewarded, same, stepwise, tripletwise

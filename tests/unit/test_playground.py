@@ -7,8 +7,8 @@ import subprocess
 import pytest
 import torch
 
-from snnkit.export import web
-from snnkit.export.playground import _digits, _neurons, _with
+from snnkit.lab.pages import web
+from snnkit.lab.pages.playground import _digits, _neurons, _with
 from snnkit.surrogate import ATan, FastSigmoid, Sigmoid, StraightThrough, SuperSpike, Triangle
 
 from ..needed import needs

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 import torch
 
-from snnkit import encode, export
+from snnkit import encode
+from snnkit.lab import pages
 from tests.needed import needs
 
-WEB = Path(export.__file__).parents[1] / "web"
+WEB = Path(pages.__file__).parents[1] / "web"
 Points = list[tuple[float, float]]
 RASTERIZE = """
 import {rasterize} from "WEB/strokes.js";
@@ -96,7 +97,7 @@ def drawn(form: Callable[[np.random.Generator], list[Points]]) -> list[list[Poin
 
 @pytest.fixture(scope="module")
 def net():
-    return export.reader_network()
+    return pages.reader_network()
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)

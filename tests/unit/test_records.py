@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from snnkit import records
-from snnkit.bench import tables
+from snnkit.lab.bench import tables
 from snnkit.measure import machine
 
 PUBLISHED = "spikingjelly_rtx2080ti"

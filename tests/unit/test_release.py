@@ -44,7 +44,7 @@ def test_the_wheel_has_everything_that_the_package_has(released):
     inside = {name for name in zipfile.ZipFile(released[1]).namelist() if name.startswith("snnkit/")}
     # Of a link the wheel has the files that it leads to.
     assert {name for name in listed.stdout.split() if not (ROOT / name).is_symlink()} <= inside
-    assert "snnkit/sweep/workers/xor_in_time.ipynb" in inside
+    assert "snnkit/lab/sweep/workers/xor_in_time.ipynb" in inside
     assert "snnkit/py.typed" in inside
 
 

@@ -72,7 +72,7 @@ MISTAKES = {
     "GPUs per task": (instead("--gpus-per-node=4", "--gpus-per-task=1"), 4, "gpus"),
     "no GPUs": (without("#SBATCH --gpus-per-node=4").replace("--resume", "--resume --device cuda"), 13, "gpus"),
     "cores": (instead('--cpus-per-task="$SLURM_CPUS_PER_TASK" ', ""), 14, "cores"),
-    "torchrun": (instead("snnkit train", "torchrun -m snnkit.cli train"), 3, "devices"),
+    "torchrun": (instead("snnkit train", "torchrun -m snnkit.lab.cli train"), 3, "devices"),
     "hidden GPUs": (instead("srun", "export CUDA_VISIBLE_DEVICES=0\n\nsrun"), 14, "gpus"),
     "hidden GPUs, for one step": (instead("srun", "CUDA_VISIBLE_DEVICES=0,1 srun"), 14, "gpus"),
     "no GPU": (instead("srun", 'export CUDA_VISIBLE_DEVICES=""\n\nsrun'), 14, "gpus"),

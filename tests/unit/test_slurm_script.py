@@ -8,7 +8,7 @@ from dataclasses import fields
 import pytest
 from click.testing import CliRunner
 
-from snnkit.cli import main
+from snnkit.lab.cli import main
 from snnkit.train import slurm
 from snnkit.train.slurm import Request, parse, seconds
 from snnkit.train.slurm.syntax import clock, early_signal

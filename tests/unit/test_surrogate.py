@@ -4,8 +4,7 @@ import pickle
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from snnkit.neuron import LIF

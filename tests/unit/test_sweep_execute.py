@@ -15,10 +15,10 @@ import polars
 import pytest
 from click.testing import CliRunner
 
-from snnkit import sweep
-from snnkit.cli import main
-from snnkit.sweep.results import Folder
-from snnkit.tools import runner
+from snnkit.lab import sweep
+from snnkit.lab.cli import main
+from snnkit.lab.sweep.results import Folder
+from snnkit.lab.tools import runner
 
 from .sweep_cases import Fake, asked, notebook, without_kernels
 from .sweep_killed import MANIFEST

@@ -15,9 +15,9 @@ import nbformat
 import psutil
 import pytest
 
-from snnkit import sweep
-from snnkit.tools import notebook_client, pair
-from snnkit.tools.project import find
+from snnkit.lab import sweep
+from snnkit.lab.tools import notebook_client, pair
+from snnkit.lab.tools.project import find
 
 from .sweep_cases import asked, notebook
 
@@ -27,7 +27,7 @@ CASES = """
 import os
 import time
 
-from snnkit import sweep
+from snnkit.lab import sweep
 
 sweep.record(begun=True, threads=os.environ["OMP_NUM_THREADS"], where=os.getcwd())
 if NAME == "nan":
@@ -135,7 +135,7 @@ def test_the_worker_notebooks_are_in_sync_and_in_the_package():
 RUNS, KILLS = 8, 2  # with kernels; without them, in test_sweep_execute, there are more of both
 SLEEPER = """
 import os, subprocess, sys, time
-from snnkit import sweep
+from snnkit.lab import sweep
 
 child = subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(600)"])
 with open(NAME, "a") as file:
@@ -153,7 +153,7 @@ def test_real_kernels_killed_at_random_moments_leave_no_process_behind(tmp_path)
     pids, out, moments = tmp_path / "pids", tmp_path / "out", random.Random(0)
     keys = asked(tmp_path, parameters={"A": list(range(RUNS))}, fixed={"NAME": str(pids)}, workers=3)
     (tmp_path / "m.yaml").write_text(json.dumps(keys))  # JSON is YAML
-    command = [sys.executable, "-m", "snnkit.cli", "sweep", str(tmp_path / "m.yaml")]
+    command = [sys.executable, "-m", "snnkit.lab.cli", "sweep", str(tmp_path / "m.yaml")]
 
     def ended() -> int:
         return len(list((out / "runs").glob("*.json")))

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import torch
 
-from snnkit import sweep
-from snnkit.sweep import recorded_values
-from snnkit.sweep.manifest import LARGEST_NOTEBOOK, identity
+from snnkit.lab import sweep
+from snnkit.lab.sweep import recorded_values
+from snnkit.lab.sweep.manifest import LARGEST_NOTEBOOK, identity
 
 from .sweep_cases import PARAMETERS, asked, notebook
 
@@ -305,8 +305,8 @@ def test_names_that_every_table_has_are_refused(name, shown):
 
 
 def test_recording_brings_nothing_heavy_into_a_notebook():
-    code = "import sys\nfrom snnkit import sweep\nsweep.record(a=1)\nprint(*sys.modules)"
+    code = "import sys\nfrom snnkit.lab import sweep\nsweep.record(a=1)\nprint(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
-    assert "snnkit.sweep.recorded_values" in loaded
+    assert "snnkit.lab.sweep.recorded_values" in loaded
     assert not loaded & {"torch", "numpy", "polars", "plotly", "papermill", "nbformat", "yaml", "rich", "IPython"}

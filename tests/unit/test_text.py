@@ -7,14 +7,13 @@ import re
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from torch import nn
 
-from snnkit import text, train
+from snnkit import train
+from snnkit.lab import text
+from snnkit.lab.text import SparseSpikes, Vocabulary, embedding as module, split_sentences, tokenize
 from snnkit.neuron import Leaky
-from snnkit.text import SparseSpikes, Vocabulary, split_sentences, tokenize
-from snnkit.text import embedding as module
 
 WORDS = ["dog", "cat", "bread", "soup", "rome"]
 

@@ -7,9 +7,9 @@ import shutil
 import pytest
 import torch
 
+from snnkit.lab.tools import doctor
+from snnkit.lab.tools.doctor import AMBER, GREEN, RED
 from snnkit.measure import machine
-from snnkit.tools import doctor
-from snnkit.tools.doctor import AMBER, GREEN, RED
 
 
 def by_name():

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from snnkit.tools import pair
-from snnkit.tools.project import ProjectError, find
+from snnkit.lab.tools import pair
+from snnkit.lab.tools.project import ProjectError, find
 
 from .tiny_project import HEADER, make, settings
 
@@ -52,7 +52,7 @@ def test_texts_say_how_to_install_an_extra_as_the_errors_do():
 def test_a_project_is_where_its_settings_are_or_where_snnkit_came_from(project, tmp_path_factory):
     assert find(project.sources) == project
     assert project.names() == ["00_start", "04_train", "11_events"]
-    assert (find(tmp_path_factory.mktemp("elsewhere")).root / "snnkit" / "cli").exists()
+    assert (find(tmp_path_factory.mktemp("elsewhere")).root / "snnkit" / "lab" / "cli").exists()
 
 
 @pytest.mark.parametrize("word", ["04", "4", "04_train", "train", "04_train.py", "notebooks/04_train.ipynb"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import nbformat.v4 as v4
 import pytest
 
-from snnkit.tools.parameters import Parameter, ParameterError, assignment, declared
+from snnkit.lab.tools.parameters import Parameter, ParameterError, assignment, declared
 
 
 def notebook(*sources):

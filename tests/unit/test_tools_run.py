@@ -14,9 +14,9 @@ import nbformat
 import pytest
 
 from snnkit.files import locked
-from snnkit.tools import pair, run_report, runner
-from snnkit.tools.notebook_client import WatchedClient, errors_in, errors_in_outputs
-from snnkit.tools.run_report import FIELDS
+from snnkit.lab.tools import pair, run_report, runner
+from snnkit.lab.tools.notebook_client import WatchedClient, errors_in, errors_in_outputs
+from snnkit.lab.tools.run_report import FIELDS
 
 from .tiny_project import make
 
@@ -192,7 +192,7 @@ def test_a_kernel_sees_the_folders_that_were_meant_here(monkeypatch, tmp_path, n
 def test_ctrl_c_and_sigterm_leave_a_valid_report_and_no_kernel(tmp_path, number):
     slow = "import os, time\n\nopen('started', 'w').write(str(os.getpid()))\ntime.sleep(300)"
     project = make(tmp_path, {"00_quick": "1", "01_slow": slow})
-    command = [sys.executable, "-m", "snnkit.cli", "run", "--out", str(tmp_path / "out")]
+    command = [sys.executable, "-m", "snnkit.lab.cli", "run", "--out", str(tmp_path / "out")]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     started, deadline = project.notebooks / "started", time.monotonic() + 120
     while not (started.exists() and started.read_text()) and time.monotonic() < deadline and process.poll() is None:

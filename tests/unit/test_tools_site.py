@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner
 
 import snnkit
-from snnkit.cli import main
-from snnkit.tools import pair, site
-from snnkit.tools.project import ProjectError, find
+from snnkit.lab.cli import main
+from snnkit.lab.tools import pair, site
+from snnkit.lab.tools.project import ProjectError, find
 from tests.unit import tiny_project
 
 CONF = "extensions = ['myst_nb']\nnb_execution_mode = 'off'\nroot_doc = 'README'\nmyst_heading_anchors = 2\n"
@@ -101,7 +101,7 @@ def test_every_room_and_only_public_names_are_in_the_reference(conf):
     pages_of = {module.split(".")[1] for modules in conf["PAGES"].values() for module in modules}
     assert set(snnkit.__all__) - {"tools", "records", "measure"} <= pages_of
     assert conf["public"](snnkit.encode) == list(snnkit.encode.__all__)
-    offered = set(conf["public"](snnkit.course))
+    offered = set(conf["public"](snnkit.lab.course))
     assert {"attempt", "quiz"} <= offered and not {"exercise", "registry"} & offered  # no modules
 
 

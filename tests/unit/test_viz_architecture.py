@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from snnkit import encode, models, neuron, viz
-from snnkit import nn as snn
+from snnkit import encode, models, neuron, nn as snn
+from snnkit.lab import viz
 
 
 class Constants(NamedTuple):

@@ -5,7 +5,7 @@ import copy
 import pytest
 
 from snnkit import records
-from snnkit.viz.figures import comparison, per_neuron_step, races
+from snnkit.lab.viz.figures import comparison, per_neuron_step, races
 
 from .test_records import MEASURED
 

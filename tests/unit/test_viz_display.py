@@ -10,10 +10,10 @@ import plotly.graph_objects as go
 import pytest
 import torch
 
-from snnkit import viz
+from snnkit.lab import viz
+from snnkit.lab.viz import display, embedded, frontend, listing
+from snnkit.lab.viz.alt import MOST, alt_text, spoken
 from snnkit.train import slurm
-from snnkit.viz import display, embedded, frontend, listing
-from snnkit.viz.alt import MOST, alt_text, spoken
 
 SAID = "Figure: A line. Axes: t, v. scatter: 2 values from 3 to 4."
 
@@ -182,7 +182,7 @@ def test_each_line_of_a_script_is_beside_what_it_is_for_and_its_problems():
 
 def test_the_form_explains_the_script_of_its_controls(monkeypatch):
     given = []
-    monkeypatch.setattr("snnkit.viz.listings.explore", lambda fn, **controls: given.append((fn, controls)))
+    monkeypatch.setattr("snnkit.lab.viz.listings.explore", lambda fn, **controls: given.append((fn, controls)))
     viz.sbatch_form(TRAIN, nodes=2, account="us")
     ((fn, controls),) = given
     assert set(controls) == {"nodes", "time", "gpus_per_node", "cpus_per_task", "signal_seconds", "requeue"}

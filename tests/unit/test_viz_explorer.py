@@ -4,11 +4,11 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from snnkit import viz
-from snnkit.tools import site
-from snnkit.viz import display, explorer
-from snnkit.viz.display import PLOTLY_MIME
-from snnkit.viz.explorer import ExplorerBox, parse
+from snnkit.lab import viz
+from snnkit.lab.tools import site
+from snnkit.lab.viz import display, explorer
+from snnkit.lab.viz.display import PLOTLY_MIME
+from snnkit.lab.viz.explorer import ExplorerBox, parse
 
 widgets = pytest.importorskip("ipywidgets")
 

@@ -5,9 +5,9 @@ import polars
 import pytest
 import torch
 
-from snnkit.hardware import roofline as model
-from snnkit.viz import figures
-from snnkit.viz.figures import Marked, Run, lines, marked, roofline, shares, supersteps
+from snnkit.lab.hardware import roofline as model
+from snnkit.lab.viz import figures
+from snnkit.lab.viz.figures import Marked, Run, lines, marked, roofline, shares, supersteps
 
 T, N = 20, 6
 SPIKES = (torch.arange(T * N).reshape(T, N) % 5 == 0).float()

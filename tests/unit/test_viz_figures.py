@@ -9,13 +9,13 @@ import pytest
 import torch
 from matplotlib.image import imread
 
-from snnkit import viz
-from snnkit.export import web
-from snnkit.hardware.scaling import Measured
-from snnkit.viz import figures, theme
-from snnkit.viz.alt import MOST, alt_text
-from snnkit.viz.figures import Marked
-from snnkit.viz.png import rgba
+from snnkit.lab import viz
+from snnkit.lab.hardware.scaling import Measured
+from snnkit.lab.pages import web
+from snnkit.lab.viz import figures, theme
+from snnkit.lab.viz.alt import MOST, alt_text
+from snnkit.lab.viz.figures import Marked
+from snnkit.lab.viz.png import rgba
 
 from .every_figure import EXAMPLES, PARTS, V
 from .test_viz_benchmarks import made, race

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from snnkit.engine import cpp_compiler
-from snnkit.viz import labs
-from snnkit.viz.labs import measured as race
+from snnkit.lab.viz import labs
+from snnkit.lab.viz.labs import measured as race
 
 
 def bill_of_a_learner(weights, kept, steps, batch, copies=1, width=4):

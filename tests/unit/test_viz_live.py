@@ -7,13 +7,13 @@ import pytest
 import torch
 
 from snnkit import models, train
+from snnkit.lab.viz import LivePanel
+from snnkit.lab.viz.live import panel as panel_module
+from snnkit.lab.viz.live.curves import Throttle, training_curves
+from snnkit.lab.viz.live.renderers import Renderer
 from snnkit.tables import duration_of, size_of
 from snnkit.train import BatchInfo
 from snnkit.train.history import History
-from snnkit.viz import LivePanel
-from snnkit.viz.live import panel as panel_module
-from snnkit.viz.live.curves import Throttle, training_curves
-from snnkit.viz.live.renderers import Renderer
 
 
 def update(epoch, batch, batches=4, samples=10, figures=(0.5, 0.25, 0.125)):
@@ -236,7 +236,7 @@ def display(monkeypatch):
     pytest.importorskip("ipywidgets")
     shown = Display()
     monkeypatch.setattr(pytest.importorskip("IPython.display"), "display", shown)
-    monkeypatch.setattr("snnkit.viz.live.panel.live", lambda: True)
+    monkeypatch.setattr("snnkit.lab.viz.live.panel.live", lambda: True)
     return shown
 
 
@@ -249,7 +249,7 @@ def parts(display):
 
 @pytest.mark.parametrize("colab", [False, True])
 def test_a_live_panel_is_displayed_once_and_updated_in_place(colab, display, monkeypatch):
-    monkeypatch.setattr("snnkit.viz.display.on_colab", lambda: colab)
+    monkeypatch.setattr("snnkit.lab.viz.display.on_colab", lambda: colab)
     panel = LivePanel(2)
     panel(history(1))
     view = parts(display).view

@@ -11,7 +11,7 @@ manager = pytest.importorskip("jupyter_client.manager")
 BEGIN = """
 import time
 import ipywidgets
-from snnkit.viz.live.stop import StopRequest
+from snnkit.lab.viz.live.stop import StopRequest
 
 order, stop = [], StopRequest()
 button, other = ipywidgets.Button(), ipywidgets.Button()

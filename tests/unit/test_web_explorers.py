@@ -13,15 +13,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from snnkit import data, device, encode, export, loss, neuron, nn, surrogate, viz
-from snnkit.course.nb06 import least_seconds
+from snnkit import data, device, encode, loss, neuron, nn, surrogate
 from snnkit.data.events import events_of, saccades
 from snnkit.engine import missing_compiler
-from snnkit.export import web
+from snnkit.lab import pages, viz
+from snnkit.lab.course.nb06 import least_seconds
+from snnkit.lab.pages import web
+from snnkit.lab.viz import labs
+from snnkit.lab.viz.labs import equations
 from snnkit.models import FashionConvNet, mlp
 from snnkit.plasticity import PairSTDP
-from snnkit.viz import labs
-from snnkit.viz.labs import equations
 
 from ..needed import needs
 
@@ -232,7 +233,7 @@ def within(lab, name, script, **given):
 
 
 def test_a_network_decides_in_the_page_as_in_pytorch():
-    net, encoder = export.reader_network(), partial(encode.repeat, steps=20)
+    net, encoder = pages.reader_network(), partial(encode.repeat, steps=20)
     images, labels = data.load("digits", "test")
     answers = loss.answers(net(encoder(data.to_unit(images)))[0])
     lab = labs.decision_lab(net, images, labels, answers, encode=encoder, classes=data.CLASSES["digits"])

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from snnkit.workshop import bundle
-from snnkit.workshop.bundle import CHECKSUMS, pack, verify
-from snnkit.workshop.timetable import WorkshopError
+from snnkit.lab.workshop import bundle
+from snnkit.lab.workshop.bundle import CHECKSUMS, pack, verify
+from snnkit.lab.workshop.timetable import WorkshopError
 
 
 @pytest.fixture

@@ -9,12 +9,12 @@ import pytest
 from click.testing import CliRunner
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from snnkit.cli import main
-from snnkit.course import exercise as registry
-from snnkit.tools import pair
-from snnkit.tools.project import find
-from snnkit.workshop import handouts
-from snnkit.workshop.timetable import WorkshopError
+from snnkit.lab.cli import main
+from snnkit.lab.course import exercise as registry
+from snnkit.lab.tools import pair
+from snnkit.lab.tools.project import find
+from snnkit.lab.workshop import handouts
+from snnkit.lab.workshop.timetable import WorkshopError
 from tests.unit import tiny_project
 
 PROJECT = find()

@@ -12,10 +12,10 @@ import click
 import pytest
 import torch
 
-from snnkit import course
-from snnkit.course import exercise as registry
-from snnkit.tools.project import find
-from snnkit.workshop import handouts
+from snnkit.lab import course
+from snnkit.lab.course import exercise as registry
+from snnkit.lab.tools.project import find
+from snnkit.lab.workshop import handouts
 
 from .test_readme import calls, parsed
 
@@ -83,7 +83,7 @@ def test_the_kit_says_what_is_quoted(said):
 
 # --- snippets ---------------------------------------------------------------------------------------------------------
 
-SHEET, KNOWN = PAGES[handouts.CHEATSHEET], PAGES["workshop/if_you_know.md"]
+SHEET, KNOWN = PAGES[handouts.CHEATSHEET], (ROOT / "docs" / "coming_from.md").read_text(encoding="utf-8")
 PEERS = ("norse", "snntorch", "spikingjelly")
 
 

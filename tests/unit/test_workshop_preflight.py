@@ -10,12 +10,12 @@ import zlib
 import pytest
 from click.testing import CliRunner
 
-from snnkit.cli.workshop import workshop
-from snnkit.tools import doctor
-from snnkit.tools.doctor import AMBER, GREEN, RED, Line
-from snnkit.workshop import preflight
-from snnkit.workshop.preflight import FIELDS, Verdict, from_texts
-from snnkit.workshop.timetable import WorkshopError
+from snnkit.lab.cli.workshop import workshop
+from snnkit.lab.tools import doctor
+from snnkit.lab.tools.doctor import AMBER, GREEN, RED, Line
+from snnkit.lab.workshop import preflight
+from snnkit.lab.workshop.preflight import FIELDS, Verdict, from_texts
+from snnkit.lab.workshop.timetable import WorkshopError
 
 GOOD = [Line("Python", GREEN, "3.12"), Line("torch", GREEN, "2.13"), Line("GPU", AMBER, "none")]
 GOOD.append(Line("data: mnist", AMBER, "not here yet"))

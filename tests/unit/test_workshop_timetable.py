@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from snnkit.cli.workshop import workshop
-from snnkit.course import exercise as registry
-from snnkit.tools.project import find
-from snnkit.workshop import minutes, timetable
+from snnkit.lab.cli.workshop import workshop
+from snnkit.lab.course import exercise as registry
+from snnkit.lab.tools.project import find
+from snnkit.lab.workshop import minutes, timetable
 
 PROJECT = find(Path(__file__).parent)
 NOTEBOOKS = timetable.notebooks(PROJECT)

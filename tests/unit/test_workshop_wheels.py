@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from snnkit.cli import main
-from snnkit.tools.project import find
-from snnkit.workshop import bundle, wheels
-from snnkit.workshop.timetable import WorkshopError
+from snnkit.lab import pages
+from snnkit.lab.cli import main
+from snnkit.lab.tools.project import find
+from snnkit.lab.workshop import bundle, wheels
+from snnkit.lab.workshop.timetable import WorkshopError
 
 LOCK = Path(__file__).parents[2] / "constraints" / "lock.txt"
 # As these packages say it of themselves.
@@ -109,10 +110,8 @@ def test_the_lock_for_windows_and_macos_has_neither_cuda_nor_triton(python):
 
 
 def test_a_bundle_for_two_systems_has_the_wheels_of_both_and_says_so(asked, tmp_path, monkeypatch):
-    from snnkit import export
-
     for page in ("playground", "reader"):  # they take seconds; tests/notebooks/test_room.py makes them
-        monkeypatch.setattr(export, page, lambda path: path.write_bytes(b"page") and path)
+        monkeypatch.setattr(pages, page, lambda path: path.write_bytes(b"page") and path)
     options = {"wheels": True, "platforms": ["windows", "macos", "windows"], "pythons": ["3.12"]}
     made = zipfile.ZipFile(bundle.build(find(), tmp_path, **options))
     packed = [name.rpartition("/")[2].partition("-")[0] for name in made.namelist() if name.endswith(".whl")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from snnkit.tools.project import Project, find
+from snnkit.lab.tools.project import Project, find
 
 HEADER = """# ---
 # jupyter:

@@ -66,7 +66,8 @@ UPDATES: int = 0  # steps of the optimiser; 0: as many as QUICK says
 # %%
 import torch
 
-from snnkit import challenge, sweep, train
+from snnkit import train
+from snnkit.lab import challenge, sweep
 
 torch.set_num_threads(1)  # for layers this small, starting a second thread takes longer than the work
 train.seed_everything(SEED)

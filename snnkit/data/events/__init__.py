@@ -16,20 +16,20 @@ A recording's time is in microseconds. ``events_of`` makes the spikes of a camer
 
 from snnkit import lazy
 from snnkit.data.events import transforms as transforms
-from snnkit.data.events.camera import events_of as events_of
-from snnkit.data.events.camera import record as record
-from snnkit.data.events.camera import record_digits as record_digits
-from snnkit.data.events.camera import saccades as saccades
-from snnkit.data.events.frames import collate as collate
-from snnkit.data.events.frames import frames_of as frames_of
-from snnkit.data.events.frames import time_surface as time_surface
-from snnkit.data.events.frames import to_frames as to_frames
-from snnkit.data.events.frames import voxel_grid as voxel_grid
-from snnkit.data.events.published_sets import Recordings as Recordings
-from snnkit.data.events.published_sets import load as load
-from snnkit.data.events.published_sets import read_nmnist as read_nmnist
-from snnkit.data.events.recordings import Events as Events
-from snnkit.data.events.recordings import from_numpy as from_numpy
-from snnkit.data.events.recordings import in_order as in_order
+from snnkit.data.events.camera import (
+    events_of as events_of,
+    record as record,
+    record_digits as record_digits,
+    saccades as saccades,
+)
+from snnkit.data.events.frames import (
+    collate as collate,
+    frames_of as frames_of,
+    time_surface as time_surface,
+    to_frames as to_frames,
+    voxel_grid as voxel_grid,
+)
+from snnkit.data.events.published_sets import Recordings as Recordings, load as load, read_nmnist as read_nmnist
+from snnkit.data.events.recordings import Events as Events, from_numpy as from_numpy, in_order as in_order
 
 __getattr__, __dir__, __all__ = lazy.attach(__name__, "transforms")

@@ -17,14 +17,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...tables import size_of
-from ..autograd import Gradients, Pass, Results, is_one_for_all
-from ..page_pool import POOL, SMALLEST
-from ..program import Untranslatable, programs
-from ..trace import Equation, thread
-from . import toolchain
-from .cpp_source import CPP, backward_source, forward_source
-from .toolchain import NO_COMPILER, cpp_compiler, load
+from snnkit.engine.autograd import Gradients, Pass, Results, is_one_for_all
+from snnkit.engine.cpp import toolchain
+from snnkit.engine.cpp.cpp_source import CPP, backward_source, forward_source
+from snnkit.engine.cpp.toolchain import NO_COMPILER, cpp_compiler, load
+from snnkit.engine.page_pool import POOL, SMALLEST
+from snnkit.engine.program import Untranslatable, programs
+from snnkit.engine.trace import Equation, thread
+from snnkit.tables import size_of
 
 __all__ = [
     "STREAMING",

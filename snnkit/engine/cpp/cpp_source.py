@@ -17,8 +17,8 @@ from importlib.resources import files
 
 import torch
 
-from ..program import Dialect, Op, Program, programs, split
-from ..trace import Equation
+from snnkit.engine.program import Dialect, Op, Program, programs, split
+from snnkit.engine.trace import Equation
 
 TYPES = {torch.float32: "float", torch.float64: "double", torch.bool: "bool"}
 

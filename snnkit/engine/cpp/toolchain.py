@@ -17,9 +17,9 @@ import time
 from concurrent.futures import Future
 from pathlib import Path
 
-from ...files import exposed
-from ..autograd import CompilationFailed
-from ..code_cache import kernel_folder, private_folder, warn_of_private
+from snnkit.engine.autograd import CompilationFailed
+from snnkit.engine.code_cache import kernel_folder, private_folder, warn_of_private
+from snnkit.files import exposed
 
 NO_COMPILER = "there is none (Debian and Ubuntu: apt install g++)"
 

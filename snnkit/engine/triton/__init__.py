@@ -14,10 +14,10 @@ import os
 
 import torch
 
-from ..program import Untranslatable
-from ..trace import Equation
-from .launch import backward, forward, interpreting
-from .triton_source import backward_source, forward_source
+from snnkit.engine.program import Untranslatable
+from snnkit.engine.trace import Equation
+from snnkit.engine.triton.launch import backward, forward, interpreting
+from snnkit.engine.triton.triton_source import backward_source, forward_source
 
 __all__ = ["backward", "forward", "source_of", "supports"]
 

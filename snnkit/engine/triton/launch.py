@@ -17,10 +17,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..autograd import CompilationFailed, Gradients, Pass, Results
-from ..code_cache import secure_triton
-from ..trace import Equation
-from .triton_source import BLOCK_STEPS, Source, backward_source, forward_source, saves_state, values_held
+from snnkit.engine.autograd import CompilationFailed, Gradients, Pass, Results
+from snnkit.engine.code_cache import secure_triton
+from snnkit.engine.trace import Equation
+from snnkit.engine.triton.triton_source import (
+    BLOCK_STEPS,
+    Source,
+    backward_source,
+    forward_source,
+    saves_state,
+    values_held,
+)
 
 # Rows that begin and end at multiples of this many neurons can be read 128 bits at a time.
 UNIT = 16

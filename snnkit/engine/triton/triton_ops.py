@@ -14,9 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..autograd import Gradients, Pass, presence_of, side_by_side
-from ..ops import by_argument, equation_named
-from . import launch
+from snnkit.engine.autograd import Gradients, Pass, presence_of, side_by_side
+from snnkit.engine.ops import by_argument, equation_named
+from snnkit.engine.triton import launch
 
 
 def _forward(x, state, parameters, equation: str, uint8: bool, save: bool, wrap: Callable) -> list[Tensor]:

@@ -24,8 +24,8 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from ..program import Dialect, Op, Program, Value, both_programs
-from ..trace import Equation
+from snnkit.engine.program import Dialect, Op, Program, Value, both_programs
+from snnkit.engine.trace import Equation
 
 TYPES = {torch.float32: "tl.float32", torch.float64: "tl.float64", torch.bool: "tl.int1"}
 

@@ -20,24 +20,29 @@ try:
 except ImportError as error:
     raise ImportError(f"snnkit.train.lit needs lightning ({error}): {checks.pip_install('scale')}") from error
 
-from snnkit.train.lit.data import Batch as Batch
-from snnkit.train.lit.data import DigitsDataModule as DigitsDataModule
-from snnkit.train.lit.data import FashionMNISTDataModule as FashionMNISTDataModule
-from snnkit.train.lit.data import MNISTDataModule as MNISTDataModule
-from snnkit.train.lit.data import SharedBatches as SharedBatches
-from snnkit.train.lit.data import TensorDataModule as TensorDataModule
+from snnkit.train.lit.data import (
+    Batch as Batch,
+    DigitsDataModule as DigitsDataModule,
+    FashionMNISTDataModule as FashionMNISTDataModule,
+    MNISTDataModule as MNISTDataModule,
+    SharedBatches as SharedBatches,
+    TensorDataModule as TensorDataModule,
+)
 from snnkit.train.lit.module import SpikingModule as SpikingModule
-from snnkit.train.lit.preemption import RankError as RankError
-from snnkit.train.lit.preemption import RequeueError as RequeueError
-from snnkit.train.lit.preemption import SignalFlags as SignalFlags
-from snnkit.train.lit.preemption import Stopped as Stopped
-from snnkit.train.lit.resume import AtomicCheckpointIO as AtomicCheckpointIO
-from snnkit.train.lit.resume import ResumableCheckpoint as ResumableCheckpoint
-from snnkit.train.lit.run import HistoryCallback as HistoryCallback
-from snnkit.train.lit.run import RankRecorder as RankRecorder
-from snnkit.train.lit.run import ResumableDDP as ResumableDDP
-from snnkit.train.lit.run import ScaledRun as ScaledRun
-from snnkit.train.lit.run import quiet as quiet
-from snnkit.train.lit.run import run_recipe as run_recipe
+from snnkit.train.lit.preemption import (
+    RankError as RankError,
+    RequeueError as RequeueError,
+    SignalFlags as SignalFlags,
+    Stopped as Stopped,
+)
+from snnkit.train.lit.resume import AtomicCheckpointIO as AtomicCheckpointIO, ResumableCheckpoint as ResumableCheckpoint
+from snnkit.train.lit.run import (
+    HistoryCallback as HistoryCallback,
+    RankRecorder as RankRecorder,
+    ResumableDDP as ResumableDDP,
+    ScaledRun as ScaledRun,
+    quiet as quiet,
+    run_recipe as run_recipe,
+)
 
 __getattr__, __dir__, __all__ = lazy.attach(__name__)

@@ -17,8 +17,7 @@ from lightning.pytorch.plugins.precision import DoublePrecision, HalfPrecision
 from lightning.pytorch.utilities import rank_zero_warn
 from torch import Tensor, nn
 
-from snnkit import checks
-from snnkit import loss as losses
+from snnkit import checks, loss as losses
 from snnkit.checks import choice, instance, integer, mapping, number, shown
 from snnkit.data import to_unit
 from snnkit.train.checkpoint import LIGHTNING_KEY, keep_kernels, read_archive

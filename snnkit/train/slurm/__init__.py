@@ -12,13 +12,9 @@
 """
 
 from snnkit import lazy
-
-from .explain import explain as explain
-from .request import Request as Request
-from .request import script as script
-from .script_rules import Problem as Problem
-from .script_rules import check as check
-from .syntax import parse as parse
-from .syntax import seconds as seconds
+from snnkit.train.slurm.explain import explain as explain
+from snnkit.train.slurm.request import Request as Request, script as script
+from snnkit.train.slurm.script_rules import Problem as Problem, check as check
+from snnkit.train.slurm.syntax import parse as parse, seconds as seconds
 
 __getattr__, __dir__, __all__ = lazy.attach(__name__)

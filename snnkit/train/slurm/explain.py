@@ -6,10 +6,8 @@ import re
 from collections.abc import Callable
 
 from snnkit import checks
-
-from .request import Request
-from .request import script as write
-from .syntax import Command, Option, Script, clock, count, early_signal, parse, seconds
+from snnkit.train.slurm.request import Request, script as write
+from snnkit.train.slurm.syntax import Command, Option, Script, clock, count, early_signal, parse, seconds
 
 Meaning = str | Callable[[str, Script], str]
 

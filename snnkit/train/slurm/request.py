@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from snnkit import checks
-
-from .script_rules import ADDRESS, PORT, check
-from .syntax import REQUEUE_SIGNAL, command_option, is_training
+from snnkit.train.slurm.script_rules import ADDRESS, PORT, check
+from snnkit.train.slurm.syntax import REQUEUE_SIGNAL, command_option, is_training
 
 
 @checks.arguments

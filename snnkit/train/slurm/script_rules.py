@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from signal import Signals
 from typing import Any, NamedTuple
 
-from .syntax import (
+from snnkit.train.slurm.syntax import (
     KNOWN,
     REQUEUE_SIGNAL,
     SIGNAL_SLACK,

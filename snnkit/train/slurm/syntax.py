@@ -273,10 +273,10 @@ def signal_name(text: str) -> str:
 
 
 def is_training(words: Sequence[str]) -> bool:
-    """Whether it is ``snnkit train …``, by whatever path, or ``python -m snnkit.cli train …``."""
+    """Whether it is ``snnkit train …``, by whatever path, or ``python -m snnkit.lab.cli train …``."""
     names = [PurePath(words[0]).name, *words[1:4]] if words else []
     return names[:2] == ["snnkit", "train"] or (
-        names[1:] == ["-m", "snnkit.cli", "train"] and names[0].startswith("python")
+        names[1:] == ["-m", "snnkit.lab.cli", "train"] and names[0].startswith("python")
     )
 
 

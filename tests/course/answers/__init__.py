@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from snnkit.course.exercise import Exercise
+from snnkit.lab.course.exercise import Exercise
 
 MISTAKES, WAYS = 3, 2  # how many of each an exercise has at least
 

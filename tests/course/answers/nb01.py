@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import torch
 
-from snnkit.course.nb01 import Adaptive, AdaptiveState, fire
+from snnkit.lab.course.nb01 import Adaptive, AdaptiveState, fire
 
 # 01.1
 

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from snnkit.course.nb02 import MySpike, dead_neurons
+from snnkit.lab.course.nb02 import MySpike, dead_neurons
 from snnkit.surrogate import ATan, Triangle
 
 # 02.1

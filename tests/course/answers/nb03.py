@@ -3,7 +3,7 @@
 import torch
 
 from snnkit import encode
-from snnkit.course.nb03 import latency_encode, poisson_encode
+from snnkit.lab.course.nb03 import latency_encode, poisson_encode
 
 
 def nearest(x, steps):

@@ -7,7 +7,7 @@ from torch import nn
 from torch.utils import _pytree
 
 from snnkit import data, encode
-from snnkit.course.nb05 import NestedSNN
+from snnkit.lab.course.nb05 import NestedSNN
 from snnkit.neuron import LIF
 from snnkit.neuron.base import MembraneState
 

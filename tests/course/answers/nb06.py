@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from snnkit.course.nb06 import bytes_moved, resting_step
+from snnkit.lab.course.nb06 import bytes_moved, resting_step
 
 # 06.1
 

@@ -5,7 +5,7 @@ import math
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from snnkit.course.nb07 import all_steps, scaled_update
+from snnkit.lab.course.nb07 import all_steps, scaled_update
 from snnkit.nn import is_static, time_batched
 
 clip_grad_norm_ = torch.nn.utils.clip_grad_norm_

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from snnkit.course.nb08 import OUT_OF_MEMORY, training_bytes
+from snnkit.lab.course.nb08 import OUT_OF_MEMORY, training_bytes
 
 # 08.1
 

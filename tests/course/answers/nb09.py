@@ -4,7 +4,7 @@ import copy
 
 import numpy as np
 
-from snnkit.course.nb09 import PARTS, REPAIRED, snapshot
+from snnkit.lab.course.nb09 import PARTS, REPAIRED, snapshot
 
 # 09.1
 

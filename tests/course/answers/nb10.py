@@ -5,7 +5,7 @@ import math
 import torch
 from torch import nn
 
-from snnkit.course.nb10 import crossover, leaky
+from snnkit.lab.course.nb10 import crossover, leaky
 
 from .nb10_losses import LOSSES, by_keywords, by_reshape, model
 

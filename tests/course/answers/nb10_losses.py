@@ -3,8 +3,8 @@
 import torch
 from torch.nn import functional as F
 
-from snnkit.course.nb10 import Training
-from snnkit.hardware import ipu
+from snnkit.lab.course.nb10 import Training
+from snnkit.lab.hardware import ipu
 
 
 def model(forward):

@@ -3,7 +3,7 @@
 import torch
 from torch.nn import functional as F
 
-from snnkit.course.nb11 import bounded
+from snnkit.lab.course.nb11 import bounded
 
 # 11.1
 

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from snnkit.course.nb12 import backwards, count_events
 from snnkit.data.events import Events, in_order
+from snnkit.lab.course.nb12 import backwards, count_events
 from tests.course.answers.nb12_witnesses import WAYS, WITNESSES, stub
 
 # 12.1

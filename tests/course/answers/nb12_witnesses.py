@@ -6,7 +6,7 @@ import math
 import numpy as np
 import torch
 
-from snnkit.course.nb12 import supported
+from snnkit.lab.course.nb12 import supported
 
 
 def witness(ask=None, tell=None, keep=True, maps=1, start=-math.inf):

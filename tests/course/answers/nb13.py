@@ -2,7 +2,7 @@
 
 import torch
 
-from snnkit.course.nb13 import front, honest_winner, paired
+from snnkit.lab.course.nb13 import front, honest_winner, paired
 
 # 13.1
 

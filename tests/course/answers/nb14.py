@@ -5,7 +5,7 @@ import io
 
 import torch
 
-from snnkit.course.nb14 import snapshot, to_integers
+from snnkit.lab.course.nb14 import snapshot, to_integers
 
 # 14.1
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from snnkit.course.nb15 import Spike, recurrent
+from snnkit.lab.course.nb15 import Spike, recurrent
 
 # 15.1
 

@@ -5,7 +5,7 @@ import math
 import torch
 from torch.nn import functional as F
 
-from snnkit.course.nb16 import Triangle, fit, population, spike, stdp
+from snnkit.lab.course.nb16 import Triangle, fit, population, spike, stdp
 
 # 16.1
 

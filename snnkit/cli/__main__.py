@@ -1,3 +1,0 @@
-from snnkit.cli import main
-
-main()

@@ -1,0 +1,267 @@
+"""The field's public comparison, measured again: one linear layer and one layer of neurons, n inputs to n neurons.
+
+    snnkit bench frameworks --features 512 --features 2048
+
+As Open Neuromorphic's table (2024): T = 500 steps, a batch of 16. But here all contestants of an equation have the same
+weights and input, and all run the same batch at once. Their spikes and gradients are compared with our eager engine
+before a clock starts, and a clock stops when the device is done. Each library has its own equation, and our engine runs
+it, too. Spyx runs in its own process, by JAX, in turns with the others.
+
+"layer" is both, with the gradient of the weights in training; "neurons" is the neurons alone, with their input's.
+"less forward" is the time of training minus that of inference, so the price of gradients. "x products" is the time as a
+multiple of the matrix products of the same pass alone (for "neurons": of moving the bytes). "x ours" is the time as a
+multiple of ours on the same equation.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from snnkit import checks
+from snnkit.lab.bench import suite
+from snnkit.lab.bench.baselines import Layer, layers
+from snnkit.lab.bench.neurons import INFERENCE, MODES, TRAINING, Case, Forward, Result, candidates, over_ours
+from snnkit.lab.bench.suite import DoesNotRun, Record, Row, Rows, Suite, option, table
+from snnkit.lab.bench.workloads import DRIVE
+from snnkit.measure import Clock, Timing, clock_for, peak_of
+
+KEY = ("part", "mode", "dtype", "features", "steps", "batch")
+PARTS = ("layer", "neurons")
+TF32 = "tf32"
+SPYX, EQUATION_OF_SPYX = "Spyx", "Leaky, spike first"
+WORKER = Path(__file__).with_name("spyx_worker.py")
+_ENGINES = {"cpu": ("cpp",), "cuda": ("triton", "block")}
+
+
+@checks.arguments
+@dataclass(frozen=True)
+class Arguments(suite.Options):
+    """What to run; the options of ``snnkit bench frameworks``."""
+
+    device: str = suite.device_option()
+    features: Sequence[int] = option(
+        "Inputs, and neurons.", (512, 2048), cuda=(512, 1024, 2048, 4096, 8192, 16384), quick=(16,)
+    )
+    steps: int = option("Time steps.", 500, quick=20)
+    batch: int = option("Samples.", 16, quick=2)
+    dtypes: Sequence[str] = option(
+        "Of all tensors; tf32: float32, with products that a GPU may round to TF32.",
+        ("float32",),
+        cuda=("float32", TF32, "bfloat16"),
+        flag="dtype",
+        choices=("float32", TF32, "bfloat16"),
+    )
+    parts: Sequence[str] = option("What to time.", PARTS, flag="part", choices=PARTS)
+    peers: bool = suite.peers_option()
+    jax: str = option("A Python that has Spyx and JAX.", ".peers/bin/python")
+    repeats: int = suite.repeats_option(7)
+
+
+class Remote:
+    """A contestant in another process, for a ``RemoteClock``."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+
+    def seconds(self, calls: int) -> float:
+        """Seconds of one call, as the process measured it. Raises OSError if it has ended."""
+        print(calls, file=self.process.stdin, flush=True)
+        answer = self.process.stdout.readline()  # type: ignore[union-attr]
+        if not answer:
+            raise OSError(f"the process of {SPYX} ended while it was timed")
+        return float(answer)
+
+    def __call__(self) -> float:
+        return self.seconds(1)
+
+
+class RemoteClock:
+    """A clock that reads the ``Remote``'s clock, so that messages do not count."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock, self.name = clock, clock.name
+
+    def seconds(self, function: Callable[[], object], calls: int = 1) -> tuple[float, float]:
+        if not isinstance(function, Remote):
+            return self.clock.seconds(function, calls)
+        seconds = function.seconds(calls)
+        return seconds, seconds
+
+
+class LayerCase(Case):
+    """n inputs to n neurons over T steps of a batch, or the neurons alone."""
+
+    def __init__(
+        self,
+        every: Sequence[Layer],
+        arguments: Arguments,
+        part: str,
+        features: int,
+        dtype: str,
+        mode: str,
+        device: torch.device,
+    ) -> None:
+        size = {"part": part, "features": features, "steps": arguments.steps, "batch": arguments.batch}
+        numbers = torch.float32 if dtype == TF32 else getattr(torch, dtype)
+        super().__init__(every, size, (arguments.steps, arguments.batch, features), numbers, mode, device)
+        self.labels["dtype"], self.tf32 = dtype, dtype == TF32
+        self.python = arguments.jax
+        self.clock = RemoteClock(clock_for(device))
+        if part == "layer":
+            self.linear = nn.Linear(features, features, bias=False, device=device, dtype=numbers)
+            nn.init.normal_(self.linear.weight, std=DRIVE / math.sqrt(features))
+
+    def prepare(self, candidate: Layer) -> tuple[Row, Callable[[], object]]:
+        if candidate.library == SPYX:
+            return self._start_spyx(candidate)
+        row, run = super().prepare(candidate)
+        return row | {"peak_bytes": peak_of(run, self.device)}, run
+
+    def _start_spyx(self, candidate: Layer) -> tuple[Row, Remote]:
+        if shutil.which(self.python) is None:
+            raise DoesNotRun(f"there is no {self.python} (`make peers` makes it)")
+        if self.dtype != torch.float32:
+            raise DoesNotRun("it is timed in float32 only")
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            job = {"mode": self.mode, "beta": 0.9, "precision": "tensorfloat32" if self.tf32 else "highest"}
+            (folder / "job.json").write_text(json.dumps(job))
+            weight = None if self.linear is None else self.linear.weight.detach()
+            sent = {"x": self.x, "d_out": self._gradients[self.dtype], "weight": weight}
+            for key, tensor in sent.items():
+                if tensor is not None:
+                    np.save(folder / f"{key}.npy", tensor.cpu().numpy())
+            remote = Remote(_spyx(self.python, folder))
+            self._remotes.append(remote.process)
+            try:
+                answer = json.loads(remote.process.stdout.readline())  # type: ignore[union-attr]
+            except ValueError:
+                lines = (folder / "errors.txt").read_text().splitlines()
+                raise DoesNotRun(lines[-1][:200] if lines else "its process ended") from None
+            if answer["backend"] not in (self.device.type, {"cuda": "gpu"}.get(self.device.type)):
+                raise DoesNotRun(f"its JAX runs on {answer['backend']!r}")
+            out, gradient = (_loaded(folder / f"{key}.npy", self.device) for key in ("out", "gradient"))
+        about: Row = {"contestant": candidate.name, "library": SPYX, "engine": "", "equation": candidate.equation}
+        measured = {key: answer[key] for key in ("first_s", "peak_bytes")} | {"floor_bytes": self.floor_bytes}
+        verified = self._verify((out, gradient), self._reference(candidate.equation))  # type: ignore[arg-type]
+        return self.labels | about | measured | verified, remote
+
+    def measure(self, repeats: int) -> suite.Outcome:
+        self._remotes: list[subprocess.Popen[str]] = []
+        try:
+            return super().measure(repeats)
+        finally:
+            for process in self._remotes:
+                process.kill()
+                process.communicate()
+
+    def _result(
+        self, forward: Forward, x: Tensor, gradient: Callable[[torch.dtype], Tensor], ours: bool = False
+    ) -> Result:
+        with suite.tf32(self.tf32):
+            return super()._result(forward, x, gradient, ours)
+
+    def scale(self) -> Callable[[], object]:
+        if self.linear is None:
+            return super().scale()
+        x, weight, d_out = self.x, self.linear.weight.detach(), self._gradients[self.dtype]
+
+        def products() -> list[Tensor]:
+            with suite.tf32(self.tf32):
+                back = [d_out.flatten(0, 1).t() @ x.flatten(0, 1)] if self.mode == TRAINING else []
+                return [F.linear(x, weight), *back]
+
+        return products
+
+    def floor(self, row: Row, scale: Timing) -> float:
+        return super().floor(row, scale) if self.linear is None else scale.median
+
+    def beside(self, scale: Timing) -> dict[str, list[Row]]:
+        return {"scales": [self.labels | suite.seconds_of(scale)]}
+
+
+def _loaded(file: Path, device: torch.device) -> Tensor | None:
+    return torch.from_numpy(np.load(file)).to(device) if file.exists() else None
+
+
+def _spyx(python: str, folder: Path) -> subprocess.Popen[str]:
+    """A worker on as many cores as this process has threads."""
+    threads = torch.get_num_threads()
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}  # its own packages
+    environment["XLA_FLAGS"] = f"--xla_cpu_multi_thread_eigen={str(threads > 1).lower()}"
+    command = [python, str(WORKER), str(folder)]
+    with (folder / "errors.txt").open("w") as errors:
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment
+        )
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(process.pid, sorted(os.sched_getaffinity(0))[:threads])
+    return process
+
+
+def _every(arguments: Arguments, device: torch.device) -> tuple[list[Layer], dict[str, str]]:
+    more = [*layers(device, more=True), Layer(SPYX, EQUATION_OF_SPYX, _elsewhere)] if arguments.peers else []
+    return candidates(device, _ENGINES[device.type], arguments.peers, more)
+
+
+def _elsewhere(x: Tensor) -> Tensor:
+    raise DoesNotRun("it runs in a process of its own")
+
+
+def _cases(arguments: Arguments, device: torch.device) -> Iterator[LayerCase]:
+    if TF32 in arguments.dtypes and device.type != "cuda":
+        raise ValueError(f"dtype must be float32 or bfloat16 on {device.type!r} devices, which have no TF32")
+    every, _ = _every(arguments, device)
+    for features in sorted(arguments.features):
+        for part in arguments.parts:
+            for dtype in arguments.dtypes:
+                if part == "neurons" and dtype == TF32:
+                    continue  # they multiply no matrices
+                for mode in MODES:
+                    yield LayerCase(every, arguments, part, features, dtype, mode, device)
+
+
+def _left_out(arguments: Arguments, device: torch.device) -> dict[str, str]:
+    return _every(arguments, device)[1]
+
+
+def _table(record: Record, rows: Rows) -> str:
+    part, mode, dtype, features, steps, batch = (rows[0][key] for key in KEY)
+    title = f"{part}, {mode}, {dtype}, n = {features:,}, T = {steps}, batch {batch}"
+    for scale in suite.same_case(record["scales"], rows[0], KEY):
+        title += f"; {'matrix products' if part == 'layer' else 'copy of x'} alone: {scale['median_s'] * 1e3:.4g} ms"
+    columns: dict[str, Any] = {
+        "candidate": lambda row: row["contestant"],
+        "equation": lambda row: row["equation"],
+        "ms": suite.milliseconds,
+        "10-90 %": suite.spread,
+        **({"less forward": lambda row: _less_forward(row, record["rows"])} if mode == TRAINING else {}),
+        "first s": lambda row: f"{row['first_s']:.3g}",
+        "x products" if part == "layer" else "x floor": suite.over_floor,
+        "x ours": lambda row: over_ours(row, rows),
+        "peak MB": lambda row: f"{row['peak_bytes'] / 1e6:.0f}",
+    }
+    return table(title, columns, rows, left=2)
+
+
+def _less_forward(row: Row, rows: Rows) -> str:
+    forward = suite.same_case(rows, {**row, "mode": INFERENCE}, (*KEY, "contestant", "equation"))
+    return f"{1e3 * (row['median_s'] - forward[0]['median_s']):.4g}" if forward else ""
+
+
+SUITE = Suite("frameworks", Arguments, KEY, _cases, _table, _left_out)
+benchmark, tables = SUITE.run, SUITE.tables

@@ -1,0 +1,3 @@
+from snnkit.lab.cli import main
+
+main()

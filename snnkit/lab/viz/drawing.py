@@ -1,0 +1,294 @@
+"""The parts of every figure: checked arrays, axes, lines and marks, panels, and a legend below the plot."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from snnkit import checks
+from snnkit.lab.viz import theme
+
+# Lines with markers differ in these as well as in colour.
+SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x")
+SPIKES = ("triangle-down", "diamond", "square", "circle", "cross", "x")  # of several neurons over one panel
+TICK, SPIKE = "line-ns-open", "triangle-down"
+NOTE = {"showarrow": False, "font": {"color": theme.TEXT, "size": 12}}
+RULER = {"color": theme.TEXT, "dash": "dash", "width": 1.2}
+_MANY = 5000  # from here on WebGL draws markers faster than SVG
+_LEGEND_WIDTH, _LEGEND_ROW, _LETTER = 620, 20, 7  # pixels
+
+# Empty figures by what they were made from: plotly takes 14 ms to lay one out and 4 to copy it, and explorers need the
+# same one at every move of a slider.
+_laid_out: dict[str, go.Figure] = {}
+_MOST = 64
+
+
+# ---- arrays
+
+
+def as_array(value: Any, name: str, shape: str) -> np.ndarray:
+    """``value`` (a tensor, an array or nested lists) as a NumPy array with the axes that ``shape`` names: "[T, N]"."""
+    if getattr(getattr(value, "device", None), "type", "") == "meta":
+        raise ValueError(f"{name} must hold numbers, but it is a tensor on the meta device")
+    try:
+        if hasattr(value, "detach"):  # a torch tensor, without importing torch
+            value = value.detach().cpu()
+            # NumPy has no bfloat16 and no float8.
+            value = value.float() if value.is_floating_point() and value.dtype.itemsize < 4 else value
+            value = value.numpy()
+        array = np.asarray(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TypeError(f"{name} must hold numbers in {shape}: {error}") from None
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"{name} must hold numbers, but it is {checks.shown(value)}")
+    expected = shape.count(",") + 1
+    if array.ndim != expected or array.size == 0:
+        rule = f"{shape} with no empty axis" if array.ndim == expected else shape
+        advice = " (pick one sample, for example x[:, 0])" if array.ndim == expected + 1 else ""
+        raise ValueError(f"{name} must be {rule}, but its shape is {list(array.shape)}{advice}")
+    return array
+
+
+def as_arrays(given: Mapping[str, tuple[Any, str]]) -> list[np.ndarray]:
+    """The array of each argument, name to (value, shape). Raises ValueError unless axes of one name are equally
+    long."""
+    arrays: list[np.ndarray] = []
+    sizes: dict[str, tuple[int, str]] = {}
+    for name, (value, shape) in given.items():
+        array = as_array(value, name, shape)
+        for axis, length in zip(shape.strip("[]").split(", "), array.shape, strict=True):
+            expected, where = sizes.setdefault(axis, (length, name))
+            if length != expected:
+                rule = f"{shape} with {axis} = {expected}, as {where} has it"
+                raise ValueError(f"{name} must be {rule}, but its shape is {list(array.shape)}")
+        arrays.append(array)
+    return arrays
+
+
+def by_name(value: Any, name: str, alone: str, shape: str) -> dict[str, tuple[Any, str]]:
+    """For ``as_arrays``: the entries of a dict, or a single value, which is called ``alone``."""
+    if not isinstance(value, Mapping):
+        return {alone: (value, shape)}
+    if not value:
+        raise ValueError(f"{name} must hold at least one {shape} array, but it is empty")
+    return {str(key): (one, shape) for key, one in value.items()}
+
+
+def class_names(names: Any, count: int, argument: str) -> list[str]:
+    """``count`` names as texts: those given, or the numbers from 0. ValueError if there are more or fewer."""
+    texts = [str(i) for i in range(count)] if names is None else [str(name) for name in names]
+    if len(texts) != count:
+        raise ValueError(f"{argument} must hold {count} names, but it holds {len(texts)}")
+    return texts
+
+
+def compact(array: np.ndarray) -> np.ndarray:
+    """``array`` in the smallest type that shows the same picture, so that notebooks stay small."""
+    if array.dtype.kind == "f":
+        return array.astype(np.float32)
+    if array.dtype.kind == "b":
+        return array.astype(np.uint8)
+    low, high = int(array.min(initial=0)), int(array.max(initial=0))
+    for kind in (np.uint8, np.int16, np.int32):
+        if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max:
+            return array.astype(kind)
+    return array.astype(np.float64)
+
+
+# ---- axes
+
+
+@dataclass(frozen=True)
+class Times:
+    """A time axis: the places of its steps and its title."""
+
+    at: np.ndarray
+    title: str
+
+    @property
+    def ends(self) -> list[float]:
+        """Half a step before the first and half a step after the last."""
+        half = 0.5 * float(self.at[1] - self.at[0]) if len(self.at) > 1 else 0.5
+        return [float(self.at[0]) - half, float(self.at[-1]) + half]
+
+    def look(self, most: int = 12) -> dict[str, Any]:
+        """For ``update_xaxes``: title, range and (for a few whole steps) ticks."""
+        return {"title_text": self.title, "range": self.ends, "tickvals": whole_ticks(self.at, most)}
+
+
+def times(steps: int, dt: float | None) -> Times:
+    """The time axis of ``steps`` steps: step numbers, or milliseconds if ``dt`` (seconds, greater than 0) is given."""
+    if dt is None:
+        return Times(compact(np.arange(steps)), "time step")
+    return Times(compact(np.arange(steps) * checks.number("dt", dt, above=0) * 1e3), "time (ms)")
+
+
+def whole_ticks(values: Any, most: int = 12) -> list[int] | None:
+    """Places for at most ``most`` ticks on an axis of whole numbers (steps, epochs, counts), so that none says 2.5.
+
+    None if the values are not whole, or if their range is so large that plotly's own ticks are whole. Those are better,
+    because they follow a zoom.
+    """
+    array = np.asarray(values, dtype=float)
+    low, high = float(array.min()), float(array.max())
+    if (array % 1).any() or high - low > 12:
+        return None
+    ticks = (list(range(math.ceil(low / step) * step, int(high) + 1, step)) for step in (1, 2, 5, 10, 20))
+    return next(places for places in ticks if len(places) <= most)
+
+
+def log_ticks(values: Any) -> list[float] | None:
+    """Ticks at 1, 2, 5, 10, 20, … for a logarithmic axis over at most three decades; None beyond (powers of ten)."""
+    array = np.asarray(values, dtype=float)
+    array = array[np.isfinite(array) & (array > 0)]
+    if array.size == 0:
+        return None
+    low, high = math.log10(array.min()), math.log10(array.max())
+    if high - low > 3:
+        return None
+    decades = range(math.floor(low) - 1, math.ceil(high) + 1)
+    ticks = [float(f"{digit}e{decade}") for decade in decades for digit in (1, 2, 5)]
+    return [tick for tick in ticks if low - 0.2 <= math.log10(tick) <= high + 0.2]
+
+
+def scale_of(letter: str, log: str, values: Any) -> dict[str, Any]:
+    """For ``update_xaxes`` or ``update_yaxes``: a logarithmic axis over ``values`` if ``letter`` is in ``log``."""
+    if letter not in log:
+        return {}
+    array = np.asarray(values, dtype=float)
+    array = np.log10(array[np.isfinite(array) & (array > 0)])
+    span, least = (float(np.ptp(array)), float(array.min())) if array.size else (0.0, 0.0)
+    powers = {"exponentformat": "power"} if least < -3 or span > 3 else {}  # plotly would write 500µ and 1B
+    return {"type": "log", "tickvals": log_ticks(values), "dtick": math.ceil(span / 8) if span > 3 else None} | powers
+
+
+# ---- lines and marks
+
+
+def line_look(index: int) -> dict[str, Any]:
+    """For ``add_line``: the look of the index-th line with markers; the dash changes after six, with the colours."""
+    dash = theme.dash(index // len(theme.PALETTE))
+    return {"colour": theme.colour(index), "symbol": SYMBOLS[index % len(SYMBOLS)], "dash": dash}
+
+
+def add_line(
+    figure: go.Figure,
+    x: Any,
+    y: Any,
+    name: str,
+    *,
+    colour: str,
+    dash: str = "solid",
+    width: float = 2.0,
+    shape: str = "linear",
+    symbol: str = "",
+    **more: Any,
+) -> None:
+    """A line through x [P] and y [P], with a marker at each point if it has a ``symbol``; ``more`` is plotly's."""
+    line = {"color": colour, "width": width} | ({"dash": dash} if dash != "solid" else {})
+    if shape != "linear":
+        line["shape"] = shape
+    if symbol:
+        more["marker"] = {"symbol": symbol, "size": 8 if symbol.endswith("-open") else 6, "color": colour}
+    mode = "lines+markers" if symbol else "lines"
+    figure.add_scatter(x=compact(np.asarray(x)), y=compact(np.asarray(y)), name=name, mode=mode, line=line, **more)
+
+
+def add_marks(
+    figure: go.Figure,
+    x: Any,
+    y: Any,
+    *,
+    symbol: str,
+    size: float,
+    colour: str,
+    row: int | None = None,
+    col: int | None = None,
+    **more: Any,
+) -> None:
+    """A mark at each point of x [P] and y [P], or at one height y. No legend entry unless ``showlegend=True``."""
+    places = np.broadcast_to(np.asarray(y), np.shape(x))
+    kind = go.Scattergl if len(places) > _MANY else go.Scatter
+    marker: dict[str, Any] = {"symbol": symbol, "size": size, "color": colour}
+    if symbol.endswith("-open"):
+        marker["line"] = {"width": 1.6}
+    look = {"showlegend": False} | more
+    figure.add_trace(kind(x=x, y=compact(places), mode="markers", marker=marker, **look), row=row, col=col)
+
+
+def add_level(figure: go.Figure, name: str, height: float, *, log: bool = False) -> None:
+    """A dashed line across the whole plot, with its name at the right end. ``log``: on a logarithmic axis."""
+    figure.add_hline(y=height, line=RULER)
+    at = {"x": 1, "xref": "paper", "xanchor": "right", "yanchor": "bottom", "yshift": 5}
+    figure.add_annotation(text=name, y=_note_at(height, log), **at, **NOTE)
+
+
+def add_mark(figure: go.Figure, name: str, place: float, values: Any, *, log: bool = False) -> None:
+    """A dashed line from bottom to top, its name above; ``values`` are the axis's, to keep the name on the page."""
+    figure.add_vline(x=place, line=RULER)
+    low, high, at = (_note_at(float(value), log) for value in (np.min(values), np.max(values), place))
+    share = (at - low) / (high - low) if high > low else 0.5
+    anchor = "left" if share < 1 / 3 else "right" if share > 2 / 3 else "center"
+    above = {"y": 1, "yref": "paper", "yanchor": "bottom", "yshift": 2}
+    figure.add_annotation(text=name, x=at, xanchor=anchor, **above, **NOTE)
+
+
+def _note_at(value: float, log: bool) -> float:
+    """Plotly expects annotations on a logarithmic axis as exponents of ten, unlike shapes and traces."""
+    return math.log10(value) if log else value
+
+
+def tick_size(rows: int, pixels: float) -> float:
+    """How tall a raster's tick is when ``rows`` neurons share ``pixels``."""
+    return max(3.0, min(14.0, pixels / rows))
+
+
+def frame(left: float, top: float, width: float, height: float) -> dict[str, Any]:
+    """The border of a picture whose first pixel is at (left, top), for ``add_shape``."""
+    box = {"x0": left - 0.5, "x1": left + width - 0.5, "y0": top - 0.5, "y1": top + height - 0.5}
+    return {"type": "rect", "line": {"color": theme.AXIS, "width": 1}} | box
+
+
+# ---- the page
+
+
+@checks.arguments
+def panels(rows: int, cols: int, titles: Any = None, **layout: Any) -> go.Figure:
+    """An empty figure of rows × cols panels, their titles as small as other text. ``layout``: for ``make_subplots``."""
+    named = titles and list(titles)
+    key = repr((rows, cols, named, sorted(layout.items())))
+    if key not in _laid_out:
+        figure = make_subplots(rows=rows, cols=cols, subplot_titles=named, **layout)
+        _laid_out[key] = figure.update_annotations(font={"size": theme.FONT_SIZE, "color": theme.TEXT}, yshift=3)
+        if len(_laid_out) > _MOST:
+            del _laid_out[next(iter(_laid_out))]
+    return go.Figure(_laid_out[key])
+
+
+def finish(figure: go.Figure, title: str, x: Any = "", y: Any = "", **layout: Any) -> go.Figure:
+    """The figure with its title, what all its axes share (a title, or a dict for ``update_xaxes``), and its layout."""
+    figure.update_layout(title_text=title, **layout)
+    if x:
+        figure.update_xaxes({"title_text": x} if isinstance(x, str) else x)
+    if y:
+        figure.update_yaxes({"title_text": y} if isinstance(y, str) else y)
+    return figure
+
+
+def legend_below(figure: go.Figure, plot: float, names: Sequence[str], above: float = 0, **margin: float) -> None:
+    """Put the legend under a plot of ``plot`` pixels; the page grows with the rows that ``names`` need.
+
+    ``above``: pixels between title and plot, more than usual; ``margin``: others of the page.
+    """
+    columns = max(1, int(_LEGEND_WIDTH // (60 + _LETTER * max(map(len, names), default=0))))
+    plot = max(plot, 40)  # plotly accepts no legend that is more than two plots below
+    below = 72 + _LEGEND_ROW * -(-len(names) // columns)
+    top = theme.MARGIN["t"] + above
+    legend = theme.LEGEND_BELOW | {"y": -62 / plot}
+    figure.update_layout(legend=legend, height=plot + top + below, margin={"t": top, "b": below} | margin)

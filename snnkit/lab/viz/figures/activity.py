@@ -1,0 +1,180 @@
+"""Figures of what neurons do: spikes, membrane potentials and firing rates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from snnkit import checks
+from snnkit.lab.viz import theme
+from snnkit.lab.viz.drawing import (
+    SPIKES,
+    TICK,
+    Times,
+    add_line,
+    add_marks,
+    as_array,
+    as_arrays,
+    by_name,
+    compact,
+    finish,
+    legend_below,
+    panels,
+    tick_size,
+    times,
+    whole_ticks,
+)
+
+
+@checks.arguments
+def raster(spikes: Any, title: str = "Spikes") -> go.Figure:
+    """One mark per spike: time to the right, neurons upwards.
+
+    Args:
+        spikes: [T, N], non-zero where a neuron spiked.
+    """
+    array = as_array(spikes, "spikes", "[T, N]")
+    time = times(len(array), None)
+    figure = go.Figure()
+    when, who = np.nonzero(array)
+    neurons = array.shape[1]
+    flat = neurons > 2 * len(array)  # more rows than columns: a tick would be too low to see
+    look = {"symbol": "square" if flat else TICK, "size": 4 if flat else tick_size(neurons, 160)}
+    look |= {"colour": theme.BLUE, "name": "spikes"}
+    add_marks(figure, time.at[when], who, hovertemplate=f"neuron %{{y}}<br>{time.title} %{{x}}<extra></extra>", **look)
+    counted = f"{title} ({len(when):,} of {array.size:,} neuron-steps)"
+    rows = {"title_text": "neuron", "range": [-0.7, neurons - 0.3], "tickvals": whole_ticks([0, neurons - 1])}
+    return finish(figure, counted, time.look(), rows, height=340)
+
+
+@checks.arguments
+def traces(
+    v: Any,
+    spikes: Any = None,
+    threshold: float | None = None,
+    current: Any = None,
+    title: str = "Membrane potential",
+) -> go.Figure:
+    """Membrane potential over time, with the threshold, the spikes and the input current if given.
+
+    Args:
+        v: [T], or a dict of name to [T] to compare several.
+        spikes: [T] of 0/1, or (when ``v`` is a dict) a dict of name to [T].
+        threshold: drawn as a line.
+        current: [T], drawn in a panel of its own above.
+    """
+    potentials = by_name(v, "v", "membrane", "[T]")
+    fired = by_name(spikes, "spikes", "membrane", "[T]") if spikes is not None else {}
+    if unknown := sorted(set(fired) - set(potentials)):
+        raise ValueError(f"spikes must hold names of v ({', '.join(potentials)}), but it holds {', '.join(unknown)}")
+    given = potentials | {f"spikes of {name}": one for name, one in fired.items()}
+    given |= {"current": (current, "[T]")} if current is not None else {}
+    arrays = dict(zip(given, as_arrays(given), strict=True))
+    time = times(len(arrays[next(iter(potentials))]), None)
+    rows = 2 if current is not None else 1
+    figure = panels(rows, 1, shared_xaxes=True, row_heights=[0.27, 0.73][-rows:], vertical_spacing=0.07)
+    if current is not None:
+        look = {"colour": theme.TEXT, "width": 1.8, "shape": "hv", "showlegend": False, "row": 1, "col": 1}
+        add_line(figure, time.at, arrays["current"], "input", hovertemplate="input %{y:.3g}<extra></extra>", **look)
+        figure.update_yaxes(title_text="input", row=1, col=1)
+    levels = [] if threshold is None else [checks.number("threshold", threshold)]
+    top = max([*levels, *(float(np.nanmax(arrays[name])) for name in potentials)])
+    span = max(top - min(float(np.nanmin(arrays[name])) for name in potentials), 1e-6)
+    place: dict[str, Any] = {"row": rows, "col": 1}
+    for i, name in enumerate(potentials):
+        look = {"colour": theme.colour(i), "dash": theme.dash(i), "showlegend": len(potentials) > 1}
+        hover = f"{name} %{{y:.4g}}<extra></extra>"
+        add_line(figure, time.at, arrays[name], name, hovertemplate=hover, **look, **place)
+        if name in fired:
+            when = np.nonzero(arrays[f"spikes of {name}"])[0]
+            look = {"symbol": SPIKES[i % len(SPIKES)], "size": 8, "colour": theme.colour(i)}
+            hover = f"{name} spikes at {time.title} %{{x}}<extra></extra>"
+            look |= {"hovertemplate": hover, "name": f"spikes of {name}"}
+            add_marks(figure, time.at[when], top + (0.08 + 0.07 * i) * span, **look, **place)
+    for level in levels:
+        look = {"colour": theme.TEXT, "dash": "dash", "width": 1.5}
+        hover = "threshold %{y:.4g}<extra></extra>"
+        add_line(figure, time.at[[0, -1]], [level, level], "threshold", hovertemplate=hover, **look, **place)
+    figure.update_yaxes(title_text="potential", **place)
+    finish(figure, title, _across(time), height=(340, 430)[rows - 1], showlegend=len(potentials) > 1)
+    return figure.update_xaxes(title_text=time.title, **place)
+
+
+def _across(time: Times) -> dict[str, Any]:
+    """For panels that share a time axis, which is named under the last."""
+    return {"range": time.ends, "tickvals": whole_ticks(time.at)}
+
+
+@checks.arguments
+def gallery(
+    runs: Mapping[Any, tuple[Any, Any] | list[Any]], columns: int = 2, title: str = "Neurons side by side"
+) -> go.Figure:
+    """One small panel per neuron: its membrane, a mark for each of its spikes, and its own scale.
+
+    Args:
+        runs: name to (v [T], spikes [T]).
+        columns: panels per row.
+    """
+    if not runs:
+        raise ValueError("runs must hold at least one neuron, but it is empty")
+    columns = min(checks.integer("columns", columns, at_least=1), len(runs))
+    rows = -(-len(runs) // columns)
+    spacing = {"vertical_spacing": 0.3 / rows, "horizontal_spacing": 0.1}
+    figure = panels(rows, columns, list(runs), shared_xaxes=True, **spacing)
+    for i, (name, (v, spikes)) in enumerate(runs.items()):
+        membrane, fired = as_arrays({f"v of {name}": (v, "[T]"), f"spikes of {name}": (spikes, "[T]")})
+        time = times(len(membrane), None)
+        place: dict[str, Any] = {"row": i // columns + 1, "col": i % columns + 1}
+        look = {"colour": theme.colour(i), "width": 1.6, "showlegend": False}
+        add_line(figure, time.at, membrane, name, hovertemplate=f"{name}<br>%{{y:.3g}}<extra></extra>", **look, **place)
+        low, high = float(np.nanmin(membrane)), float(np.nanmax(membrane))
+        span = max(high - low, 1e-6)
+        look = {"symbol": TICK, "size": 9, "colour": theme.colour(i), "hoverinfo": "x", "name": f"spikes of {name}"}
+        add_marks(figure, time.at[np.nonzero(fired)[0]], high + 0.2 * span, **look, **place)
+        figure.update_yaxes(range=[low - 0.08 * span, high + 0.36 * span], **place)
+        last = {"title_text": time.title, "showticklabels": True} if i + columns >= len(runs) else {}
+        figure.update_xaxes(range=time.ends, tickvals=whole_ticks(time.at, 6), **last, **place)
+    figure.update_yaxes(title_text="potential", col=1)
+    return finish(figure, title, height=90 + 165 * rows)
+
+
+@checks.arguments
+def rate_histogram(rates: Any, bins: int = 20, title: str = "Firing rates") -> go.Figure:
+    """How many neurons fire at each rate; silent, active and saturated neurons look different.
+
+    A neuron that never fires has no spikes to learn from. A neuron that fires in nine of ten steps or more gives nearly
+    the same output for every input. Both are of little use to the network.
+
+    Args:
+        rates: [N] in spikes per step, in [0, 1].
+        bins: number of bins between 0 and the highest rate.
+    """
+    bins = checks.integer("bins", bins, at_least=1)
+    array = as_array(rates, "rates", "[N]").astype(float)
+    if not ((array >= 0) & (array <= 1)).all():
+        raise ValueError(f"rates must be in [0, 1], but they reach from {array.min()} to {array.max()}")
+    top = float(array.max()) or 1.0
+    edges = np.linspace(0.0, top, bins + 1)
+    middles = (edges[:-1] + edges[1:]) / 2
+    silent, saturated = array == 0, array >= 0.9
+    kinds = {
+        "silent": (np.array([-middles[0] * 2]), np.array([silent.sum()]), 1),  # apart, to the left of 0
+        "active": (middles, np.histogram(array[~silent & ~saturated], bins=edges)[0], 0),
+        "saturated": (middles, np.histogram(array[saturated], bins=edges)[0], 3),
+    }
+    figure = go.Figure()
+    for kind, (places, counts, look) in kinds.items():
+        some = counts > 0  # a bar of height 0 has no label
+        figure.add_bar(
+            x=compact(places[some]), y=compact(counts[some]), name=kind, width=[0.92 * edges[1]] * sum(some),
+            text=[f"{n:,}" for n in counts[some]] if kind != "active" else None, textposition="outside",
+            marker=theme.bar(look), hovertemplate=f"%{{x:.3g}} spikes per step<br>%{{y}} {kind}<extra></extra>",
+        )  # fmt: skip
+    counted = f"{title}: {array.size:,} neurons, {silent.sum():,} silent, {saturated.sum():,} saturated"
+    legend_below(figure, 220, list(kinds))
+    across = {"title_text": "firing rate (spikes per step)", "range": [-2 * top / bins, 1.03 * top]}
+    up = {"title_text": "neurons", "range": [0, 1.18 * max(int(counts.max()) for _, counts, _ in kinds.values())]}
+    return finish(figure, counted, across, up, barmode="stack")
