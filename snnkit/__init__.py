@@ -58,3 +58,6 @@ _lazy.MOVED.update(
     (f"snnkit.{room}", f"snnkit.lab.{room}")
     for room in ("bench", "challenge", "cli", "course", "hardware", "sweep", "text", "tools", "viz", "workshop")
 )
+_lazy.MOVED.update(
+    (f"snnkit.export.{name}", f"snnkit.lab.pages.{name}") for name in ("page", "playground", "reader", "reader_network")
+)

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
-from snnkit import checks
+from snnkit import checks, lazy
 from snnkit.engine import check_sequence, state_dtype
 from snnkit.neuron import Neuron, Recurrent, RecurrentState
 
@@ -160,3 +160,6 @@ def _open_batch(state: Any) -> Any:
     if isinstance(state, tuple):
         return tuple(_open_batch(part) for part in state)
     return {0: torch.export.Dim.DYNAMIC} if state is not None and state.dim() else None
+
+
+__getattr__ = lazy.attach(__name__)[0]  # which says where the pages are that were here once

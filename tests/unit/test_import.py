@@ -2,7 +2,7 @@
 
 import ast
 import functools
-import importlib
+import importlib.util
 import pkgutil
 import re
 import subprocess
@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import snnkit
+from snnkit import lazy
 
 HEAVY = """
     nir h5py plotly matplotlib ipywidgets IPython sklearn pooch papermill jupytext lightning tensorboard pandas
@@ -48,22 +49,25 @@ def test_unknown_room():
     assert "train" in dir(snnkit) and "viz" in dir(snnkit.lab)
 
 
-OLD = (
-    "import snnkit.viz",
-    "from snnkit import viz",
-    "from snnkit.viz.figures import raster",
-    "from snnkit import course",
-)
-
-
-@pytest.mark.parametrize("line", OLD)
-def test_the_old_name_of_a_room_says_where_it_is(line):
-    room = "course" if "course" in line else "viz"
-    with pytest.raises(ModuleNotFoundError, match=rf"^snnkit\.{room} is now snnkit\.lab\.{room}$"):
-        exec(line)
-    with pytest.raises(AttributeError, match=rf"^snnkit\.{room} is now snnkit\.lab\.{room}$"):
-        getattr(snnkit, room)
-    assert not hasattr(snnkit, room) and not hasattr(snnkit, "nothing")
+@pytest.mark.parametrize("old", sorted(lazy.MOVED))
+def test_an_old_name_says_where_it_is(old):
+    home, _, name = old.rpartition(".")
+    said = rf"^{re.escape(old)} is now {re.escape(lazy.MOVED[old])}$"
+    with pytest.raises(AttributeError, match=said):
+        getattr(importlib.import_module(home), name)
+    with pytest.raises(ImportError, match=said if home == "snnkit" else name):
+        exec(f"from {home} import {name}")
+    if home == "snnkit":
+        for line in (f"import {old}", f"from {old}.part import thing"):
+            with pytest.raises(ModuleNotFoundError, match=said):
+                exec(line)
+    # It is there: a package, or a name of one.
+    new_home, _, new = lazy.MOVED[old].rpartition(".")
+    assert (
+        importlib.util.find_spec(lazy.MOVED[old])
+        if home == "snnkit"
+        else hasattr(importlib.import_module(new_home), new)
+    )
 
 
 ROOT = Path(__file__).parents[2]

@@ -18,23 +18,17 @@ SETTINGS = {"help_option_names": ["-h", "--help"]}
 
 # Each command: its module, and its line in `snnkit --help`, which imports no command.
 COMMANDS = {
-    "bench": ("snnkit.lab.cli.bench:bench", "Measure, and show what was measured."),
-    "build": ("snnkit.lab.cli.notebooks:build", "Make notebooks/NN_name.ipynb from notebooks/src/NN_name.py."),
-    "course": ("snnkit.lab.cli.workshop:course", "Progress in the notebooks: export your own, show that of a class."),
-    "doctor": (
-        "snnkit.lab.cli.notebooks:doctor",
-        "Check this machine: each line is green, amber or red, with the fix.",
-    ),
-    "export": ("snnkit.lab.cli.export:export", "Write a trained network as a page for any browser."),
-    "run": ("snnkit.lab.cli.notebooks:run", "Execute notebooks headless and write report.html and report.json."),
-    "site": ("snnkit.lab.cli.notebooks:site", "Build the site: README, executed notebooks, workshop pages, reference."),
-    "slurm": ("snnkit.lab.cli.slurm:slurm", "Write a batch script for SLURM, explain it, check it."),
-    "sweep": (
-        "snnkit.lab.cli.sweep:sweep",
-        "Run a notebook with every combination of parameters that a manifest lists.",
-    ),
-    "train": ("snnkit.lab.cli.train:train", "Train a network by a named recipe."),
-    "workshop": ("snnkit.lab.cli.workshop:workshop", "Prepare and run a workshop: schedules, machines, GPU budget."),
+    "bench": ("bench:bench", "Measure, and show what was measured."),
+    "build": ("notebooks:build", "Make notebooks/NN_name.ipynb from notebooks/src/NN_name.py."),
+    "course": ("workshop:course", "Progress in the notebooks: export your own, show that of a class."),
+    "doctor": ("notebooks:doctor", "Check this machine: each line is green, amber or red, with the fix."),
+    "export": ("export:export", "Write a trained network as a page for any browser."),
+    "run": ("notebooks:run", "Execute notebooks headless and write report.html and report.json."),
+    "site": ("notebooks:site", "Build the site: README, executed notebooks, workshop pages, reference."),
+    "slurm": ("slurm:slurm", "Write a batch script for SLURM, explain it, check it."),
+    "sweep": ("sweep:sweep", "Run a notebook with every combination of parameters that a manifest lists."),
+    "train": ("train:train", "Train a network by a named recipe."),
+    "workshop": ("workshop:workshop", "Prepare and run a workshop: schedules, machines, GPU budget."),
 }
 
 
@@ -42,7 +36,7 @@ class LazyGroup(click.Group):
     """A group of commands that are imported when called. Ctrl-C ends them with exit code 130 and no traceback.
 
     Args:
-        lazy: name of a command -> ("module:attribute", its help in one line).
+        lazy: name of a command -> ("file:attribute" of this package, its help in one line).
     """
 
     def __init__(self, *args: Any, lazy: Mapping[str, tuple[str, str]] | None = None, **settings: Any) -> None:
@@ -56,7 +50,7 @@ class LazyGroup(click.Group):
         if cmd_name not in self.lazy:
             return super().get_command(ctx, cmd_name)
         module, _, attribute = self.lazy[cmd_name][0].partition(":")
-        return getattr(importlib.import_module(module), attribute)
+        return getattr(importlib.import_module(f"{__name__}.{module}"), attribute)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         own = {name: command.get_short_help_str(80) for name, command in self.commands.items()}

@@ -13,7 +13,7 @@ from typing import Any
 
 from snnkit import checks
 
-MIME = "application/vnd.snnkit.lab.sweep.v1+json"
+MIME = "application/vnd.snnkit.sweep.v1+json"
 RESERVED = ("run", "status", "seconds", "peak_mb", "error")  # columns that every table of results has
 _SHOWN = 60  # characters of a value
 
