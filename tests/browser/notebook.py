@@ -33,6 +33,11 @@ SHOW = """async index => {
     notebook.activeCellIndex = index;
     await notebook.scrollToItem(index, 'start');
 }"""
+# Of cells whose outputs hold more than text: pictures, figures, widgets, pages.
+SHOWING = """() => window.jupyterapp.shell.currentWidget.content.widgets
+    .map((cell, index) => [index, cell.model.type === 'code' ? cell.model.outputs.toJSON() : []])
+    .filter(([, outputs]) => outputs.some(({data}) => Object.keys(data ?? {}).some(kind => kind !== 'text/plain')))
+    .map(([index]) => index)"""
 COUNT = "() => window.jupyterapp.shell.currentWidget.content.widgets.length"
 WRITE = """([index, source]) =>
     window.jupyterapp.shell.currentWidget.content.widgets[index].model.sharedModel.setSource(source)"""
@@ -130,6 +135,11 @@ class Notebook:
         for index in range(self.page.evaluate(COUNT)):
             yield index, self._show(index)
 
+    def showing(self) -> Iterator[tuple[int, Locator]]:
+        """As ``cells``, but those only whose outputs hold more than text."""
+        for index in self.page.evaluate(SHOWING):
+            yield index, self._show(index)
+
     def write(self, index: int, source: str) -> None:
         """Put ``source`` into a cell."""
         self.page.evaluate(WRITE, [index, source])
@@ -148,7 +158,7 @@ class Notebook:
     def empty_figures(self) -> dict[int, Any]:
         """Heights of the figures that show nothing, and of what they hold, by the index of their cell. Predictions that
         hide figures are skipped."""
-        return {index: found for index, cell in self.cells() if (found := self._opened(cell).evaluate(EMPTY))}
+        return {index: found for index, cell in self.showing() if (found := self._opened(cell).evaluate(EMPTY))}
 
     def reopen(self, setting: tuple[str, dict[str, Any]]) -> None:
         """Save the notebook and a setting of JupyterLab (its plugin and values), and load the page anew."""

@@ -214,7 +214,7 @@ def test_no_figure_is_empty_after_the_theme_has_changed_twice(notebook, name):
 @each_notebook
 def test_every_picture_has_a_description(notebook):
     """The last one, as it goes through all cells: a live figure that leaves the page is drawn again."""
-    assert {index: found for index, cell in notebook.cells() if (found := cell.evaluate(NAMELESS))} == {}
+    assert {index: found for index, cell in notebook.showing() if (found := cell.evaluate(NAMELESS))} == {}
 
 
 @pytest.mark.parametrize("name", ["02_surrogate_gradients"])

@@ -43,6 +43,7 @@ def measured(tmp_path_factory):
     """A record and what was printed."""
     patch = pytest.MonkeyPatch()
     patch.setattr(baselines, "networks", lambda workload: [Candidate("Twin", "Twin", Twin("eager"), default=True)])
+    patch.setitem(training._MATMUL_SIZE, "cpu", 64)  # a large one in bfloat16 takes seconds on many CPUs
     path = tmp_path_factory.mktemp("here") / "r.json"
     result = call("training", *QUICK, "--out", str(path))
     patch.undo()
