@@ -88,7 +88,7 @@ _ELEMENTWISE = {
 }
 
 # Operations that make a constant of a given shape, or only name the current shape: the position of the shape.
-_FACTORIES = {"zeros": 0, "ones": 0, "full": 0, "_efficientzerotensor": 0}
+_FACTORIES = {"zeros": 0, "ones": 0, "full": 0}
 _FACTORIES |= {"new_zeros": 1, "new_ones": 1, "new_full": 1, "expand": 1}
 
 
@@ -270,6 +270,8 @@ class _Recorder(TorchDispatchMode):
             raise _DataDependent
         if torch.Tag.nondeterministic_seeded in func.tags:  # if it ran here, it would change the next random numbers
             raise NotElementwise(f"{func} draws random numbers")
+        if func is torch.ops.aten._efficientzerotensor.default:  # the slope of sgn; operations would read its memory
+            func = torch.ops.aten.zeros.default
         given = pytree.tree_map_only(Tensor, self._node_of, (args, kwargs))
         result = func(*args, **kwargs)
         self._note(result, self.graph.call_function(func, *given))

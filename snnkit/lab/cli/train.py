@@ -210,7 +210,7 @@ def _start_ranks(name: str, settings: dict[str, Any], devices: int, nodes: int, 
         raise click.ClickException(str(error)) from None
     try:
         launch(
-            [sys.executable, "-m", __package__, "train", *click.get_current_context().meta[_WORDS], "--no-progress"],
+            [sys.executable, "-m", __name__.rpartition(".")[0], "train", *click.get_current_context().meta[_WORDS], "--no-progress"],
             devices,
             on_line=lambda rank, line: click.echo(f"[rank {rank}] {line}" if rank else line, err=rank > 0),
             grace=_GRACE,

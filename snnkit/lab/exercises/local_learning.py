@@ -1,0 +1,267 @@
+"""Exercises of "Local learning: STDP"."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from snnkit.lab.course import expect
+from snnkit.lab.course.exercise import Check, Exercise
+
+NAMES = ("x", "y", "increase", "decrease")
+
+
+def stdp_step(pre, post, x, y, keep_x, keep_y):
+    """One step of pair STDP: the traces, and the increase and decrease of each weight."""
+    x = keep_x * x + pre
+    y = keep_y * y + post
+    increase = torch.outer(post, x)  # a postsynaptic spike meets the trace of earlier presynaptic ones
+    decrease = torch.outer(y, pre)  # and the other way round
+    return x, y, increase, decrease
+
+
+def bounded(w, increase, decrease, mu):
+    """The weights after one step, in [0, 1]: each change is scaled by the remaining room to the power mu."""
+    return (w + (1 - w) ** mu * increase - w**mu * decrease).clamp(0, 1)
+
+
+def assign_labels(counts, labels, classes):
+    """The class that makes each neuron fire most, -1 for a silent neuron."""
+    member = F.one_hot(labels, classes).to(counts.dtype)  # [N, classes]: 1 where an image is of a class
+    mean = counts.T @ member / member.sum(0).clamp(min=1)
+    return torch.where(mean.sum(1) > 0, mean.argmax(1), -1)
+
+
+def _step(candidate: Any, pre: Any, post: Any, x: Any, y: Any) -> tuple:
+    """The four tensors of an answer, and the arguments as a learner should see them."""
+    pre, post, x, y = (torch.tensor(values, dtype=torch.float64) for values in (pre, post, x, y))
+    shown = {"pre": pre, "post": post, "x": x, "y": y, "keep_x": 0.5, "keep_y": 0.8}
+    message = "The answer is four tensors: x, y, increase, decrease."
+    return (*expect.parts(candidate(*shown.values()), 4, message), shown)
+
+
+def _the_traces(candidate: Any, reference: Any) -> None:
+    for pre, post in (([0, 0], [0, 0, 0]), ([1, 0], [0, 1, 0])):
+        *result, shown = _step(candidate, pre, post, [0.4, 1.5], [0.2, 1.0, 0.6])
+        want = reference(*shown.values())
+        message = "A trace shrinks by its factor in each step, and each spike adds 1 to it."
+        for name, one, right in zip(NAMES, result[:2], want[:2], strict=False):
+            expect.close(one, right, message.replace("A trace", f"The trace `{name}`", 1), inputs=shown, hint=0)
+
+
+def _rows_and_columns(candidate: Any, reference: Any) -> None:
+    *result, shown = _step(candidate, [1, 0], [0, 1, 0], [0.4, 1.5], [0.2, 1.0, 0.6])
+    for name, change in zip(NAMES[2:], result[2:], strict=True):
+        message = f"`{name}` has a row for each postsynaptic neuron and a column for each presynaptic one."
+        expect.tensor(change, torch.zeros(3, 2, dtype=torch.float64), message, inputs=shown, hint=1)
+
+
+def _pre_then_post(candidate: Any, reference: Any) -> None:
+    *_, increase, decrease, shown = _step(candidate, [0, 0], [0, 1, 0], [1.0, 0.0], [0.0, 0.0, 0.0])
+    want = reference(*shown.values())
+    message = "Post fires some time after pre: the weight between the two becomes stronger, and no other."
+    expect.close(increase, want[2], message, inputs=shown, hint=2)
+    expect.close(decrease, want[3], "If pre is silent in this step, there is no decrease.", inputs=shown, hint=2)
+
+
+def _post_then_pre(candidate: Any, reference: Any) -> None:
+    *_, increase, decrease, shown = _step(candidate, [0, 1], [0, 0, 0], [0.0, 0.0], [0.0, 1.0, 0.0])
+    want = reference(*shown.values())
+    message = "Pre fires some time after post: `decrease` is the amount, 0 or more, by which their weight shrinks."
+    expect.close(decrease, want[3], message, inputs=shown, hint=3)
+    expect.close(increase, want[2], "If post is silent in this step, there is no increase.", inputs=shown, hint=2)
+
+
+def all_pairs(first: Tensor, then: Tensor, keep: float) -> Tensor:
+    """The sum [n, m] over pairs of a spike in ``first`` [T, m] and a later or equal one in ``then`` [T, n]."""
+    total = torch.zeros(then.shape[1], first.shape[1], dtype=first.dtype)
+    for early, late in torch.triu_indices(len(first), len(first)).T.tolist():
+        total += keep ** (late - early) * torch.outer(then[late], first[early])
+    return total
+
+
+def _all_pairs(candidate: Any, reference: Any) -> None:
+    generator = torch.Generator().manual_seed(3)
+    pre, post = ((torch.rand(20, n, generator=generator) < 0.4).double() for n in (4, 3))
+    x, y, keep = torch.zeros(4).double(), torch.zeros(3).double(), (math.exp(-1 / 5), math.exp(-1 / 8))
+    more, less = torch.zeros(3, 4).double(), torch.zeros(3, 4).double()
+    for pre_t, post_t in zip(pre, post, strict=True):
+        x, y, increase, decrease = candidate(pre_t, post_t, x, y, *keep)
+        more, less = more + increase, less + decrease
+    message = "Added up over 20 steps, it is the sum over all pairs of spikes."
+    shown = "random spikes of 4 presynaptic and 3 postsynaptic neurons"
+    expect.close(more, all_pairs(pre, post, keep[0]), message, inputs=shown, hint=0)
+    expect.close(less, all_pairs(post, pre, keep[1]).T, message, inputs=shown, hint=0)
+
+
+_ONE = torch.ones(1)
+W = torch.tensor([[0.2, 0.5, 0.9], [0.0, 0.6, 1.0]], dtype=torch.float64)
+
+_OWN = torch.tensor([[1.0, 0.8, 0.5], [0.4, 0.9, 1.0]], dtype=torch.float64)
+
+
+def _change(up: Any = 0.0, down: Any = 0.0, mu: Any = 1.0) -> dict[str, Any]:
+    return {"w": W, "increase": up * torch.ones_like(W), "decrease": down * torch.ones_like(W), "mu": mu}
+
+
+def _additive(candidate: Any, reference: Any) -> None:
+    w, none = torch.full((2, 2), 0.5), torch.zeros(2, 2)
+    shown = {"w": w, "increase": none + 0.2, "decrease": none + 0.05, "mu": 0.0}
+    message = "With mu = 0 both factors are 1 for any weight: 0.5 + 0.2 - 0.05."
+    expect.tensor(candidate(*shown.values()), w, inputs=shown)
+    expect.close(candidate(*shown.values()), w + 0.15, message, inputs=shown, hint=0)
+
+
+def _counts(counts: Sequence, labels: Sequence, classes: int) -> dict[str, Any]:
+    return {"counts": torch.tensor(counts, dtype=torch.float32), "labels": torch.tensor(labels), "classes": classes}
+
+
+def _whole_numbers(candidate: Any, reference: Any) -> None:
+    result = candidate(torch.tensor([[5.0], [1.0]]), torch.tensor([0, 1]), 2)
+    like = torch.zeros(1, dtype=torch.int64)
+    expect.tensor(result, like, "Labels are whole numbers (int64), as those of images are.", hint=5)
+
+
+EXERCISES = [
+    Exercise(
+        "local_learning.1",
+        "One step of STDP",
+        stdp_step,
+        [
+            _the_traces,
+            _rows_and_columns,
+            Check("pre, then post", _pre_then_post),
+            Check("post, then pre", _post_then_pre),
+            expect.same(
+                "in one step",
+                4,
+                "Two spikes in one step are a pair on both sides: each meets a trace that already includes the other.",
+                {"pre": _ONE, "post": _ONE, "x": 0 * _ONE, "y": 0 * _ONE, "keep_x": 0.5, "keep_y": 0.8},
+            ),
+            _all_pairs,
+        ],
+        minutes=7,
+        difficulty=2,
+        hints=(
+            "First the old trace shrinks, `keep_x * x`, then new spikes add, `+ pre`. Nothing else changes a trace.",
+            "`torch.outer(a, b)` has rows for the elements of `a` and columns for those of `b`. Rows are postsynaptic.",
+            "`increase` happens when post fires. Its size is the trace of presynaptic spikes: `post` and `x`.",
+            "`decrease` happens when pre fires. Its size is the trace of postsynaptic spikes: `y` and `pre`. "
+            "It is a size: the minus sign comes later.",
+            "Use the new traces, after the spikes of this step were added.",
+        ),
+    ),
+    Exercise(
+        "local_learning.2",
+        "Bounds, hard and soft",
+        bounded,
+        [
+            _additive,
+            expect.same(
+                "held",
+                1,
+                "No weight gets above 1, however large the increase.",
+                _change(up=0.7, mu=0.0),
+                "No weight gets below 0, however large the decrease.",
+                _change(down=0.7, mu=0.0),
+            ),
+            expect.same(
+                "room",
+                2,
+                "With mu = 1 an increase is scaled by the room left above, 1 - w.",
+                _change(up=0.1),
+                "With mu = 1 a decrease is scaled by the room left below, w.",
+                _change(down=0.1),
+            ),
+            expect.same(
+                "overshoot",
+                1,
+                "With mu = 1 and many pairs at once, a weight could still leave [0, 1]: it is clamped.",
+                _change(up=1.5),
+            ),
+            expect.same(
+                "at once",
+                3,
+                "Both factors see the weight as it was before the step.",
+                _change(up=0.4, down=0.3),
+                "Each weight has its own changes.",
+                _change(up=0.4 * _OWN, down=0.3 * _OWN.flip(1)),
+                "The sum of both changes is clamped, once.",
+                _change(up=0.7, down=0.4, mu=0.0),
+            ),
+            expect.same(
+                "in between",
+                4,
+                "Between additive and multiplicative, the factor is the room to the power mu.",
+                _change(up=0.1, down=0.1, mu=0.5),
+                "mu may be a column: one exponent for each postsynaptic neuron.",
+                _change(up=0.1, down=0.1, mu=torch.tensor([[0.0], [1.0]], dtype=torch.float64)),
+                "mu may be above 1.",
+                _change(up=0.1, down=0.1, mu=2.0),
+            ),
+        ],
+        hints=(
+            "`w + … * increase - … * decrease`. Anything to the power 0 is 1, 0 included.",
+            "`.clamp(0, 1)`, at the very end and for every mu.",
+            "The room is `1 - w` upwards and `w` downwards.",
+            "Use one expression, with the same old `w` in both factors.",
+            "`(1 - w) ** mu` and `w ** mu`: a power, not a product.",
+        ),
+    ),
+    Exercise(
+        "local_learning.3",
+        "Which class does a neuron represent?",
+        assign_labels,
+        [
+            expect.same(
+                "most spikes",
+                0,
+                "A neuron represents the class whose images make it fire most.",
+                _counts([[5, 0, 1], [0, 4, 1], [1, 0, 9]], [0, 1, 2], 3),
+                _counts([[5, 0], [0, 4], [1, 3], [0, 1]], [2, 0, 2, 1], 3),
+                _counts([[30], [20]], [1, 0], 2),
+            ),
+            expect.same(
+                "the mean",
+                1,
+                "Means count: three images of class 0 with 2 spikes each are less than one of class 1 with 5.",
+                _counts([[2], [2], [2], [5]], [0, 0, 0, 1], 2),
+                "Means need not be whole numbers: 2 spikes are less than 2.5.",
+                _counts([[2], [2], [2], [3]], [0, 0, 1, 1], 2),
+            ),
+            expect.same(
+                "all images",
+                2,
+                "Images of class 1 with 9, 0 and 0 spikes, 3 on average, are less than one of class 0 with 4.",
+                _counts([[4], [9], [0], [0]], [0, 1, 1, 1], 2),
+                "Images of class 1 with 9, 0 and 0 spikes are more than one of class 0 with 2.",
+                _counts([[2], [9], [0], [0]], [0, 1, 1, 1], 2),
+            ),
+            expect.same(
+                "silence", 3, "A neuron that never fires represents nothing: -1.", _counts([[0, 3], [0, 1]], [1, 0], 2)
+            ),
+            expect.same(
+                "no images",
+                4,
+                "A class without images gets no neuron and causes no NaN.",
+                _counts([[1, 0, 4], [3, 0, 2]], [0, 3], 4),
+            ),
+            _whole_numbers,
+        ],
+        minutes=6,
+        difficulty=2,
+        hints=(
+            "`counts.T @ member` is [neurons, classes]: a neuron's spikes for a class. Then its `argmax(1)`.",
+            "Divide by the number of images of each class, `member.sum(0)`. Else frequent classes win.",
+            "All images of a class count, also those without a spike: divide by `member.sum(0)`.",
+            "`torch.where(mean.sum(1) > 0, best, -1)`: a neuron without spikes must not get the first class.",
+            "0 / 0 is NaN, and NaN wins every argmax. `member.sum(0).clamp(min=1)` prevents it.",
+            "`argmax` gives int64; leave it so.",
+        ),
+    ),
+]
