@@ -93,7 +93,7 @@ from snnkit.lab.course import attempt, hint, outcome, predict, quiz, scorecard, 
 from snnkit.lab.tools import doctor
 
 train.seed_everything(SEED)
-course.start("00", solve=SOLVE)
+course.start("preflight", solve=SOLVE)
 
 # %% [markdown]
 # ## Is everything there?
@@ -118,11 +118,11 @@ doctor.report()
 # the neuron do?
 
 # %%
-predict("00.a")
+predict("preflight.a")
 
 # %%
 spikes, _ = neuron.LIF(tau=20.0)(torch.full((100, 1, 1), 0.9))
-outcome("00.a", min(int(spikes.sum()), 2))  # 0: never, 1: once, 2: more often
+outcome("preflight.a", min(int(spikes.sum()), 2))  # 0: never, 1: once, 2: more often
 
 # %% [markdown]
 # Now move the slider of the input. How does the number of spikes depend on it?
@@ -153,7 +153,7 @@ viz.labs.population_lab(neurons=1, steps=100, current=1.5, only_current=True)
 # **Predict first.** The first image is a 5, shown for 20 steps. How many of the 128 hidden neurons fire at least once?
 
 # %%
-predict("00.b")
+predict("preflight.b")
 
 # %% tags=["slide"]
 images, labels = data.load("digits", "test")
@@ -163,7 +163,7 @@ net = pages.reader_network()
 hidden = net.record(shown).layers[2]  # spikes of the hidden neurons: [20, 20, 128]
 
 viz.show(viz.figures.raster(hidden[:, 0], title="Hidden neurons see a 5"))
-outcome("00.b", int((hidden[:, 0].sum(0) > 0).sum()))
+outcome("preflight.b", int((hidden[:, 0].sum(0) > 0).sum()))
 
 # %% [markdown]
 # <details>
@@ -205,18 +205,18 @@ def count_spikes(spikes):
     return ...
 
 
-count_spikes = attempt("00.1", count_spikes)
+count_spikes = attempt("preflight.1", count_spikes)
 
 # %%
 one, all_of_them = count_spikes(hidden[:, :1]), count_spikes(hidden)
 print(f"first image: {int(one)} hidden spikes; all 20 images: {int(all_of_them)}")
 
 # %% [markdown]
-# Stuck? Each call of `hint("00.1")` shows one more hint; then there is `solution("00.1")`. Hints cost you nothing. (The
+# Stuck? Each call of `hint("preflight.1")` shows one more hint; then there is `solution("preflight.1")`. Hints cost you nothing. (The
 # one hint that the scorecard will show for 00.1 comes from the next cell.)
 
 # %%
-hint("00.1")
+hint("preflight.1")
 
 # %% [markdown]
 # ### Exercise 00.2 · Time first (1 minute, ●○○)
@@ -226,7 +226,7 @@ hint("00.1")
 
 # %% tags=["exercise"]
 shape = (..., ..., ...)
-shape = attempt("00.2", shape)
+shape = attempt("preflight.2", shape)
 
 # %%
 spikes = torch.zeros(shape)
@@ -240,7 +240,7 @@ print(f"T = {spikes.shape[0]} steps, B = {spikes.shape[1]} images, N = {spikes.s
 # **Predict first.** What happens?
 
 # %%
-predict("00.c")
+predict("preflight.c")
 
 # %% tags=["slide"]
 batch_first = shown.transpose(0, 1)  # as a data loader may return it
@@ -250,7 +250,7 @@ for order, x in orders.items():
     spikes, _ = net(x)
     right[order] = int((spikes.sum(0).argmax(1) == labels).sum())
     print(f"{order}: {tuple(spikes.shape)}, {right[order]} of 20 images read correctly")
-outcome("00.c", 1 if right["batch first"] == right["time first"] else 2)
+outcome("preflight.c", 1 if right["batch first"] == right["time first"] else 2)
 
 # %% [markdown] tags=["slide"]
 # <details>
@@ -307,10 +307,10 @@ print(f"DEVICE = {DEVICE!r} selects: {data.resolve_device(DEVICE)}")
 # ## Check yourself
 
 # %%
-quiz("00")
+quiz("preflight")
 
 # %%
-scorecard("00")
+scorecard("preflight")
 
 # %% [markdown]
 # ## Next

@@ -75,7 +75,7 @@ from snnkit.lab.course import attempt, hint, outcome, predict, quiz, scorecard, 
 from snnkit.lab.viz import figures
 
 train.seed_everything(SEED)
-course.start("01", solve=SOLVE)
+course.start("first_spiking_neuron", solve=SOLVE)
 best = "cuda" if torch.cuda.is_available() else "cpu"
 device = torch.device(best if DEVICE == "auto" else DEVICE)
 
@@ -132,7 +132,7 @@ device = torch.device(best if DEVICE == "auto" else DEVICE)
 # your guess, then run the next cell and move the slider, also beyond 2.
 
 # %%
-predict("01.a")
+predict("first_spiking_neuron.a")
 
 
 # %%
@@ -150,7 +150,7 @@ def euler_against_exact(ratio):
 
 ratios = [0.05, 0.1, 0.2, 0.5, 1.0, 1.5, 2.0, 2.2]
 viz.show(viz.frames(euler_against_exact, "dt / tau", ratios, start=3))
-outcome("01.a")
+outcome("first_spiking_neuron.a")
 
 # %% [markdown]
 # <details>
@@ -172,7 +172,7 @@ outcome("01.a")
 # Return the membrane one step later. Both Euler and the exact step pass.
 #
 # The card below says what is missing. Until your answer passes, the notebook uses the reference solution, so you can
-# read on and come back. Stuck? Call `hint("01.1")`, several times if you need to; then `solution("01.1")`.
+# read on and come back. Stuck? Call `hint("first_spiking_neuron.1")`, several times if you need to; then `solution("first_spiking_neuron.1")`.
 
 
 # %% tags=["exercise"]
@@ -181,7 +181,7 @@ def lif_step(x, v, tau):
     return ...
 
 
-lif_step = attempt("01.1", lif_step)
+lif_step = attempt("first_spiking_neuron.1", lif_step)
 
 # %% [markdown] tags=["slide"]
 # ## 3 · Fire and reset
@@ -211,7 +211,7 @@ def fire(v, threshold, v_reset):
     return spike, v
 
 
-fire = attempt("01.2", fire)
+fire = attempt("first_spiking_neuron.2", fire)
 
 # %% [markdown]
 # Your two functions make a neuron. Only the loop over time is missing. The first axis is always **time**: `x` is
@@ -251,13 +251,13 @@ viz.show(figures.traces(membrane, spikes, threshold=1.0, current=x, title=title)
 # **Predict first.** Under a strong input, $x = 4$, which neuron fires more often: hard or soft reset?
 
 # %%
-predict("01.b")
+predict("first_spiking_neuron.b")
 
 # %%
 strong = torch.full((1000,), 4.0)
 hard, soft = (int(simulate(strong, v_reset=v)[0].sum()) for v in (0.0, None))
 print("spikes in 1000 steps at x = 4: hard reset", hard, "and soft reset", soft)
-outcome("01.b", int(soft > hard))
+outcome("first_spiking_neuron.b", int(soft > hard))
 
 # %% [markdown]
 # ### Play
@@ -294,8 +294,8 @@ viz.labs.population_lab()
 # gives an interval of 0.2 steps: five spikes per step. What will the simulated neuron do?
 
 # %%
-predict("01.c")
-predict("01.d")
+predict("first_spiking_neuron.c")
+predict("first_spiking_neuron.d")
 
 # %% tags=["slide"]
 currents = torch.linspace(0, 6, 61 if QUICK else 241, dtype=torch.float64)
@@ -322,10 +322,10 @@ at = [int((currents - x).abs().argmin()) for x in shown]
 print("mean interval in steps at x =", *(f"{x:6g}" for x in shown))
 for name, one in rates.items():
     print(f"{name:28s}", *(f"{1 / one[i]:6.2f}" for i in at))
-outcome("01.c", formula[at[2]] / formula[at[1]])
+outcome("first_spiking_neuron.c", formula[at[2]] / formula[at[1]])
 most = simulate(torch.full((50,), 100.0))[0].mean()
 print(f"at x = 100: {most:g} spikes per step")
-outcome("01.d", int(most == 1))
+outcome("first_spiking_neuron.d", int(most == 1))
 
 # %% [markdown]
 # <details>
@@ -454,7 +454,7 @@ print("x.transpose(0, 1), so [T, B, N]:  other samples changed at", int(right.su
 # (shaded), and noise. Which of them show the pulse most clearly?
 
 # %%
-predict("01.e")
+predict("first_spiking_neuron.e")
 
 # %% tags=["slide"]
 taus = torch.logspace(math.log10(2), math.log10(100), 60)
@@ -467,7 +467,7 @@ figure.add_vrect(x0=100, x1=300, fillcolor=viz.theme.faint(viz.theme.ORANGE, 0.1
 viz.show(figure)
 inside = spikes[100:300, 0].sum(0) / spikes[:, 0].sum(0).clamp(min=1)
 print(f"spikes within the pulse: {inside[:15].mean():.0%} for short tau, {inside[-15:].mean():.0%} for long tau")
-outcome("01.e", int(inside[-15:].mean() > inside[:15].mean()))
+outcome("first_spiking_neuron.e", int(inside[-15:].mean() > inside[:15].mean()))
 
 # %% [markdown]
 # <details>
@@ -497,7 +497,7 @@ outcome("01.e", int(inside[-15:].mean() > inside[:15].mean()))
 # fire at even intervals? (One step more or less counts as even.)
 
 # %%
-predict("01.f")
+predict("first_spiking_neuron.f")
 
 
 # %% tags=["slide"]
@@ -532,7 +532,7 @@ for name, (_, spikes) in runs.items():
     gaps = spikes.nonzero().flatten().diff()
     uneven += int(gaps.max() - gaps.min() > 1)
     print(f"{name:38s} intervals {gaps[:6].tolist()}")
-outcome("01.f", uneven)
+outcome("first_spiking_neuron.f", uneven)
 
 # %% [markdown]
 # <details>
@@ -576,9 +576,9 @@ viz.listen({name: runs[name][1] for name in listed}, seconds_per_step=0.01)
 # And `ALIF`?
 
 # %%
-predict("01.g")
-predict("01.h")
-predict("01.i")
+predict("first_spiking_neuron.g")
+predict("first_spiking_neuron.h")
+predict("first_spiking_neuron.i")
 
 # %%
 viz.labs.neuron_lab()
@@ -588,9 +588,9 @@ levels = torch.tensor([1.5, 3.0]) * (1 - math.exp(-1 / 20))  # the x that lets v
 spikes, _ = neuron.ALIF(tau=20.0, beta=0.2, v_reset=0.0)(levels.expand(4000, 2))
 growth = spikes[1000:, 1].sum() / spikes[1000:, 0].sum()  # after 1000 steps the threshold has risen
 print(f"ALIF fires {growth:.1f} times as often")
-outcome("01.g")
-outcome("01.h")
-outcome("01.i", 0 if growth < 2.7 else 2)
+outcome("first_spiking_neuron.g")
+outcome("first_spiking_neuron.h")
+outcome("first_spiking_neuron.i", 0 if growth < 2.7 else 2)
 
 # %% [markdown]
 # <details>
@@ -645,7 +645,7 @@ class Adaptive(neuron.Neuron):
         return spike, AdaptiveState(v, a)
 
 
-Adaptive = attempt("01.3", Adaptive)
+Adaptive = attempt("first_spiking_neuron.3", Adaptive)
 
 # %% tags=["slide"]
 mine = Adaptive(tau=TAU, tau_a=150.0, jump=0.3)
@@ -697,10 +697,10 @@ if not QUICK:
 # ## Quiz
 
 # %%
-quiz("01")
+quiz("first_spiking_neuron")
 
 # %%
-scorecard("01")
+scorecard("first_spiking_neuron")
 
 # %% [markdown]
 # ## Where next

@@ -66,7 +66,7 @@ from snnkit.lab.course import attempt, hint, outcome, predict, quiz, scorecard, 
 from snnkit.lab.viz import figures
 
 train.seed_everything(SEED)
-course.start("02", solve=SOLVE)
+course.start("surrogate_gradients", solve=SOLVE)
 device = torch.device("cpu" if DEVICE == "auto" else DEVICE)
 torch.set_num_threads(1)  # on tensors this small, several threads mostly wait for each other
 
@@ -85,8 +85,8 @@ torch.set_num_threads(1)  # on tensors this small, several threads mostly wait f
 # **Predict first.** (a) Sketch $L(w)$ for $w$ from 0 to 1.5. (b) What is its slope, at nearly every weight?
 
 # %%
-predict("02.a")
-predict("02.b")
+predict("surrogate_gradients.a")
+predict("surrogate_gradients.b")
 
 
 # %% tags=["slide"]
@@ -113,10 +113,10 @@ axes = {"x": weights, "x_title": "weight w", "y_title": "loss L(w)", "marks": {"
 viz.show(figures.lines({"loss": height}, shape="hv", title="Loss against the only weight", **axes))
 
 # %%
-outcome("02.a", (weights, height))
+outcome("surrogate_gradients.a", (weights, height))
 flat = (height.diff() == 0).float().mean().item()
 print(f"input spikes: {int(train_in.sum())}; neighbouring weights with exactly the same loss: {flat:.0%}")
-outcome("02.b", 1 if flat > 0.9 else 0)
+outcome("surrogate_gradients.b", 1 if flat > 0.9 else 0)
 
 # %% [markdown] tags=["slide"]
 # <details>
@@ -188,7 +188,7 @@ print("spikes from torch.sign:  ", spikes.tolist(), "  gradient:", u.grad.tolist
 # **Predict first.** Between which two values does the ramp of `FastSigmoid(25)` run?
 
 # %%
-predict("02.c")
+predict("surrogate_gradients.c")
 
 # %% tags=["slide"]
 curves = {
@@ -212,7 +212,7 @@ far = torch.tensor([-1e6, 1e6], dtype=torch.float64)
 for name, one in curves.items():
     low, high = one.primitive(far).tolist()
     print(f"{name:16s} rises from {low:.2f} to {high:.2f}; peak of its slope: {one.derivative(u).max():.2g}")
-outcome("02.c", 1 if 0.4 < low < high < 0.6 else 0)
+outcome("surrogate_gradients.c", 1 if 0.4 < low < high < 0.6 else 0)
 
 # %% [markdown]
 # <details>
@@ -253,7 +253,7 @@ class MySpike(torch.autograd.Function):
         return grad_output * slope, None
 
 
-MySpike = attempt("02.1", MySpike)
+MySpike = attempt("surrogate_gradients.1", MySpike)
 
 # %% [markdown] tags=["slide"]
 # Back to the staircase. A neuron of the kit accepts any function of `u` as its surrogate, so you can use yours
@@ -263,7 +263,7 @@ MySpike = attempt("02.1", MySpike)
 # **Predict first.** Will the surrogate gradient be zero on the flat parts, too? Will it have the right sign?
 
 # %%
-predict("02.d")
+predict("surrogate_gradients.d")
 
 
 # %%
@@ -298,7 +298,7 @@ def stairs(log2_alpha=1.0, detach_reset=True):
 
 
 viz.explore(stairs, log2_alpha=(-2.0, 6.0, 0.5), detach_reset=True)
-outcome("02.d", 1 if to_the_teacher(*slopes_of(2.0)) > 0.9 else 2)
+outcome("surrogate_gradients.d", 1 if to_the_teacher(*slopes_of(2.0)) > 0.9 else 2)
 
 # %% [markdown]
 # Now compare very wide ($\alpha$ small) and very narrow ($\alpha$ large) surrogates. The slider moves $\log_2 \alpha$,
@@ -329,7 +329,7 @@ outcome("02.d", 1 if to_the_teacher(*slopes_of(2.0)) > 0.9 else 2)
 # here. Which of them reaches the valley?
 
 # %%
-predict("02.e")
+predict("surrogate_gradients.e")
 
 # %%
 inputs = (torch.rand(60, 1, 2, generator=torch.Generator().manual_seed(2)) < 0.25).float()  # two spike trains
@@ -341,7 +341,7 @@ terraces = distance(member(inputs @ places)[0], wanted)[0]  # [3721]
 (downhill,) = torch.autograd.grad(terraces.sum(), places)
 where = {"low": 0.0, "high": 0.96, "target": (0.6, 0.4)}
 viz.landscape(terraces.view(61, 61), downhill.view(2, 61, 61), **where)
-outcome("02.e")
+outcome("surrogate_gradients.e")
 
 # %% [markdown]
 # <details>
@@ -369,7 +369,7 @@ outcome("02.e")
 # its *peak* of 1.)
 
 # %%
-predict("02.f")
+predict("surrogate_gradients.f")
 
 
 # %% tags=["slide"]
@@ -426,7 +426,7 @@ for name, spike_function in of_width(0.03).items():
     by_layer, _ = gradient_flow(spike_function)
     explode += by_layer[0] > 10 * by_layer[-1]
     print(f"{name:12s} gradient at layer 1 / at layer 8: {by_layer[0] / by_layer[-1]:.2g}")
-outcome("02.f", explode)
+outcome("surrogate_gradients.f", explode)
 
 # %% [markdown]
 # <details>
@@ -462,9 +462,9 @@ outcome("02.f", explode)
 # range of good slopes become wider or narrower?
 
 # %%
-predict("02.g")
-predict("02.h")
-predict("02.i")
+predict("surrogate_gradients.g")
+predict("surrogate_gradients.h")
+predict("surrogate_gradients.i")
 
 # %%
 viz.labs.surrogate_lab()
@@ -472,9 +472,9 @@ viz.labs.surrogate_lab()
 # %%
 by_layer, _ = gradient_flow(surrogate.StraightThrough())
 print(f"StraightThrough: gradient at layer 1 / at layer 8: {by_layer[0] / by_layer[-1]:.2g}")
-outcome("02.g")
-outcome("02.h", 1 if by_layer[0] > 100 * by_layer[-1] else 0)
-outcome("02.i")
+outcome("surrogate_gradients.g")
+outcome("surrogate_gradients.h", 1 if by_layer[0] > 100 * by_layer[-1] else 0)
+outcome("surrogate_gradients.i")
 
 # %% [markdown]
 # <details>
@@ -541,7 +541,7 @@ for name, spike_function in kinds.items():
 # **Predict first.** Which end fails: wide ($\alpha = 0.25$) or narrow ($\alpha = 50$)?
 
 # %%
-predict("02.j")
+predict("surrogate_gradients.j")
 
 # %%
 STEPS, INPUTS, TASKS = 50, 40, 16
@@ -599,7 +599,7 @@ axes = {"x_title": "epoch", "y_title": "loss", "log": "y"}
 viz.show(figures.lines(means, title="Mean loss of 16 tasks, six slopes", **axes))
 solved = (spikes[-1] == targets.cpu()).all(0).float().mean(1)
 print("tasks solved to the step:", dict(zip(slopes, [f"{one:.0%}" for one in solved], strict=True)))
-outcome("02.j", int(losses[-1, -1].mean() > losses[-1, 0].mean()))
+outcome("surrogate_gradients.j", int(losses[-1, -1].mean() > losses[-1, 0].mean()))
 
 # %% [markdown] tags=["slide"]
 # <details>
@@ -636,7 +636,7 @@ def dead_neurons(u, surrogate, floor):
     return ...
 
 
-dead_neurons = attempt("02.2", dead_neurons)
+dead_neurons = attempt("surrogate_gradients.2", dead_neurons)
 
 # %% [markdown] tags=["slide"]
 # ## A silent start
@@ -648,7 +648,7 @@ dead_neurons = attempt("02.2", dead_neurons)
 # its heavy tails; and `FastSigmoid(25)`, whose slope at $u = -1.2$ is only 1/1000. With which do all neurons recover?
 
 # %%
-predict("02.k")
+predict("surrogate_gradients.k")
 
 
 # %% tags=["slide"]
@@ -678,7 +678,7 @@ viz.show(figures.lines(recovered, title="Neurons that fire at all, from a silent
 print(f"at the start the highest u is {u.max():.2f}: no neuron fires")
 for spike_function, dead, silent in rows:
     print(f"{spike_function!s:24s} dead by your function: {dead:2d}   silent at the end: {silent:2d}")
-outcome("02.k", sum(silent == 0 for *_, silent in rows) - 1)
+outcome("surrogate_gradients.k", sum(silent == 0 for *_, silent in rows) - 1)
 
 # %% [markdown]
 # <details>
@@ -708,10 +708,10 @@ outcome("02.k", sum(silent == 0 for *_, silent in rows) - 1)
 # ## Quiz
 
 # %%
-quiz("02")
+quiz("surrogate_gradients")
 
 # %%
-scorecard("02")
+scorecard("surrogate_gradients")
 
 # %% [markdown]
 # ## Where next

@@ -69,7 +69,7 @@ from snnkit.data import events
 from snnkit.lab.viz import figures
 
 train.seed_everything(SEED)
-course.start("03", solve=SOLVE)
+course.start("encodings", solve=SOLVE)
 device = data.resolve_device(DEVICE)
 
 # %% [markdown] tags=["slide"]
@@ -120,15 +120,15 @@ viz.show(figures.image_grid(x.view(10, side, side), labels=data.CLASSES[DATASET]
 # $T = 64$?
 
 # %%
-predict("03.a")
-predict("03.b")
+predict("encodings.a")
+predict("encodings.b")
 
 # %% [markdown]
 # ### Exercise 03.1 · Latency: the brighter, the earlier (8 minutes, ●●○)
 #
 # Write the encoder. Which step does $x = 1$ get, which step the weakest pixel? What shape does the result have? Does it
 # still work if `x` is float64, has five axes, or is on a GPU? The card under the cell names the first property that does
-# not hold. `hint("03.1")` shows one hint after another, `solution("03.1")` our solution. Until your answer passes, the
+# not hold. `hint("encodings.1")` shows one hint after another, `solution("encodings.1")` our solution. Until your answer passes, the
 # notebook uses ours.
 
 
@@ -141,7 +141,7 @@ def latency_encode(x, steps, threshold=0.01):
     return ...
 
 
-latency_encode = attempt("03.1", latency_encode)
+latency_encode = attempt("encodings.1", latency_encode)
 
 # %% [markdown]
 # A code is only as good as what a decoder can recover from it. The decoder of a latency code uses the time: a spike at
@@ -165,8 +165,8 @@ def look(code, read, digit, title):
 viz.show(look(lambda x: latency_encode(x, 16), read_latency, 3, "Latency code, T = 16"))
 lit, short, long = int((x[3] > 0).sum()), latency_encode(x, 16)[:, 3], latency_encode(x, 64)[:, 3]
 print(f"{lit} of {x.shape[1]} pixels are not 0; spikes: {short.sum():.0f} with T = 16, {long.sum():.0f} with T = 64")
-outcome("03.a", 1 if short.sum() == lit else 0)
-outcome("03.b", 1 if long.sum() == short.sum() else 0)
+outcome("encodings.a", 1 if short.sum() == lit else 0)
+outcome("encodings.b", 1 if long.sum() == short.sum() else 0)
 
 # %% [markdown]
 # <details>
@@ -196,12 +196,12 @@ outcome("03.b", 1 if long.sum() == short.sum() else 0)
 # **Predict first.** With this formula, $\theta = 0.01$ and $T = 16$: at which steps do the digit's pixels spike?
 
 # %%
-predict("03.c")
+predict("encodings.c")
 
 # %%
 viz.show(look(lambda x: encode.latency(x, 16), read_latency, 3, "encode.latency with its default logarithm, T = 16"))
 when = encode.latency(x, 16)[:, 3].nonzero()[:, 0]
-outcome("03.c", 0 if when.max() == 0 else 2 if when.min() > 8 else 1)
+outcome("encodings.c", 0 if when.max() == 0 else 2 if when.min() > 8 else 1)
 
 # %% [markdown]
 # <details>
@@ -243,7 +243,7 @@ def poisson_encode(x, steps, generator=None):
     return ...
 
 
-poisson_encode = attempt("03.2", poisson_encode)
+poisson_encode = attempt("encodings.2", poisson_encode)
 
 # %% [markdown]
 # Here is the same digit in Poisson spikes.
@@ -394,8 +394,8 @@ viz.show(figures.raster(out[:, 3], title="40 untrained neurons, fed directly"))
 # the digits have 17 grey levels: what happens to the latency code at $T = 17$?
 
 # %%
-predict("03.d")
-predict("03.e")
+predict("encodings.d")
+predict("encodings.e")
 
 # %%
 test_images, test_labels = data.load(DATASET, "test")
@@ -439,7 +439,7 @@ errors["√(x(1−x)/T)"] = (lengths, theory)
 axes = {"x_title": "time steps T", "y_title": "error (RMS)", "log": "xy"}
 viz.show(figures.lines(errors, title="Error of the decoded image", faint=["√(x(1−x)/T)"], **axes))
 at_17 = results["latency"][lengths.index(17), 0] / results["latency"][lengths.index(16), 0]
-outcome("03.e", 1 if at_17 < 0.2 else 2 if at_17 > 1 else 0)
+outcome("encodings.e", 1 if at_17 < 0.2 else 2 if at_17 > 1 else 0)
 
 # %% tags=["slide"]
 right = {name: (lengths, 100 * results[name][:, 1]) for name in codes}
@@ -448,7 +448,7 @@ axes = {"x_title": "time steps T", "y_title": "recognised (%)", "log": "x"}
 figure = figures.lines(right, title="How many images are recognised?", **axes)
 viz.show(figure.update_yaxes(range=[best - 20, best + 3]))
 print(f"clean images: {best:.0f} % recognised; one step of Poisson spikes: {100 * results['Poisson'][0, 1]:.0f} %")
-outcome("03.d", 100 * results["Poisson"][0, 1])
+outcome("encodings.d", 100 * results["Poisson"][0, 1])
 
 # %% [markdown]
 # <details>
@@ -478,7 +478,7 @@ outcome("03.d", 100 * results["Poisson"][0, 1])
 # **Predict first.** Which code gives the most accurate image for at most 100 spikes?
 
 # %%
-predict("03.f")
+predict("encodings.f")
 
 # %% tags=["slide"]
 names = ("Poisson", "latency", "LIF neuron")
@@ -490,7 +490,7 @@ least = [min(error[effort <= 100], default=torch.inf) for effort, error in spent
 print(
     "smallest error with at most 100 spikes:", {name: round(float(e), 4) for name, e in zip(names, least, strict=True)}
 )
-outcome("03.f", least.index(min(least)))
+outcome("encodings.f", least.index(min(least)))
 
 # %% [markdown]
 # <details>
@@ -568,7 +568,7 @@ viz.show(figures.traces({"signal": heart}, title="A heartbeat, 1 ms per time ste
 # **Predict first.** `encode.delta` compares each sample with the one before. What will it send of a heartbeat?
 
 # %%
-predict("03.g")
+predict("encodings.g")
 
 
 # %% tags=["slide"]
@@ -595,7 +595,7 @@ for name, back in read_back.items():
     error = (back - heart).square().mean().sqrt()
     print(f"{name:12} {int(spikes[name].abs().sum()):4} spikes for {len(heart)} samples, error {error:.3f}")
 at_peak = (time % 0.8 - 0.4).abs() < 0.05  # the peak R and the dips beside it
-outcome("03.g", 0 if not sample_to_sample[~at_peak].any() else 1)
+outcome("encodings.g", 0 if not sample_to_sample[~at_peak].any() else 1)
 
 # %% [markdown]
 # <details>
@@ -623,9 +623,9 @@ outcome("03.g", 0 if not sample_to_sample[~at_peak].any() else 1)
 # more OFF events in total? (c) With twice the threshold (0.4 for 0.2), how many events are left?
 
 # %%
-predict("03.h")
-predict("03.i")
-predict("03.j")
+predict("encodings.h")
+predict("encodings.i")
+predict("encodings.j")
 
 # %% [markdown]
 # Press *Play*, turn the cloud of events by dragging it, and drag the picture to move the camera yourself.
@@ -634,7 +634,7 @@ predict("03.j")
 viz.labs.event_player()
 
 # %%
-outcome("03.h")
+outcome("encodings.h")
 picture = torch.nn.functional.interpolate(x[3].view(1, 1, side, side), size=(16, 16), mode="bilinear")
 path = events.saccades(24)
 counts = {}
@@ -643,8 +643,8 @@ for threshold in (0.05, 0.1, 0.2, 0.4):
     counts[threshold] = on + off
     print(f"threshold {threshold:4}: {on:4.0f} ON, {off:4.0f} OFF events")
     if threshold == 0.2:
-        outcome("03.i", 0 if abs(on - off) < 0.15 * (on + off) else 1 if on > off else 2)
-outcome("03.j", 1 if counts[0.4] < 0.48 * counts[0.2] else 2 if counts[0.4] > 0.52 * counts[0.2] else 0)
+        outcome("encodings.i", 0 if abs(on - off) < 0.15 * (on + off) else 1 if on > off else 2)
+outcome("encodings.j", 1 if counts[0.4] < 0.48 * counts[0.2] else 2 if counts[0.4] > 0.52 * counts[0.2] else 0)
 
 # %% [markdown]
 # <details>
@@ -669,7 +669,7 @@ outcome("03.j", 1 if counts[0.4] < 0.48 * counts[0.2] else 2 if counts[0.4] > 0.
 # do not depend on time: their curves are flat and high. Which two?
 
 # %%
-predict("03.k")
+predict("encodings.k")
 
 # %% [markdown]
 # Then make the image darker with `contrast` and see which codes suffer:
@@ -683,7 +683,7 @@ predict("03.k")
 viz.labs.encoder_lab()
 
 # %%
-outcome("03.k")
+outcome("encodings.k")
 
 # %% [markdown]
 # <details>
@@ -790,10 +790,10 @@ viz.show(figures.image_grid(pictures, names, columns=4, title=title))
 # ## Check yourself
 
 # %%
-quiz("03")
+quiz("encodings")
 
 # %%
-scorecard("03")
+scorecard("encodings")
 
 # %% [markdown]
 # ## Next

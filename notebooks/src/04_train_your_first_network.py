@@ -75,7 +75,7 @@ from snnkit.lab.course import attempt, hint, outcome, predict, quiz, scorecard, 
 from snnkit.lab.viz import figures
 
 train.seed_everything(SEED)
-course.start("04", solve=SOLVE)
+course.start("train_your_first_network", solve=SOLVE)
 device = data.resolve_device(DEVICE)
 
 # %% [markdown] tags=["slide"]
@@ -130,7 +130,7 @@ viz.show(figures.image_grid(train_images[some], [classes[k] for k in range(10)] 
 # **Predict first.** A batch of 64 images is shown for 20 steps. How much memory does the sequence take?
 
 # %%
-predict("04.a")
+predict("train_your_first_network.a")
 
 # %%
 encoder = partial(encode.repeat, steps=steps)
@@ -143,7 +143,7 @@ print("stride", x.stride())
 print(
     f"memory {memory / 1e3:.0f} kB; one batch has {of_batch / 1e3:.0f} kB, {steps} copies have {x.numel() * 4 / 1e3:.0f}"
 )
-outcome("04.a", 0 if memory == of_batch else 1)
+outcome("train_your_first_network.a", 0 if memory == of_batch else 1)
 
 # %% [markdown]
 # <details>
@@ -235,14 +235,14 @@ print(f"right on {(guess == labels).float().mean():.0%} of the batch; chance wou
 # **Predict first.** No output neuron fires at all. What is the loss, with ten classes?
 
 # %%
-predict("04.b")
+predict("train_your_first_network.b")
 
 # %% [markdown]
 # ### Exercise 04.1 · The loss of a vote (5 minutes, ●○○)
 #
 # `spikes` is `[T, B, C]`, `labels` holds the right classes, int64 `[B]`. Return the loss above, as one number with a
 # gradient. PyTorch's `torch.nn.functional.cross_entropy(logits, labels)` does softmax, logarithm and mean. Stuck?
-# `hint("04.1")`.
+# `hint("train_your_first_network.1")`.
 
 # %% tags=["exercise"]
 import torch.nn.functional as F
@@ -253,13 +253,13 @@ def count_cross_entropy(spikes, labels):
     return ...
 
 
-count_cross_entropy = attempt("04.1", count_cross_entropy)
+count_cross_entropy = attempt("train_your_first_network.1", count_cross_entropy)
 
 # %%
 silent = count_cross_entropy(torch.zeros_like(recording.out), labels).item()
 print(f"a silent network:       {silent:.4f}   (ln 10 = {math.log(10):.4f})")
 print(f"our untrained network:  {count_cross_entropy(recording.out, labels):.4f}")
-outcome("04.b", silent)
+outcome("train_your_first_network.b", silent)
 
 # %% [markdown]
 # <details>
@@ -296,14 +296,14 @@ def train_step(net, optimizer, loss_fn, x, y):
     return ...
 
 
-train_step = attempt("04.2", train_step)
+train_step = attempt("train_your_first_network.2", train_step)
 
 # %% [markdown] tags=["slide"]
 # **Predict first.** Sixty batches of 64 digits are about two and a half passes through the training set. Sketch the loss
 # over these sixty steps.
 
 # %%
-predict("04.c")
+predict("train_your_first_network.c")
 
 # %% [markdown]
 # Here is a complete training program: a network, an optimizer, and batches.
@@ -326,7 +326,7 @@ losses = [train_step(net, optimizer, count_cross_entropy, x, y) for x, y in some
 
 axes = {"x_title": "batch", "y_title": "loss (nats)", "levels": {"ln 10: silence": math.log(10)}}
 viz.show(figures.lines({"loss": losses}, title="Sixty steps of learning", **axes))
-outcome("04.c", (range(1, 61), losses))
+outcome("train_your_first_network.c", (range(1, 61), losses))
 
 # %% [markdown]
 # <details>
@@ -427,7 +427,7 @@ viz.show(figures.raster(one_image, title=f"Hidden layer while it sees a {classes
 # **Predict first.** Are these neurons silent for every image (dead), or do other images wake them?
 
 # %%
-predict("04.d")
+predict("train_your_first_network.d")
 
 # %% [markdown]
 # Now all test images. We run them once and store what we need: every output spike, the firing rate of each hidden
@@ -455,7 +455,7 @@ accuracy = float((answers == test_labels).float().mean())
 viz.show(figures.rate_histogram(hidden_rates, bins=25, title="Hidden neurons, all test images"))
 empty, dead = one_image.sum(0) == 0, hidden_rates == 0
 print(f"{int(empty.sum())} rows were empty; {int((empty & dead).sum())} of these neurons fire for no test image at all")
-outcome("04.d", 0 if dead[empty].all() else 2 if dead.any() else 1)
+outcome("train_your_first_network.d", 0 if dead[empty].all() else 2 if dead.any() else 1)
 
 # %% [markdown]
 # <details>
@@ -516,7 +516,7 @@ viz.labs.decision_lab(net, test_images, test_labels, answers, encode=encoder, cl
 # **Predict first.** It was trained to be right after all the steps. How many does it need to come within 1 % of that?
 
 # %%
-predict("04.e")
+predict("train_your_first_network.e")
 
 # %% tags=["slide"]
 by_step = (output.cumsum(0).argmax(2) == test_labels).float().mean(1).cpu()  # [T]
@@ -524,7 +524,7 @@ enough = int((by_step >= accuracy - 0.01).nonzero()[0]) + 1
 stop = {f"step {enough}: within 1 % of the end": enough}
 axes = {"x_title": "time steps used", "y_title": "right (%)", "marks": stop}
 viz.show(figures.lines({"test accuracy": 100 * by_step}, title="Accuracy if you stop early", **axes))
-outcome("04.e", enough)
+outcome("train_your_first_network.e", enough)
 
 # %% [markdown]
 # <details>
@@ -554,7 +554,7 @@ def additions_per_image(spikes, fan_out):
     return ...
 
 
-additions_per_image = attempt("04.3", additions_per_image)
+additions_per_image = attempt("train_your_first_network.3", additions_per_image)
 
 # %%
 with torch.no_grad():
@@ -574,7 +574,7 @@ print(
 # - Every neuron updates its membrane at every step ($\beta v + x$: one MAC).
 
 # %%
-predict("04.f")
+predict("train_your_first_network.f")
 
 # %% tags=["slide"]
 ADD, MAC = 0.9e-3, 4.6e-3  # nJ per operation, 45 nm CMOS, 32-bit floating point
@@ -598,7 +598,7 @@ viz.show(figures.shares(energy, unit="nJ", title="Energy of the arithmetic for o
 dense, conventional, early, late = (sum(parts.values()) for parts in energy.values())
 for name, other in {"zero pixels skipped by both": conventional, "skipped only with spikes": dense}.items():
     print(f"compared with the conventional network, {name}: {early / other - 1:+.1%} and {late / other - 1:+.1%}")
-outcome("04.f", 2 if late > conventional else 1 if late > conventional / 2 else 0)
+outcome("train_your_first_network.f", 2 if late > conventional else 1 if late > conventional / 2 else 0)
 
 # %% [markdown] tags=["slide"]
 # <details>
@@ -638,8 +638,8 @@ outcome("04.f", 2 if late > conventional else 1 if late > conventional / 2 else 
 # **Predict first.** After 30 batches, what does the *hidden* layer do in A? And in B?
 
 # %%
-predict("04.g")
-predict("04.h")
+predict("train_your_first_network.g")
+predict("train_your_first_network.h")
 
 
 # %% tags=["slide"]
@@ -666,8 +666,10 @@ print(f"{'':26} last loss   hidden rate   output rate   (spikes per neuron and s
 for name, (losses, rates) in patients.items():
     print(f"{name:26} {losses[-1]:9.4f}   {rates[0]:11.3f}   {rates[1]:11.3f}")
 of_a, of_b, _ = (rates[0] for _, rates in patients.values())
-outcome("04.g", sum(of_a > limit for limit in (0.02, 0.25)))  # 0: nearly silent, 1: healthy, 2: wild
-outcome("04.h", sum(of_b > limit for limit in (0.02, 0.25)))
+outcome(
+    "train_your_first_network.g", sum(of_a > limit for limit in (0.02, 0.25))
+)  # 0: nearly silent, 1: healthy, 2: wild
+outcome("train_your_first_network.h", sum(of_b > limit for limit in (0.02, 0.25)))
 
 # %% [markdown]
 # <details>
@@ -705,7 +707,7 @@ outcome("04.h", sum(of_b > limit for limit in (0.02, 0.25)))
 # correctly?
 
 # %%
-predict("04.i")
+predict("train_your_first_network.i")
 
 # %%
 from_hidden = nn.Sequential(net[3], net[4])  # the part of the network after the hidden spikes
@@ -724,7 +726,7 @@ for share in (0.0, 0.1, 0.5):
     print(
         f"{share:4.0%} silenced: {accuracies.mean():.1f} % right (from {accuracies.min():.1f} to {accuracies.max():.1f})"
     )
-outcome("04.i", accuracies.mean())
+outcome("train_your_first_network.i", accuracies.mean())
 
 # %% [markdown]
 # <details>
@@ -765,10 +767,10 @@ viz.embed(home)
 # ## 9 · Check yourself
 
 # %%
-quiz("04")
+quiz("train_your_first_network")
 
 # %%
-scorecard("04")
+scorecard("train_your_first_network")
 
 # %%
 print(f"data set: {DATASET}, {history.epochs} epochs, {seconds:.1f} s of training on {device}")

@@ -75,7 +75,7 @@ from snnkit.lab.course import attempt, hint, outcome, predict, quiz, scorecard, 
 from snnkit.lab.viz import figures
 
 train.seed_everything(SEED)
-course.start("05", solve=SOLVE)
+course.start("moving_house", solve=SOLVE)
 device = data.resolve_device(DEVICE)  # where we compute
 away = device if device.type == "cuda" else torch.device("meta")  # the other device
 torch.set_num_threads(1)  # for layers this small, starting a second thread takes longer than the work
@@ -102,7 +102,7 @@ print(f"the network starts on cpu; the other device is {away}")
 # 3. `w + torch.tensor(2.0)`
 
 # %%
-predict("05.a")
+predict("moving_house.a")
 
 
 # %%
@@ -123,7 +123,7 @@ sums = {
 results = {name: result_of(function) for name, function in sums.items()}
 for name, result in results.items():
     print(f"{name:21} → {result}")
-outcome("05.a", sum(result.startswith("fine") for result in results.values()) - 1)
+outcome("moving_house.a", sum(result.startswith("fine") for result in results.values()) - 1)
 
 # %% [markdown]
 # <details>
@@ -186,8 +186,8 @@ viz.module_tree(cells)
 # **Predict first.** After the second line: where is `x`? After the third: where are the spikes and the membrane?
 
 # %%
-predict("05.b")
-predict("05.c")
+predict("moving_house.b")
+predict("moving_house.c")
 
 # %%
 cell = neuron.LIF(tau=taus)
@@ -196,11 +196,11 @@ x = torch.rand(10, 2, 4)  # [T, B, N]
 moved = copy.deepcopy(cell).to(away)
 x.to(away)  # no error. Does it do anything?
 print("x is on", x.device)
-outcome("05.b", 0 if x.device.type == "cpu" else 1)
+outcome("moving_house.b", 0 if x.device.type == "cpu" else 1)
 
 out, state = moved(x.to(away))
 print("the spikes are on", out.device, "and the membrane is on", state.v.device)
-outcome("05.c", 0 if out.device == state.v.device == w.device else 1)
+outcome("moving_house.c", 0 if out.device == state.v.device == w.device else 1)
 viz.module_tree(moved, state)
 
 # %% [markdown] tags=["slide"]
@@ -230,7 +230,7 @@ viz.module_tree(moved, state)
 # happens?
 
 # %%
-predict("05.d")
+predict("moving_house.d")
 
 # %%
 first, second = x[:5], x[5:]
@@ -239,7 +239,7 @@ _, state = cell(first)
 moved = copy.deepcopy(cell).to(away)
 result = result_of(lambda: moved(second.to(away), state))
 print(result)
-outcome("05.d", 2 if "Error" in result else 1)
+outcome("moving_house.d", 2 if "Error" in result else 1)
 viz.module_tree(moved, state)
 
 # %% [markdown]
@@ -258,7 +258,7 @@ viz.module_tree(moved, state)
 #
 # Write `move_state(state, device)` for all of these. It calls itself for the parts of a tuple. A `NamedTuple` must stay
 # one, because a neuron reads `state.v` by name. (`hasattr(state, "_fields")` tells it from a plain tuple, and
-# `type(state)(*parts)` makes a new one.) Stuck? `hint("05.1")`.
+# `type(state)(*parts)` makes a new one.) Stuck? `hint("moving_house.1")`.
 
 
 # %% tags=["exercise"]
@@ -271,7 +271,7 @@ def move_state(state, device):
     return ...
 
 
-move_state = attempt("05.1", move_state)
+move_state = attempt("moving_house.1", move_state)
 
 # %%
 out, state = moved(second.to(away), move_state(state, away))
@@ -411,7 +411,7 @@ class NestedSNN(torch.nn.Module):
         return self.volume * x, tuple(new)
 
 
-NestedSNN = attempt("05.2", NestedSNN)
+NestedSNN = attempt("moving_house.2", NestedSNN)
 
 # %%
 net = NestedSNN((6, 5, 3), gain=torch.full((6,), 2.0)).to(away)
@@ -563,7 +563,7 @@ class HisStandardise(torch.nn.Module):
 # **Predict first.** What does the loaded network lack? (Section 1 has the clue: why was there no error on the GPU?)
 
 # %%
-predict("05.e")
+predict("moving_house.e")
 
 # %%
 checkpoint = Path(tempfile.mkdtemp()) / "net.pt"
@@ -583,7 +583,7 @@ for name, trained, standardise in (("his", his, HisStandardise), ("ours", net, S
     print(f"{name:5} trained: {accuracy(trained):.1%}   loaded: {accuracy(fresh):.1%}")
 lost = [name for name in net.state_dict() if name not in his.state_dict()]
 print("not in his checkpoint:", ", ".join(lost))
-outcome("05.e", 0 if lost else 2)
+outcome("moving_house.e", 0 if lost else 2)
 viz.module_tree(HisStandardise())
 
 # %% [markdown] tags=["slide"]
@@ -652,7 +652,7 @@ for name, spike in {"ATan()": surrogate.ATan(), "a lambda": lambda u: (u >= 0).f
 # membrane?
 
 # %%
-predict("05.f")
+predict("moving_house.f")
 
 # %%
 for dtype in (torch.float32, torch.float64, torch.bfloat16):
@@ -661,7 +661,7 @@ for dtype in (torch.float32, torch.float64, torch.bfloat16):
     size = viz.module_tree(small, state).bytes("parameter")
     membrane = state[2].v.dtype
     print(f"{dtype!s:15} parameters {size:6,} bytes   output {out.dtype!s:15} membrane {membrane}")
-outcome("05.f", int(membrane == torch.float32) if out.dtype == torch.bfloat16 else 2)
+outcome("moving_house.f", int(membrane == torch.float32) if out.dtype == torch.bfloat16 else 2)
 
 print(result_of(lambda: copy.deepcopy(net).to(torch.bfloat16)(encoder(data.to_unit(test_images[:1])))[0].dtype))
 
@@ -681,7 +681,7 @@ print(result_of(lambda: copy.deepcopy(net).to(torch.bfloat16)(encoder(data.to_un
 # **Predict first.** When does it fire if its membrane is a bfloat16?
 
 # %%
-predict("05.g")
+predict("moving_house.g")
 
 # %% tags=["slide"]
 SMALL, LONG = 1e-3, 1200
@@ -695,7 +695,7 @@ for dtype in (torch.float32, torch.bfloat16):
     curves[f"membrane in {str(dtype)[6:]}"] = trace
 axes = {"x_title": "time step", "y_title": "membrane v", "levels": {"threshold": 1.0}}
 viz.show(figures.lines(curves, x=range(LONG), title="The same small input, two precisions of the membrane", **axes))
-outcome("05.g", 2 if min(trace[-100:]) == max(trace[-100:]) else 0)
+outcome("moving_house.g", 2 if min(trace[-100:]) == max(trace[-100:]) else 0)
 
 spikes, _ = neuron.IF()(torch.full((LONG, 1), SMALL, dtype=torch.bfloat16))
 print(f"a neuron of the kit, bfloat16 in and out: {int(spikes.sum())} spike, at step {int(spikes.argmax())}")
@@ -742,8 +742,8 @@ def one_sequence(device):
 # `one_sequence`?
 
 # %%
-predict("05.h")
-predict("05.i")
+predict("moving_house.h")
+predict("moving_house.i")
 
 # %%
 counted = []
@@ -752,8 +752,8 @@ for program in (step_by_step, one_sequence):
         program(away)
     counted.append(seen.bytes)
     print(f"{program.__name__:13} copies: {seen.count:4}   bytes: {seen.bytes:9,}   (the images: {batch.numel():,})")
-outcome("05.h", counted[0] / 1000)
-outcome("05.i", 0 if counted[1] == counted[0] else 1)
+outcome("moving_house.h", counted[0] / 1000)
+outcome("moving_house.i", 0 if counted[1] == counted[0] else 1)
 
 # %% [markdown]
 # <details>
@@ -775,7 +775,7 @@ def pack_light(images, steps, device):
     return ...
 
 
-pack_light = attempt("05.3", pack_light)
+pack_light = attempt("moving_house.3", pack_light)
 
 # %%
 with measure.Transfers() as seen:
@@ -847,10 +847,10 @@ viz.explore(transfer, megabytes=(0.1, 20.0, 0.1), microseconds_each=(1.0, 30.0, 
 # ## Quiz
 
 # %%
-quiz("05")
+quiz("moving_house")
 
 # %%
-scorecard("05")
+scorecard("moving_house")
 
 # %% [markdown]
 # ## Where next

@@ -72,7 +72,7 @@ from snnkit.lab.course import attempt, hint, outcome, predict, quiz, scorecard, 
 from snnkit.lab.viz import figures
 
 train.seed_everything(SEED)
-course.start("06", solve=SOLVE)
+course.start("fused_neurons", solve=SOLVE)
 device = data.resolve_device(DEVICE)
 clock = measure.clock_for(device)
 torch.set_num_threads(1)  # one core, so that we time the work and not the start of threads
@@ -101,8 +101,8 @@ if compiler_missing:
 # a number is a float32 (4 bytes)?
 
 # %%
-predict("06.a")
-predict("06.b")
+predict("fused_neurons.a")
+predict("fused_neurons.b")
 
 # %% [markdown]
 # `Traffic` records every kernel that PyTorch runs. We give it a layer of one neuron, so its bytes are bytes per neuron:
@@ -117,8 +117,8 @@ for name, reads, writes in ops:
     print(f"{name:10} reads {sum(reads):2} bytes   writes {sum(writes)}")
 moved = sum(sum(reads) + sum(writes) for _, reads, writes in ops)
 print(f"{len(ops)} kernels, {moved} bytes")
-outcome("06.a", len(ops))
-outcome("06.b", moved)
+outcome("fused_neurons.a", len(ops))
+outcome("fused_neurons.b", moved)
 
 # %% [markdown]
 # <details>
@@ -145,7 +145,7 @@ outcome("06.b", moved)
 #    backward pass reads the gradient of the spikes, needs all membranes again, and writes the gradient of the input. (A
 #    gradient has as many bytes as the tensor that it belongs to.)
 #
-# Stuck? `hint("06.1")`.
+# Stuck? `hint("fused_neurons.1")`.
 
 
 # %% tags=["exercise"]
@@ -157,7 +157,7 @@ def bytes_moved(ops, x=4, spike=4):
     return alone, inference, training
 
 
-bytes_moved = attempt("06.1", bytes_moved)
+bytes_moved = attempt("fused_neurons.1", bytes_moved)
 
 # %% tags=["slide"]
 alone, inference, training = bytes_moved(ops)
@@ -205,7 +205,7 @@ print(f"training: {loop_training:.0f} bytes in the loop, {training} fused: {loop
 # layer, (c) layer by layer with fused neurons. Which change gains more, from (a) to (b) or from (b) to (c)?
 
 # %%
-predict("06.c")
+predict("fused_neurons.c")
 
 # %%
 T, B, WIDTH = 32, 32, 256
@@ -236,7 +236,7 @@ for name, measured in times.items():
     same = (results[name] == results["step by step"]).float().mean()
     print(f"{name:15} {measured.median * 1e3:7.2f} ms    the same spikes: {same:.2%}")
 a, b, c = (measured.median for measured in times.values())
-outcome("06.c", 0 if a / b > b / c else 1)
+outcome("fused_neurons.c", 0 if a / b > b / c else 1)
 print(engine.explain(fused, x))
 
 # %% [markdown]
@@ -271,8 +271,8 @@ print(engine.explain(fused, x))
 # largest? (You know the ratio of the bytes.)
 
 # %%
-predict("06.d")
-predict("06.e")
+predict("fused_neurons.d")
+predict("fused_neurons.e")
 
 # %% [markdown]
 # `benchmark` is what `snnkit bench neurons` runs. It compares the spikes and gradients of each engine with those of
@@ -318,8 +318,8 @@ gain = {
     )
     for steps in STEPS
 }
-outcome("06.d", gain[STEPS[0]])
-outcome("06.e", gain[STEPS[-1]])
+outcome("fused_neurons.d", gain[STEPS[0]])
+outcome("fused_neurons.e", gain[STEPS[-1]])
 
 # %% [markdown]
 # <details>
@@ -388,8 +388,8 @@ viz.show(figures.shares(bars, "ns", title="LIF forward, T = 32: time per neuron 
 # 16 times the neurons? (b) And with 16 times the steps?
 
 # %%
-predict("06.f")
-predict("06.g")
+predict("fused_neurons.f")
+predict("fused_neurons.g")
 
 
 # %%
@@ -406,8 +406,8 @@ for name in timed[:2]:
     print(f"{name:6} {small * 1e6:5.0f} µs; 16 times the neurons: {longer[0] / small:5.1f} times as long, ", end="")
     print(f"16 times the steps: {longer[1] / small:5.1f} times as long")
     if name == "eager":
-        outcome("06.f", longer[0] / small)
-        outcome("06.g", longer[1] / small)
+        outcome("fused_neurons.f", longer[0] / small)
+        outcome("fused_neurons.g", longer[1] / small)
 
 # %% [markdown]
 # **Explorer.** Each change of a control runs LIF neurons forward, in the loop and in one engine, and first compares
@@ -479,7 +479,7 @@ def resting_step(x, v, rest, fire):
     return spike, v, ...
 
 
-resting_step = attempt("06.2", resting_step)
+resting_step = attempt("fused_neurons.2", resting_step)
 
 # %% [markdown]
 # Wrap it in a class with the type of the state and a step.
@@ -605,8 +605,8 @@ viz.generated(Resting(), backward=True)
 # fused?
 
 # %%
-predict("06.h")
-predict("06.i")
+predict("fused_neurons.h")
+predict("fused_neurons.i")
 
 # %% [markdown]
 # Autograd's hooks for saved tensors show what is stored (each memory block is counted once):
@@ -629,9 +629,9 @@ for name in timed:
     of_x = blocks.get(some.untyped_storage().data_ptr(), 0)
     stored[name] = sum(blocks.values())
     print(f"{name:6} {stored[name]:5.1f} bytes per neuron and step, {of_x:.0f} of them x itself")
-outcome("06.h", stored["eager"])
+outcome("fused_neurons.h", stored["eager"])
 if len(timed) > 1:
-    outcome("06.i", stored[timed[1]])
+    outcome("fused_neurons.i", stored[timed[1]])
 
 # %% [markdown]
 # <details>
@@ -668,7 +668,7 @@ except ValueError as error:
 # **Predict first.** What makes fusion over time impossible in both?
 
 # %%
-predict("06.j")
+predict("fused_neurons.j")
 
 
 # %%
@@ -690,7 +690,7 @@ with warnings.catch_warnings(record=True) as said:  # it warns, once: no engine 
     Impatient()(fair_input)
 print(*(f"warning: {one.message}\n" for one in said), sep="")
 print(engine.explain(nn.Sequential(Fair(), Impatient()), fair_input))
-outcome("06.j")
+outcome("fused_neurons.j")
 
 # %% [markdown]
 # <details>
@@ -744,7 +744,7 @@ def least_seconds(operations, bytes, rate, bandwidth):
     return ...
 
 
-least_seconds = attempt("06.3", least_seconds)
+least_seconds = attempt("fused_neurons.3", least_seconds)
 
 # %% [markdown] tags=["slide"]
 # Divide the operations by that time: the **roofline** [2], the rate that a program can reach,
@@ -782,7 +782,7 @@ class Busy(neuron.Neuron):
 # How many times longer does `Busy(64)` take, fused?
 
 # %%
-predict("06.k")
+predict("fused_neurons.k")
 
 # %%
 x = torch.rand(16, 1, 2**18 if device.type == "cpu" else 2**22, device=device)
@@ -807,7 +807,7 @@ def counted(cell):
 candidates = {"copy": lambda: copied.copy_(x), **{f"k = {k}": pass_of(Busy(k)) for k in ks}}
 times = measure.race(candidates, repeats=7, clock=clock)
 times |= measure.race({"loop": pass_of(Busy(0, "eager"))}, repeats=3, clock=clock)
-outcome("06.k", times["k = 64"].median / times["k = 0"].median)
+outcome("fused_neurons.k", times["k = 64"].median / times["k = 0"].median)
 
 # %%
 bandwidth = 2 * x.nbytes / times["copy"].median
@@ -864,10 +864,10 @@ viz.labs.under_the_roof(rate, bandwidth)
 # ## Quiz
 
 # %%
-quiz("06")
+quiz("fused_neurons")
 
 # %%
-scorecard("06")
+scorecard("fused_neurons")
 
 # %% [markdown]
 # ## Where next

@@ -94,7 +94,7 @@ def show(image):
 
 
 print(f"on {where}: timings use {CHANNELS} channels and batches of {BATCH} images")
-course.start("07", solve=SOLVE)
+course.start("conv_snn", solve=SOLVE)
 
 # %% [markdown] tags=["slide"]
 # ## 1 · The network on paper
@@ -111,9 +111,9 @@ course.start("07", solve=SOLVE)
 # after which are most of the neurons?
 
 # %%
-predict("07.a")
-predict("07.b")
-predict("07.c")
+predict("conv_snn.a")
+predict("conv_snn.b")
+predict("conv_snn.c")
 
 # %% [markdown]
 # You can check this without computing anything. On PyTorch's `meta` device tensors have shapes but no numbers. The whole
@@ -128,10 +128,10 @@ costs
 
 # %%
 LAYERS = {"conv 1": 0, "conv 2": 4, "linear 1": 9, "linear 2": 11}
-outcome("07.a", max(LAYERS, key=lambda name: costs[LAYERS[name]].parameters))
-outcome("07.b", max(LAYERS, key=lambda name: costs[LAYERS[name]].flops))
+outcome("conv_snn.a", max(LAYERS, key=lambda name: costs[LAYERS[name]].parameters))
+outcome("conv_snn.b", max(LAYERS, key=lambda name: costs[LAYERS[name]].flops))
 NEURONS = {"conv 1": 2, "conv 2": 6, "linear 1": 10, "linear 2": 12}
-outcome("07.c", max(NEURONS, key=lambda name: costs[NEURONS[name]].neurons))
+outcome("conv_snn.c", max(NEURONS, key=lambda name: costs[NEURONS[name]].neurons))
 
 # %% [markdown]
 # <details>
@@ -151,7 +151,7 @@ outcome("07.c", max(NEURONS, key=lambda name: costs[NEURONS[name]].neurons))
 #
 # Each output value of a convolution is a sum of products: one for every input channel and every pixel of the
 # $k \times k$ kernel. A product with its addition is 2 FLOPs. How many FLOPs does **one image** cost in a network that
-# shows it for `steps` steps? If the layer's input is `static`, the layer is computed once. Stuck? `hint("07.1")`.
+# shows it for `steps` steps? If the layer's input is `static`, the layer is computed once. Stuck? `hint("conv_snn.1")`.
 
 
 # %% tags=["exercise"]
@@ -160,7 +160,7 @@ def conv_flops(inputs, outputs, kernel, height, width, steps=1, static=False):
     return ...
 
 
-conv_flops = attempt("07.1", conv_flops)
+conv_flops = attempt("conv_snn.1", conv_flops)
 
 # %%
 first = conv_flops(1, 128, 3, 28, 28, steps=4, static=True)
@@ -195,7 +195,7 @@ viz.labs.conv_costs()
 # moves bytes to and from memory. How many per cent of the *bytes* does it save?
 
 # %%
-predict("07.d")
+predict("conv_snn.d")
 
 # %%
 torch.manual_seed(SEED)
@@ -226,7 +226,7 @@ def saved(net):
 for name, counted in {"this net": net, "published size": models.FashionConvNet(128, 2048).to(where)}.items():
     flops, moved = saved(counted)
     print(f"counted, {name:15} {flops:5.1%} of the FLOPs saved, {moved:4.0%} of the bytes")
-outcome("07.d", 100 * moved)
+outcome("conv_snn.d", 100 * moved)
 
 # %% [markdown]
 # And the time? The two kinds of input take turns, so that a busy machine disturbs both alike.
@@ -267,7 +267,7 @@ viz.show(figures.shares(bars, "ms", title=f"A static image: once or T times, on 
 # Write what `nn.Sequential` does with a layer without state. `x` is $[T, B, \dots]$; the layer accepts only
 # $[B, \dots]$ and may change the shape after $B$. Call it **once**. If `x` is static (`nn.is_static(x)`), give it one
 # step only. Then return a view with stride 0 in time, so that the next layers can save, too. Use `flatten(0, 1)`,
-# `unflatten(0, (T, B))` and `expand`. Stuck? `hint("07.2")`.
+# `unflatten(0, (T, B))` and `expand`. Stuck? `hint("conv_snn.2")`.
 
 
 # %% tags=["exercise"]
@@ -276,7 +276,7 @@ def all_steps(layer, x):
     return ...
 
 
-all_steps = attempt("07.2", all_steps)
+all_steps = attempt("conv_snn.2", all_steps)
 
 # %% [markdown]
 # With this function, the layers of our net can run in three ways. State is an argument and a return value, so step by
@@ -286,7 +286,7 @@ all_steps = attempt("07.2", all_steps)
 # differ? In training mode, in evaluation mode, in both, or never?
 
 # %%
-predict("07.e")
+predict("conv_snn.e")
 
 # %%
 loops = models.FashionConvNet(CHANNELS, 16 * CHANNELS, engine="eager").to(where)
@@ -318,7 +318,7 @@ with torch.no_grad():
     for name, timing in measure.race(ways, 9, clock=clock).items():
         print(f"{name:15} {timing.median * 1e3:7.2f} ms forward")
     net.train()
-outcome("07.e", "in training" if agree["training"] < 0.999 < agree["evaluation"] else "never")
+outcome("conv_snn.e", "in training" if agree["training"] < 0.999 < agree["evaluation"] else "never")
 
 # %% [markdown]
 # <details>
@@ -357,7 +357,7 @@ outcome("07.e", "in training" if agree["training"] < 0.999 < agree["evaluation"]
 # membranes, the output of a linear layer?
 
 # %%
-predict("07.f")
+predict("conv_snn.f")
 
 # %%
 half = device.Precision.choose(where, amp=True)  # 16 bits in the format that suits the device
@@ -370,7 +370,7 @@ for layer, out, state in zip(net, recording.layers, recording.state, strict=True
 print(f"loss: {loss.rate_mse(recording.out, labels).dtype}".replace("torch.", ""))
 spikes, membrane = recording.layers[2], recording.state[2].v
 dtypes = [recording.layers[0].dtype, spikes.dtype, membrane.dtype, recording.layers[9].dtype]
-outcome("07.f", dtypes.index(torch.float32))
+outcome("conv_snn.f", dtypes.index(torch.float32))
 
 # %% [markdown]
 # <details>
@@ -407,7 +407,7 @@ print(f"data: {DATASET}, {len(train_images)} training images of {size} × {size}
 # output of the first convolution are below half of it, and would become exactly 0?
 
 # %%
-predict("07.g")
+predict("conv_snn.g")
 
 
 # %% tags=["slide"]
@@ -428,7 +428,7 @@ viz.labs.gradient_scales(gradients)
 
 # %%
 nonzero = gradients["after conv 1"][gradients["after conv 1"] != 0].abs()
-outcome("07.g", 100 * (nonzero < 2.0**-25).float().mean().item())
+outcome("conv_snn.g", 100 * (nonzero < 2.0**-25).float().mean().item())
 
 # %% [markdown]
 # <details>
@@ -491,7 +491,7 @@ for power in (-10, -6, 0, 5, 16):
 # The forward pass is done, `loss` is float32. Write the rest of the step, with gradients clipped to a norm of `clip`.
 # The calls you need: `optimizer.zero_grad()`, `scaler.scale(loss)`, `.backward()`, `scaler.unscale_(optimizer)`,
 # `torch.nn.utils.clip_grad_norm_(weights, clip)` (which returns the norm before), `scaler.step(optimizer)`,
-# `scaler.update()`. The order matters. Return the norm of the true gradients, before clipping. Stuck? `hint("07.3")`.
+# `scaler.update()`. The order matters. Return the norm of the true gradients, before clipping. Stuck? `hint("conv_snn.3")`.
 
 
 # %% tags=["exercise"]
@@ -500,7 +500,7 @@ def scaled_update(loss, weights, optimizer, scaler, clip):
     return ...
 
 
-scaled_update = attempt("07.3", scaled_update)
+scaled_update = attempt("conv_snn.3", scaled_update)
 
 # %% [markdown]
 # ### The search for the scale
@@ -557,13 +557,13 @@ viz.show(figures.lines({"scale": powers}, x_title="update", y_title="scale: the 
 # **Predict first.** What is the loss if no output neuron ever fires? And if all ten fire at every step?
 
 # %%
-predict("07.h")
-predict("07.i")
+predict("conv_snn.h")
+predict("conv_snn.i")
 
 # %%
 silent, busy = torch.zeros(STEPS, 1, 10), torch.ones(STEPS, 1, 10)
-outcome("07.h", loss.rate_mse(silent, torch.tensor([3])).item())
-outcome("07.i", loss.rate_mse(busy, torch.tensor([3])).item())
+outcome("conv_snn.h", loss.rate_mse(silent, torch.tensor([3])).item())
+outcome("conv_snn.i", loss.rate_mse(busy, torch.tensor([3])).item())
 
 # %% [markdown]
 # The published recipe is in the kit. At full size a GPU runs it as it is; otherwise the network is smaller:
@@ -638,7 +638,7 @@ print(f"in {int((wrong & tied).sum())} of the {int(wrong.sum())} mistakes two or
 # **Predict first.** Which of the four spiking layers fires most, per neuron and step?
 
 # %%
-predict("07.j")
+predict("conv_snn.j")
 
 # %% tags=["slide"]
 totals = dict.fromkeys(SPIKING, 0)
@@ -653,7 +653,7 @@ for name, rate in rates.items():
     print(f"{name:9} {rate.numel():7,} neurons, {(rate == 0).float().mean():6.1%} of them never fire")
 
 # %%
-outcome("07.j", max(rates, key=lambda name: rates[name].mean()))
+outcome("conv_snn.j", max(rates, key=lambda name: rates[name].mean()))
 
 # %% [markdown]
 # <details>
@@ -689,7 +689,7 @@ viz.labs.feature_maps(net, test_images, test_labels, answers, encode=show, layer
 # none. How many per cent of the *time* do the neurons take if they run as a loop over the steps?
 
 # %%
-predict("07.k")
+predict("conv_snn.k")
 
 # %% tags=["slide"]
 PARTS = {"Conv2d": "convolutions", "BatchNorm2d": "batch norm", "IF": "neurons", "MaxPool2d": "pooling"}
@@ -715,7 +715,7 @@ viz.show(figures.shares(bars, "ms", title=f"Forward and backward, {CHANNELS} cha
 
 # %%
 as_loops = bars["neurons as a loop"]
-outcome("07.k", 100 * as_loops["neurons"] / sum(as_loops.values()))
+outcome("conv_snn.k", 100 * as_loops["neurons"] / sum(as_loops.values()))
 
 # %% [markdown]
 # <details>
@@ -845,7 +845,7 @@ viz.show(figures.shares(bars, "ms", title="One update of the conv net: 32 channe
 # value of silence?
 
 # %%
-predict("07.l")
+predict("conv_snn.l")
 
 
 # %% tags=["slide"]
@@ -872,7 +872,7 @@ title = "Two colleagues, and a correct update"
 viz.show(figures.lines(curves, x_title="batch", y_title="loss", levels=known, log="y", title=title))
 
 # %%
-outcome("07.l", min(("anna", "ben"), key=lambda name: abs(curves[name][-1] - 0.1)))
+outcome("conv_snn.l", min(("anna", "ben"), key=lambda name: abs(curves[name][-1] - 0.1)))
 
 # %% [markdown]
 # <details>
@@ -893,10 +893,10 @@ outcome("07.l", min(("anna", "ben"), key=lambda name: abs(curves[name][-1] - 0.1
 # ## Quiz
 
 # %%
-quiz("07")
+quiz("conv_snn")
 
 # %%
-scorecard("07")
+scorecard("conv_snn")
 
 # %%
 print(

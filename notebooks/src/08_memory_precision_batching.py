@@ -76,7 +76,7 @@ from snnkit.lab.course import attempt, hint, outcome, predict, quiz, scorecard, 
 from snnkit.lab.viz import figures
 
 train.seed_everything(SEED)
-course.start("08", solve=SOLVE)
+course.start("memory_precision_batching", solve=SOLVE)
 where = data.resolve_device(DEVICE)
 clock = measure.clock_for(where)
 torch.set_num_threads(1)  # one core, so that we time the work and not the start of threads
@@ -103,13 +103,13 @@ print(f"on {where}: {device.get_gpu_memory_usage(where)}")
 # more memory, the model or its activity: for a batch of 32? And of 128?
 
 # %%
-predict("08.a")
+predict("memory_precision_batching.a")
 
 # %% [markdown]
 # ### Exercise 08.1 · The bill (6 minutes, ●○○)
 #
 # Return both in bytes. `width` is the number of bytes of one number of the activity. Weights, gradients and the
-# optimizer's numbers always have 4. Stuck? `hint("08.1")`.
+# optimizer's numbers always have 4. Stuck? `hint("memory_precision_batching.1")`.
 
 
 # %% tags=["exercise"]
@@ -120,7 +120,7 @@ def training_bytes(weights, stored, steps, batch, copies=1, width=4):
     return model, activity
 
 
-training_bytes = attempt("08.1", training_bytes)
+training_bytes = attempt("memory_precision_batching.1", training_bytes)
 
 # %% [markdown]
 # Now compare with a measurement. `device.explain_memory` runs one training step and measures with autograd what each
@@ -135,7 +135,7 @@ for batch in (B, 128):
     model_bytes, activity = training_bytes(weights, 2794, T, batch, copies=2)
     larger.append("the model" if model_bytes > activity else "the activity")
     print(f"training_bytes, batch {batch:3}: model {model_bytes / MB:5.1f} MB, activity {activity / MB:5.1f} MB")
-outcome("08.a", "{} at 32, {} at 128".format(*larger))
+outcome("memory_precision_batching.a", "{} at 32, {} at 128".format(*larger))
 table = device.explain_memory(net, spikes_in, optimizer="adam")
 table
 
@@ -181,8 +181,8 @@ viz.explore(
 # the peak? (b) How many times higher is it for $T = 16$?
 
 # %%
-predict("08.b")
-predict("08.c")
+predict("memory_precision_batching.b")
+predict("memory_precision_batching.c")
 
 # %% tags=["slide"]
 CHANNELS, IMAGES = (32, 16) if QUICK else (64, 32) if where.type == "cpu" else (128, 128)
@@ -213,8 +213,8 @@ for name, curve in memory_curves.items():
     print(f"{name:6}: peak {curve.max():5.1f} MB, at the end {curve[-1]:.1f} MB")
 axes = {"x_title": "operations that change it by 1 % and more", "y_title": "alive (MB)"}
 viz.show(figures.lines(memory_curves, title="Memory over one training step", **axes))
-outcome("08.b")
-outcome("08.c", memory_curves["T = 16"].max() / memory_curves["T = 4"].max())
+outcome("memory_precision_batching.b")
+outcome("memory_precision_batching.c", memory_curves["T = 16"].max() / memory_curves["T = 4"].max())
 
 # %% [markdown] tags=["slide"]
 # <details>
@@ -244,7 +244,7 @@ outcome("08.c", memory_curves["T = 16"].max() / memory_curves["T = 4"].max())
 # together lower the peak?
 
 # %%
-predict("08.d")
+predict("memory_precision_batching.d")
 
 # %%
 LONG = 16
@@ -269,7 +269,7 @@ slower = times["recomputed"].median / times["plain"].median
 for name, measured in times.items():
     print(f"{name:14} {measured.median * 1e3:7.1f} ms, peak {both[name].max():5.1f} MB")
 print(f"{plain_curve.max() / economical_curve.max():.2f} times less memory for {slower - 1:+.0%} time")
-outcome("08.d", plain_curve.max() / economical_curve.max())
+outcome("memory_precision_batching.d", plain_curve.max() / economical_curve.max())
 
 # %% [markdown]
 # <details>
@@ -310,7 +310,7 @@ del out
 # **Predict first.** Few steps per chunk, many, or something between: which $k$ of 1, 2, 4, 8, … needs the least memory?
 
 # %%
-predict("08.e")
+predict("memory_precision_batching.e")
 
 # %% tags=["slide"]
 T = 32 if QUICK else 128
@@ -332,7 +332,7 @@ higher = [peak / bound for peak, bound in zip(peaks, formula, strict=False)]
 print(f"the measured peaks of the chunks are {min(higher):.2f} to {max(higher):.2f} times the formula")
 look = {"x_title": "k, steps per chunk", "y_title": "MB", "log": "x", "faint": ["formula (1)"]}
 viz.show(figures.lines(curves, x=[*chunks, T], title=f"Checkpoints in time, T = {T}", **look))
-outcome("08.e", chunks[peaks.index(best)])
+outcome("memory_precision_batching.e", chunks[peaks.index(best)])
 
 # %% [markdown] tags=["slide"]
 # The measured line is higher: backward through one chunk needs working memory, and the gradients of the weights are
@@ -350,13 +350,13 @@ outcome("08.e", chunks[peaks.index(best)])
 # width 128, batch 8, at $T = 16$: which method helps most? And at $T = 64$? (The card asks for (a).)
 
 # %%
-predict("08.f")
+predict("memory_precision_batching.f")
 
 # %%
 viz.labs.memory_calculator()
 
 # %%
-outcome("08.f")
+outcome("memory_precision_batching.f")
 
 # %% [markdown] tags=["slide"]
 # <details>
@@ -383,7 +383,7 @@ outcome("08.f")
 # \rVert$. Move the slider.
 
 # %%
-predict("08.g")
+predict("memory_precision_batching.g")
 
 # %% tags=["slide"]
 T = 64 if QUICK else 128
@@ -427,7 +427,7 @@ def forgetful(beta):
 
 
 viz.show(viz.frames(forgetful, "β", list(off), start=1))
-outcome("08.g", f"for β = {min((0.5, 0.99), key=lambda beta: off[beta][3])}")
+outcome("memory_precision_batching.g", f"for β = {min((0.5, 0.99), key=lambda beta: off[beta][3])}")
 
 # %% [markdown] tags=["slide"]
 # <details>
@@ -450,7 +450,7 @@ outcome("08.g", f"for β = {min((0.5, 0.99), key=lambda beta: off[beta][3])}")
 #
 # `loss` is a mean over the samples that it gets. After your function, `.grad` must be what one backward pass of the
 # whole batch would leave there. Return the mean loss of the whole batch, a plain number. Only one part may be in memory
-# at a time. Stuck? `hint("08.2")`.
+# at a time. Stuck? `hint("memory_precision_batching.2")`.
 
 
 # %% tags=["exercise"]
@@ -465,7 +465,7 @@ def accumulate(net, loss, x, y, size):
     return total
 
 
-accumulate = attempt("08.2", accumulate)
+accumulate = attempt("memory_precision_batching.2", accumulate)
 
 # %%
 images, labels = data.to_device(*(part[:128] for part in data.load("digits")), where)  # they come with the kit
@@ -532,7 +532,7 @@ viz.labs.number_lines()
 # up a thousand times.
 
 # %%
-predict("08.h")
+predict("memory_precision_batching.h")
 
 # %% tags=["slide"]
 FORMATS = (torch.float32, torch.bfloat16, torch.float16)
@@ -556,7 +556,7 @@ print(" " * 25 + "".join(f"{str(dtype).removeprefix('torch.'):>12}" for dtype in
 for name, program in programs.items():
     print(f"{name:25}" + "".join(f"{program(dtype).item():12.5g}" for dtype in FORMATS))
 worst = max(FORMATS, key=lambda dtype: abs(added_up(dtype).item() - 1))
-outcome("08.h", str(worst).removeprefix("torch."))
+outcome("memory_precision_batching.h", str(worst).removeprefix("torch."))
 
 # %% tags=["slide"]
 magnitude = 2.0 ** torch.arange(-40, 27, dtype=torch.float64).numpy()
@@ -608,7 +608,7 @@ for dtype in (torch.float32, torch.bfloat16):
 # than one of 4, on your machine?
 
 # %%
-predict("08.i")
+predict("memory_precision_batching.i")
 
 # %% tags=["slide"]
 devices = ("cpu", "cuda") if where.type == "cuda" else ("cpu",)
@@ -627,7 +627,7 @@ for name in devices:
     print(
         f"     overhead {overhead * 1e3:.1f} ms, rate {rate:,.0f} samples/s, half of it at batch {overhead * rate:.0f}"
     )
-outcome("08.i", t[64] / t[4])
+outcome("memory_precision_batching.i", t[64] / t[4])
 
 # %% tags=["slide"]
 others = [records.load(name) for name in records.names("demo")]
@@ -674,7 +674,7 @@ viz.labs.crossing(fits["cpu"], fits.get("cuda"))
 #
 # Two errors say that memory has run out: PyTorch's `torch.OutOfMemoryError`, and Python's `MemoryError`. The neurons of
 # the kit raise the second, with advice. Catch them, halve the batch, and continue from where you were. No sample may be
-# lost, done twice or out of order. When even one sample is too much, let the error pass. Stuck? `hint("08.3")`.
+# lost, done twice or out of order. When even one sample is too much, let the error pass. Stuck? `hint("memory_precision_batching.3")`.
 
 
 # %% tags=["exercise"]
@@ -690,7 +690,7 @@ def in_halves(fn, samples, size):
     return torch.cat(done)
 
 
-in_halves = attempt("08.3", in_halves)
+in_halves = attempt("memory_precision_batching.3", in_halves)
 
 # %%
 reader = dense(norm=False)
@@ -755,7 +755,7 @@ print(device.get_gpu_memory_usage(where))
 # **Predict first.** Read the loop. What does `total` hold after ten batches?
 
 # %%
-predict("08.j")
+predict("memory_precision_batching.j")
 
 
 # %% tags=["slide"]
@@ -783,7 +783,7 @@ for name, forward in {"as he wrote it": as_he_wrote_it, "with torch.no_grad()": 
 look = {"x_title": "batch", "y_title": "alive (MB)"}
 viz.show(figures.lines(curves, title="Memory in the test loop", **look))
 grows = curves["as he wrote it"][-1] > 5 * curves["as he wrote it"][0]
-outcome("08.j", "a number and the graphs of all ten batches" if grows else "only a number")
+outcome("memory_precision_batching.j", "a number and the graphs of all ten batches" if grows else "only a number")
 
 # %% [markdown] tags=["slide"]
 # <details>
@@ -810,7 +810,7 @@ outcome("08.j", "a number and the graphs of all ten batches" if grows else "only
 # a word like `cow`, or a word like `sleeps`?
 
 # %%
-predict("08.k")
+predict("memory_precision_batching.k")
 
 # %% tags=["slide"]
 train.seed_everything(SEED)
@@ -827,7 +827,10 @@ for word in ("dog", "paris", "violin", "ate"):
     print(f"{word:7}", ", ".join(f"{other} {cosine:.2f}" for other, cosine in embedding.most_similar(word, 5)))
 nearest, _ = embedding.most_similar("dog", 1)[0]
 kind = next((kind for kind, group in text.GROUPS.items() if nearest in group), "other")
-outcome("08.k", "another animal, like cow" if "dog" in text.GROUPS.get(kind, ()) else "a word beside it, like sleeps")
+outcome(
+    "memory_precision_batching.k",
+    "another animal, like cow" if "dog" in text.GROUPS.get(kind, ()) else "a word beside it, like sleeps",
+)
 
 # %% tags=["slide"]
 directions = torch.nn.functional.normalize(embedding.vectors(words).cpu().float(), dim=1)
@@ -876,10 +879,10 @@ print("the same neighbours:", again.most_similar("dog", 5) == embedding.most_sim
 # ## Quiz
 
 # %%
-quiz("08")
+quiz("memory_precision_batching")
 
 # %%
-scorecard("08")
+scorecard("memory_precision_batching")
 
 # %% [markdown]
 # ## Where next

@@ -78,12 +78,12 @@ import torch
 from lightning.pytorch import LightningModule, Trainer, callbacks, loggers
 
 from snnkit import data, device, encode, loss, measure, models, neuron, nn, records, train
-from snnkit.lab import bench, course, hardware, viz
+from snnkit.lab import bench, course, exercises, hardware, viz
 from snnkit.lab.course import attempt, hint, outcome, predict, quiz, scorecard, solution
 from snnkit.train import lit, slurm
 
 train.seed_everything(SEED)
-course.start("09", solve=SOLVE)
+course.start("scaling_out", solve=SOLVE)
 figures, scaling = viz.figures, hardware.scaling
 where = data.resolve_device(DEVICE)
 cores = measure.cores()
@@ -137,14 +137,14 @@ print(f"this kernel trains on {where}; {RANKS} ranks will train on {rank_device}
 # others one each: which weight does its mean loss need?
 
 # %%
-predict("09.a")
+predict("scaling_out.a")
 
 # %% [markdown]
 # ### Exercise 09.1 · Share a batch (6 minutes, ●○○)
 #
 # `batch` is a list of samples. Return this rank's part of it, and the `weight` for the *mean* loss of this part, so
 # that DDP's mean is the mean over all samples. It must also work if the number of samples is not divisible by the
-# number of ranks, and if there are fewer samples than ranks. Stuck? `hint("09.1")`.
+# number of ranks, and if there are fewer samples than ranks. Stuck? `hint("scaling_out.1")`.
 
 
 # %% tags=["exercise"]
@@ -155,7 +155,7 @@ def share(batch, rank, ranks):
     return mine, weight
 
 
-share = attempt("09.1", share)
+share = attempt("scaling_out.1", share)
 
 # %% [markdown]
 # Does this work for a real network? There are no processes yet. This kernel acts as four ranks, one after the other,
@@ -187,7 +187,7 @@ unweighted = sum(gradient_of(mine, net) for mine, _ in parts) / 4
 print("samples of each rank:", [len(mine) for mine, _ in parts], "  weights:", [round(w, 3) for _, w in parts])
 for name, gradient in {"with your weights": weighted, "all weights 1": unweighted}.items():
     print(f"{name:18} gradient off by {((gradient - whole).norm() / whole.norm()).item():.0e} of its length")
-outcome("09.a", max(weight for _, weight in (share(list(range(5)), rank, 4) for rank in range(4))))
+outcome("scaling_out.a", max(weight for _, weight in (share(list(range(5)), rank, 4) for rank in range(4))))
 
 # %% [markdown] tags=["slide"]
 # <details>
@@ -221,7 +221,7 @@ outcome("09.a", max(weight for _, weight in (share(list(range(5)), rank, 4) for 
 # gradient directly from the loss? And how can earlier steps influence learning at all?
 
 # %%
-predict("09.b")
+predict("scaling_out.b")
 
 
 # %%
@@ -318,7 +318,7 @@ peak = {f"maximum of {right}": int(membranes[:, right].argmax())}
 axes = {"x_title": "time step", "y_title": "membrane potential"}
 viz.show(figures.lines(curves, x=range(STEPS), title="Four output neurons for one digit", marks=peak, **axes))
 reached = int((from_loss[:, 0, right] != 0).sum())
-outcome("09.b", "one" if reached == 1 else f"all {STEPS}" if reached == STEPS else "about half")
+outcome("scaling_out.b", "one" if reached == 1 else f"all {STEPS}" if reached == STEPS else "about half")
 
 # %% [markdown]
 # <details>
@@ -419,8 +419,8 @@ for update in range(3):
 # have the same weights as the ranks?
 
 # %%
-predict("09.c")
-predict("09.d")
+predict("scaling_out.c")
+predict("scaling_out.d")
 
 # %% tags=["slide"]
 sys.path.insert(0, str(folder))
@@ -438,10 +438,11 @@ print(
 )
 look = {"x_title": "update", "y_title": "distance, relative to the weights", "log": "y"}
 viz.show(figures.lines({"weights": apart.clamp(min=1e-12)}, title=f"One process against {RANKS} ranks", **look))
-outcome("09.c", "yes, to the last bit" if equal else "no, each learns from other samples")
+outcome("scaling_out.c", "yes, to the last bit" if equal else "no, each learns from other samples")
 far = apart[-1].item()
 outcome(
-    "09.d", "to the last bit" if far == 0 else "up to rounding, about 1e-7" if far < 1e-5 else "no, they drift apart"
+    "scaling_out.d",
+    "to the last bit" if far == 0 else "up to rounding, about 1e-7" if far < 1e-5 else "no, they drift apart",
 )
 
 # %% [markdown]
@@ -511,15 +512,15 @@ viz.show(figures.spans(lanes, title=f"Update {number + 1}, in ms"))
 # %%
 import inspect
 
-print(inspect.getsource(course.TinyRun.__init__))
-print(inspect.getsource(course.TinyRun.update))
+print(inspect.getsource(exercises.TinyRun.__init__))
+print(inspect.getsource(exercises.TinyRun.update))
 
 # %% [markdown]
 # ### Exercise 09.2 · What has to be saved (8 minutes, ●●○)
 #
 # Return a dict from the *name of an attribute* to a plain value, from which `TinyRun().restore(…)` makes a run that
 # continues as if nothing had happened, also from the middle of an epoch. Optimizers and schedulers have `state_dict()`,
-# generators `get_state()`. Stuck? `hint("09.2")`.
+# generators `get_state()`. Stuck? `hint("scaling_out.2")`.
 
 
 # %% tags=["exercise"]
@@ -532,7 +533,7 @@ def snapshot(run):
     }
 
 
-snapshot = attempt("09.2", snapshot)
+snapshot = attempt("scaling_out.2", snapshot)
 
 # %% [markdown] tags=["slide"]
 # ### What broke?
@@ -544,7 +545,7 @@ snapshot = attempt("09.2", snapshot)
 # %% tags=["slide"]
 def interrupted(select):
     """Losses of a run that is stopped after 5 updates, saved, and resumed from the selected part of the snapshot."""
-    first, second = course.TinyRun(), course.TinyRun()
+    first, second = exercises.TinyRun(), exercises.TinyRun()
     for _ in range(5):
         first.update()
     second.restore({name: value for name, value in snapshot(first).items() if select(name)})
@@ -553,7 +554,7 @@ def interrupted(select):
     return first.losses + second.losses
 
 
-unbroken = course.TinyRun()
+unbroken = exercises.TinyRun()
 for _ in range(9):
     unbroken.update()
 curves = {
@@ -664,7 +665,7 @@ except train.LaunchError as error:
 # continue? How much work is lost, and how does that depend on `every`?
 
 # %%
-predict("09.e")
+predict("scaling_out.e")
 
 # %%
 saved = torch.load(folder / "killed.pt", weights_only=True)
@@ -679,7 +680,7 @@ print(f"\nresumed:  updates {done[0]} to {done[-1]}, {resumed.seconds:.1f} s")
 ends = [torch.load(folder / f"{name}.pt", weights_only=True)["state_dict"] for name in ("unbroken", "killed")]
 same = [torch.equal(ends[0][name], ends[1][name]) for name in ends[0]]
 print(f"equal to the unbroken run, to the last bit: {sum(same)} of {len(same)} tensors of weights")
-outcome("09.e", done[0])
+outcome("scaling_out.e", done[0])
 
 # %% [markdown] tags=["slide"]
 # <details>
@@ -749,7 +750,7 @@ srun --kill-on-bad-exit=1 --cpus-per-task="$SLURM_CPUS_PER_TASK" \
   snnkit train workshop --checkpoint run.pt --every 200 --resume
 """
 
-script = attempt("09.3", script)
+script = attempt("scaling_out.3", script)
 
 # %%
 print(f"mistakes in the script that is used from here on: {len(slurm.check(script))}")
@@ -797,13 +798,13 @@ viz.show(viz.frames(ring, "step", range(2 * RING - 1), start=2))
 # the ring take? Which part of the time grows if the gradient is small?
 
 # %%
-predict("09.f")
+predict("scaling_out.f")
 
 # %% [markdown]
 # ### Exercise 09.4 · The price of adding up (5 minutes, ●○○)
 #
 # A message takes a latency (in seconds), plus its size (in bytes) divided by the bandwidth (in bytes per second).
-# `size` is that of the whole gradient. How long does the ring take? Stuck? `hint("09.4")`.
+# `size` is that of the whole gradient. How long does the ring take? Stuck? `hint("scaling_out.4")`.
 
 
 # %% tags=["exercise"]
@@ -812,7 +813,7 @@ def ring_seconds(ranks, size, latency, bandwidth):
     return ...
 
 
-ring_seconds = attempt("09.4", ring_seconds)
+ring_seconds = attempt("scaling_out.4", ring_seconds)
 
 # %%
 gradient_bytes = 4 * alone["gradient"].numel()
@@ -825,7 +826,7 @@ for name, key in links.items():
     curves[name] = [1e3 * ring_seconds(n, 4 * FULL, link.latency, link.bandwidth) for n in counts]
 title = f"A ring adds up the {FULL:,} gradients of the network at full size"
 viz.show(figures.lines(curves, x=counts, x_title="ranks", y_title="time (ms)", log="xy", title=title))
-outcome("09.f", ring_seconds(100, 1e9, 0.0, 1e9) / ring_seconds(10, 1e9, 0.0, 1e9))
+outcome("scaling_out.f", ring_seconds(100, 1e9, 0.0, 1e9) / ring_seconds(10, 1e9, 0.0, 1e9))
 
 # %% [markdown]
 # <details>
@@ -1031,10 +1032,10 @@ print(f"after {trainer.current_epoch} epochs: {float(trainer.callback_metrics['v
 # ## Quiz
 
 # %%
-quiz("09")
+quiz("scaling_out")
 
 # %%
-scorecard("09")
+scorecard("scaling_out")
 
 # %% [markdown]
 # ## Where next

@@ -79,7 +79,7 @@ from snnkit.lab.hardware import chips, energy, ipu, roofline
 from snnkit.lab.viz import figures
 
 train.seed_everything(SEED)
-course.start("10", solve=SOLVE)
+course.start("ipu_cuda", solve=SOLVE)
 where = data.resolve_device(DEVICE)
 torch.set_num_threads(1)  # one core, so that we time the work and not the start of threads
 BATCH = 32 if QUICK else 128
@@ -96,7 +96,7 @@ print(f"on {where}, batches of {BATCH}")
 # most?
 
 # %%
-predict("10.a")
+predict("ipu_cuda.a")
 
 # %% [markdown]
 # These are the published ratios that we know of. None of them is ours. What was compared stands below the figure.
@@ -117,7 +117,7 @@ viz.show(figures.marked(claims, "times as fast", title="What others have publish
 # %%
 for claim in compare.CLAIMS:
     print(f"{claim.who}: {claim.said} times ({claim.source})\n    {claim.what}")
-outcome("10.a")
+outcome("ipu_cuda.a")
 
 # %% [markdown]
 # <details>
@@ -178,7 +178,7 @@ print(chips.beside("GC200", "A100"))
 # tiles 87 values of the hidden layer. How many times the cycles does such an operation take if the batch doubles?
 
 # %%
-predict("10.b")
+predict("ipu_cuda.b")
 
 # %% [markdown]
 # The figure shows the middle of the forward pass, with the same terms. First comes the last time step of the hidden
@@ -208,7 +208,7 @@ for batch in (8, 64, 128, 256):
     print(
         f"beta · mem, batch {batch:3}: {cycles[batch]:4.0f} cycles for {-(-op.numel // 1472):3} values per tile (predicted)"
     )
-outcome("10.b", cycles[256] / cycles[128])
+outcome("ipu_cuda.b", cycles[256] / cycles[128])
 
 # %% [markdown]
 # <details>
@@ -302,7 +302,7 @@ ipu.check(OldNet(HIDDEN, arctan), (pictures, classes), of_counts)
 #
 # $$r = H(v - \theta), \qquad v \leftarrow \beta\,v + x - r\,\theta, \qquad s = H(v - \theta)$$
 #
-# The check runs your step in a network and tests the network with `ipu.check`. Stuck? `hint("10.1")`.
+# The check runs your step in a network and tests the network with `ipu.check`. Stuck? `hint("ipu_cuda.1")`.
 
 
 # %% tags=["exercise"]
@@ -312,7 +312,7 @@ def leaky(mem, x, fire, beta=0.9, threshold=1.0):
     return fire(mem - threshold), mem
 
 
-leaky = attempt("10.1", leaky)
+leaky = attempt("ipu_cuda.1", leaky)
 
 
 # %%
@@ -347,7 +347,7 @@ ipu.check(Net(HIDDEN, leaky, arctan), (pictures, classes), of_counts)
 # gradient?
 
 # %%
-predict("10.c")
+predict("ipu_cuda.c")
 
 # %% [markdown]
 # So the surrogate must be in the forward pass, without changing its values. The trick: *add zero*, but a zero that has
@@ -356,7 +356,7 @@ predict("10.c")
 # #### Exercise 10.2 · A spike in plain operations (5 minutes, ●●○)
 #
 # `smooth(u)` is a smooth step, such as a sigmoid. Return exactly 0.0 or 1.0, with the gradient of `smooth(u)`. Stuck?
-# `hint("10.2")`.
+# `hint("ipu_cuda.2")`.
 
 
 # %% tags=["exercise"]
@@ -366,12 +366,12 @@ def spike(u, smooth):
     return step + ...
 
 
-spike = attempt("10.2", spike)
+spike = attempt("ipu_cuda.2", spike)
 
 # %%
 plain = partial(spike, smooth=surrogate.ATan().primitive)  # the function whose derivative is ATan's
 u = torch.linspace(-2, 2, 101).requires_grad_()
-outcome("10.c", 0 if not (u > 0).to(u.dtype).requires_grad else 2)
+outcome("ipu_cuda.c", 0 if not (u > 0).to(u.dtype).requires_grad else 2)
 ready = Net(HIDDEN, leaky, plain)
 print(*ipu.check(ready, (pictures, classes), of_counts).rules.items(), sep="\n")
 
@@ -389,7 +389,7 @@ print(*ipu.check(ready, (pictures, classes), of_counts).rules.items(), sep="\n")
 #
 # `model(x)` returns the network's output, `model(x, y)` the output and the loss; x is [B, 1, 28, 28], for any B. Mark
 # the loss with `ipu.identity_loss(value, "none")`, which is PopTorch's function of this name if PopTorch is installed.
-# Stuck? `hint("10.3")`.
+# Stuck? `hint("ipu_cuda.3")`.
 
 
 # %% tags=["exercise"]
@@ -407,7 +407,7 @@ class Training(torch.nn.Module):
         return out, ...
 
 
-Training = attempt("10.3", Training)
+Training = attempt("ipu_cuda.3", Training)
 
 # %%
 images = pictures.reshape(16, 1, 28, 28)
@@ -459,7 +459,7 @@ print(f"the same spikes: {same:.2%} of {int(library[0].sum())} fired; gradients 
 # changes gains more on your device?
 
 # %%
-predict("10.d")
+predict("ipu_cuda.d")
 
 
 # %% tags=["slide"]
@@ -505,7 +505,7 @@ if reason := engine.missing_compiler(where.type):
 # %%
 by_fusing = times(f"{EAGER}, {every}", f"{FUSED}, {every}")
 outcome(
-    "10.d",
+    "ipu_cuda.d",
     "fusing the neurons" if by_fusing > times(f"{EAGER}, {every}", f"{EAGER}, {once}") else "computing layer 1 once",
 )
 
@@ -576,7 +576,7 @@ if not stored:
 # that were not used in the fit. How large is the largest error, in per cent of the measured time?
 
 # %%
-predict("10.e")
+predict("ipu_cuda.e")
 
 # %%
 machine = roofline.fit(where, repeats=3 if QUICK else 7)
@@ -598,7 +598,7 @@ viz.show(figures.marked(numbers, "ms per training step", title="First predicted,
 
 # %%
 print(report)
-outcome("10.e", 100 * max(abs(row.error) for row in report.rows))
+outcome("ipu_cuda.e", 100 * max(abs(row.error) for row in report.rows))
 
 # %% [markdown]
 # <details>
@@ -620,7 +620,7 @@ outcome("10.e", 100 * max(abs(row.error) for row in report.rows))
 # faster chip helps little, but a better program helps a lot.
 #
 # `small` and `large` are (batch, seconds) of two batches. If the time does not grow at all, the answer is `math.inf`;
-# it is never below 0. Stuck? `hint("10.4")`.
+# it is never below 0. Stuck? `hint("ipu_cuda.4")`.
 
 
 # %% tags=["exercise"]
@@ -631,7 +631,7 @@ def crossover(small, large):
     return fixed / per_sample
 
 
-crossover = attempt("10.4", crossover)
+crossover = attempt("ipu_cuda.4", crossover)
 
 # %% [markdown]
 # First comes the prediction of the fitted model for the tutorial's network. Then the test: the network runs at three
@@ -748,7 +748,7 @@ viz.explore(both, **sizes, precision=["float32", "float16"], **machines)
 # **Predict first.** The IPU against fused kernels in a CUDA graph, at six sizes. What do the bands say?
 
 # %%
-predict("10.f")
+predict("ipu_cuda.f")
 
 # %% tags=["slide"]
 bands = {}
@@ -770,7 +770,7 @@ verdicts = {
     "the IPU is faster": all(r.low > 1 for r in fused_graph),
     "the GPU is faster": all(r.high < 1 for r in fused_graph),
 }
-outcome("10.f", next((verdict for verdict, holds in verdicts.items() if holds), "open at all sizes"))
+outcome("ipu_cuda.f", next((verdict for verdict, holds in verdicts.items() if holds), "open at all sizes"))
 
 # %% [markdown]
 # <details>
@@ -850,7 +850,7 @@ viz.explore(what_if, mode=["eager", "fused graph"], batch=[16, 128, 1024], **gpu
 # less than, equal to or more than that of the same layers *without* spikes and time, run once?
 
 # %%
-predict("10.g")
+predict("ipu_cuda.g")
 
 # %%
 T = 16
@@ -882,7 +882,7 @@ for name, one in counts.items():
     print(f"{name:24} {1 - one.activation_sparsity:6.2%} of neurons fire in a step; {line}")
 print(after)
 before = next(iter(counts.values()))
-outcome("10.g", "more" if after.activation_sparsity < before.activation_sparsity else "less")
+outcome("ipu_cuda.g", "more" if after.activation_sparsity < before.activation_sparsity else "less")
 
 # %% [markdown]
 # Counts are facts about a network on some data. Joules are not. They need a cost per operation, and this cost depends
@@ -934,7 +934,7 @@ print(estimate)
 # **Predict first.** In which precision do his matrix products run?
 
 # %%
-predict("10.h")
+predict("ipu_cuda.h")
 
 
 # %%
@@ -954,7 +954,7 @@ print("with autocast: ", product(pictures, enabled=True))
 for precision in ("float32", "float16"):
     prediction = roofline.ipu(roofline.tutorial(128), "GC200", precision=precision)
     print(f"GC200, {precision} (predicted): {prediction.samples_per_s} samples/s")
-outcome("10.h", product(pictures.half().float(), enabled=False))
+outcome("ipu_cuda.h", product(pictures.half().float(), enabled=False))
 
 # %% [markdown]
 # <details>
@@ -972,10 +972,10 @@ outcome("10.h", product(pictures.half().float(), enabled=False))
 # ## Quiz
 
 # %%
-quiz("10")
+quiz("ipu_cuda")
 
 # %%
-scorecard("10")
+scorecard("ipu_cuda")
 
 # %% [markdown]
 # ## Where next

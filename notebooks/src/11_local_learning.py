@@ -78,7 +78,7 @@ from snnkit.lab.course import attempt, hint, outcome, predict, quiz, scorecard, 
 from snnkit.lab.viz import figures, theme
 
 train.seed_everything(SEED)
-course.start("11", solve=SOLVE)
+course.start("local_learning", solve=SOLVE)
 torch.set_num_threads(1)  # on tensors this small, several threads mostly wait for each other
 
 # %% [markdown] tags=["slide"]
@@ -99,7 +99,7 @@ torch.set_num_threads(1)  # on tensors this small, several threads mostly wait f
 # much does the memory for learning grow with BPTT, and by how much with a rule of two traces?
 
 # %%
-predict("11.a")
+predict("local_learning.a")
 
 # %% tags=["slide"]
 rule = plasticity.PairSTDP()
@@ -117,7 +117,7 @@ axes = {"x_title": "steps", "y_title": "in addition to weights and input (MB)", 
 viz.show(figures.lines(memory, x=lengths, title="Memory for learning", **axes))
 print(f"{lengths[-1]} steps: BPTT {bptt[-1]:.2f} MB, STDP {by_traces[-1]:.3f} MB")
 growth = [round(memory[-1] / memory[-2]) for memory in (bptt, by_traces)]
-outcome("11.a", f"BPTT × {growth[0]}, traces × {growth[1]}")
+outcome("local_learning.a", f"BPTT × {growth[0]}, traces × {growth[1]}")
 
 # %% [markdown] tags=["slide"]
 # <details>
@@ -146,7 +146,7 @@ outcome("11.a", f"BPTT × {growth[0]}, traces × {growth[1]}")
 # at 20 and at 40 ms, post at 30 ms. Does the weight grow or shrink? (Three easier cases run beside it.)
 
 # %%
-predict("11.b")
+predict("local_learning.b")
 
 # %% tags=["slide"]
 window = plasticity.PairSTDP(a_plus=0.10, a_minus=0.105, bound=None)  # 20 ms on both sides, steps of 1 ms
@@ -163,7 +163,9 @@ for name, (before, after) in experiments.items():
     lags = sorted(b - a for a in before for b in after)
     print(f"({name}) pre {before!s:9} post {after!s:9} lags {lags!s:10} ms: weight {w.item():+.4f}")
     if name == "c":
-        outcome("11.b", "it grows" if w > 1e-6 else "it shrinks" if w < -1e-6 else "it stays exactly as it was")
+        outcome(
+            "local_learning.b", "it grows" if w > 1e-6 else "it shrinks" if w < -1e-6 else "it stays exactly as it was"
+        )
 
 lags = [*range(-80, 0), -1e-6, 1e-6, *range(1, 81)]  # the window jumps at 0
 curve = [window.window(lag / 1000) for lag in lags]
@@ -193,7 +195,7 @@ viz.show(figure)
 # of the two directions does the weight now change more easily?)
 
 # %%
-predict("11.c")
+predict("local_learning.c")
 
 # %%
 viz.labs.stdp_lab()
@@ -204,7 +206,7 @@ viz.labs.stdp_lab()
 # %%
 sums = [sum(window.window((b - a) / 1000) for a in (20, 60) for b in (30, second)) for second in (55, 65)]
 print("sum of the four pairs: {:+.3f} with post at 55 ms, {:+.3f} with post at 65 ms".format(*sums))
-outcome("11.c", "from {} 0 to {} 0".format(*("above" if one > 0 else "below" for one in sums)))
+outcome("local_learning.c", "from {} 0 to {} 0".format(*("above" if one > 0 else "below" for one in sums)))
 
 # %% [markdown]
 # <details>
@@ -242,7 +244,7 @@ outcome("11.c", "from {} 0 to {} 0".format(*("above" if one > 0 else "below" for
 #
 # For a whole layer: `pre` and `x` are [n_pre], `post` and `y` are [n_post]. Each weight of the matrix [n_post, n_pre]
 # has its own increase and decrease. `keep_x` and `keep_y` are the two exponentials of equation (2). Do not use a loop.
-# Stuck? `hint("11.1")`.
+# Stuck? `hint("local_learning.1")`.
 
 
 # %% tags=["exercise"]
@@ -255,7 +257,7 @@ def stdp_step(pre, post, x, y, keep_x, keep_y):
     return x, y, increase, decrease
 
 
-stdp_step = attempt("11.1", stdp_step)
+stdp_step = attempt("local_learning.1", stdp_step)
 
 # %% [markdown]
 # Is the result the same? We run a thousand steps of 40 → 30 neurons with your function. We compare it with the kit's
@@ -291,7 +293,7 @@ print(f"largest difference: {(w - by_kit).abs().max():.0e} from the kit, {(w - b
 # ### Exercise 11.2 · Bounds, hard and soft (5 minutes, ●○○)
 #
 # `increase` and `decrease` already include $A_+$ and $A_-$. Many pairs at once may overshoot even with $\mu = 1$, so
-# clip in any case. `hint("11.2")` helps.
+# clip in any case. `hint("local_learning.2")` helps.
 
 
 # %% tags=["exercise"]
@@ -300,7 +302,7 @@ def bounded(w, increase, decrease, mu):
     return ...
 
 
-bounded = attempt("11.2", bounded)
+bounded = attempt("local_learning.2", bounded)
 
 # %% [markdown] tags=["slide"]
 # Now take a neuron with a hundred inputs. Each fires 40 times a second, at random. Inputs 1 to 50 are *correlated*: now
@@ -312,8 +314,8 @@ bounded = attempt("11.2", bounded)
 # each half sorted from large to small. (b) And for $\mu = 1$: what do the weights look like?
 
 # %%
-predict("11.d")
-predict("11.e")
+predict("local_learning.d")
+predict("local_learning.e")
 
 # %%
 SECONDS = 20 if QUICK else 100
@@ -355,9 +357,12 @@ print("          mean of correlated  independent  below 0.1  above 0.9  rate of 
 for mu, row, rate in zip(exponents, halves, rates.tolist(), strict=True):
     low, high = (row < 0.1).float().mean(), (row > 0.9).float().mean()
     print(f"μ = {mu:4g} {row[:50].mean():18.2f} {row[50:].mean():12.2f} {low:10.0%} {high:10.0%} {rate:13.0f} Hz")
-outcome("11.d", (range(1, 101), halves[0]))
+outcome("local_learning.d", (range(1, 101), halves[0]))
 ends = ((halves[-1] < 0.1) | (halves[-1] > 0.9)).float().mean()
-outcome("11.e", "two groups, at 0 and at 1" if ends > 0.5 else "all near the middle, the correlated a little higher")
+outcome(
+    "local_learning.e",
+    "two groups, at 0 and at 1" if ends > 0.5 else "all near the middle, the correlated a little higher",
+)
 
 # %% [markdown]
 # <details>
@@ -393,7 +398,7 @@ outcome("11.e", "two groups, at 0 and at 1" if ends > 0.5 else "all near the mid
 # increases only by triplets. How large is the error of the best fit?
 
 # %%
-predict("11.f")
+predict("local_learning.f")
 
 # %%
 PAIRS, FREQUENCIES = 60, [0.1, 10.0, 20.0, 40.0, 50.0]  # Hz
@@ -439,7 +444,7 @@ fits = {
 for name, numbers in fits.items():
     values = ", ".join(f"{key} {value:.2g}" for key, value in numbers.items())
     print(f"{name:26} error {mean_squared_error(numbers):4.2f}   {values}")
-outcome("11.f", mean_squared_error(fits["increase by triplets only"]))
+outcome("local_learning.f", mean_squared_error(fits["increase by triplets only"]))
 
 # %% [markdown]
 # **Explorer: be better than least squares.** It starts at the best pair rule.
@@ -499,7 +504,7 @@ viz.explore(rule_against_data, pair_plus=amplitude, pair_minus=amplitude, triple
 # weights? What goes wrong at either end?
 
 # %%
-predict("11.g")
+predict("local_learning.g")
 
 # %% tags=["slide"]
 DT, DELAY, LIVES = 5e-3, 1.0, 64  # s per step, s, parallel simulations whose changes are averaged
@@ -537,7 +542,7 @@ def weights_with(tau):
 
 
 viz.show(viz.frames(weights_with, "τₑ (s)", list(over_time), start=2))
-outcome("11.g", " and ".join(f"{tau:g} s" for tau, rank in ranks.items() if rank == 1))
+outcome("local_learning.g", " and ".join(f"{tau:g} s" for tau, rank in ranks.items() if rank == 1))
 
 # %% [markdown]
 # <details>
@@ -573,8 +578,8 @@ outcome("11.g", " and ".join(f"{tau:g} s" for tau, rank in ranks.items() if rank
 # an image) look like: strokes, corners, whole digits? (b) Guessing gets 10 % right; how much will this network get?
 
 # %%
-predict("11.h")
-predict("11.i")
+predict("local_learning.h")
+predict("local_learning.i")
 
 # %%
 NEURONS = NEURONS or {"digits": 100, "mnist": 400}[DATASET]
@@ -601,7 +606,7 @@ def grown(images):
 
 
 viz.show(viz.frames(grown, "images", [one.images for one in run.snapshots]))
-outcome("11.h")
+outcome("local_learning.h")
 
 # %% [markdown]
 # Drag the slider below the figure. (A page that runs no scripts has the first picture only, before any learning.)
@@ -619,7 +624,7 @@ outcome("11.h")
 # The network groups images, but has no names for the groups. Only now do we use labels, and they change no weight. Show
 # the network the *training* images, and count the spikes. Give each neuron the class whose images make it fire most,
 # **on average per image**; -1 if it never fires. `F.one_hot(labels, classes)` [N, classes] is 1 where an image belongs
-# to a class. `hint("11.3")` helps.
+# to a class. `hint("local_learning.3")` helps.
 
 
 # %% tags=["exercise"]
@@ -628,7 +633,7 @@ def assign_labels(counts, labels, classes):
     return ...
 
 
-assign_labels = attempt("11.3", assign_labels)
+assign_labels = attempt("local_learning.3", assign_labels)
 
 # %%
 counts, test_counts = (run.respond(images).cpu() for images in (train_images, test_images))
@@ -647,7 +652,7 @@ viz.show(fields(run.weights.cpu()[order], "Receptive fields, sorted by their ass
 print(f"neurons for each class: {[int((assigned == k).sum()) for k in range(10)]}")
 print(f"{counts.sum(1).mean():.1f} spikes per image, from {len(counts[0])} neurons")
 print(f"right on {accuracy:.1%} of {len(test_labels):,} test images that were not used in training")
-outcome("11.i", 100 * accuracy)
+outcome("local_learning.i", 100 * accuracy)
 
 # %% [markdown] tags=["slide"]
 # <details>
@@ -671,8 +676,8 @@ outcome("11.i", 100 * accuracy)
 # missing where one neuron fires half of all spikes?
 
 # %%
-predict("11.j")
-predict("11.k")
+predict("local_learning.j")
+predict("local_learning.k")
 
 # %% tags=["slide"]
 layer = run.layer
@@ -696,8 +701,8 @@ for name, patient in patients.items():
         f"{name:13} {patient.accuracy:7.1%} {counted.sum(1).mean():18.1f} {int((counted.sum(0) > 0).sum()):19} "
         f"{f'{half[name]} neurons':>25} {alike[name]:14.2f}"
     )
-outcome("11.j", max(alike, key=alike.get))
-outcome("11.k", min(half, key=half.get))
+outcome("local_learning.j", max(alike, key=alike.get))
+outcome("local_learning.k", min(half, key=half.get))
 
 # %% [markdown] tags=["slide"]
 # **Find the cause before you read on.**
@@ -734,7 +739,7 @@ outcome("11.k", min(half, key=half.get))
 # **Predict first.** Which is right more often: the network after learning, or the 100 unchanged training images?
 
 # %%
-predict("11.l")
+predict("local_learning.l")
 
 # %%
 images, tests = (data.to_unit(some).flatten(1) for some in (train_images, test_images))
@@ -787,7 +792,9 @@ results = {
 }
 for name, share in sorted(results.items(), key=lambda pair: pair[1]):
     print(f"{name:36} {share:6.1%}  {'█' * round(50 * share)}")
-outcome("11.l", "the images" if results[f"{NEURONS} training images, unchanged"] > accuracy else "the network")
+outcome(
+    "local_learning.l", "the images" if results[f"{NEURONS} training images, unchanged"] > accuracy else "the network"
+)
 
 # %% [markdown]
 # <details>
@@ -811,7 +818,7 @@ outcome("11.l", "the images" if results[f"{NEURONS} training images, unchanged"]
 # **Predict first.** With 50 labelled images, about five per class: which of the two is right more often?
 
 # %%
-predict("11.m")
+predict("local_learning.m")
 
 # %% tags=["slide"]
 budgets = [50, 100, 200, 500, len(train_images)]
@@ -826,7 +833,9 @@ for count in budgets:
 lines = {"backpropagation from these labels": taught, "STDP, named by these labels": named}
 axes = {"x": budgets, "x_title": "labelled images", "y_title": "right (%)", "log": "x"}
 viz.show(figures.lines(lines, title="When labels are few", **axes))
-outcome("11.m", "STDP, named by these labels" if named[0] > taught[0] else "backpropagation from these labels")
+outcome(
+    "local_learning.m", "STDP, named by these labels" if named[0] > taught[0] else "backpropagation from these labels"
+)
 
 # %% [markdown]
 # <details>
@@ -866,10 +875,10 @@ if not recorded:
 # ## Quiz
 
 # %%
-quiz("11")
+quiz("local_learning")
 
 # %%
-scorecard("11")
+scorecard("local_learning")
 
 # %% [markdown]
 # ## Next

@@ -79,7 +79,7 @@ from snnkit.lab.viz import figures
 
 events = data.events
 train.seed_everything(SEED)
-course.start("12", solve=SOLVE)
+course.start("event_data", solve=SOLVE)
 device = data.resolve_device(DEVICE)
 draw = torch.Generator().manual_seed(SEED)
 torch.set_num_threads(1)  # on tensors this small, several threads mostly wait for each other
@@ -105,7 +105,7 @@ torch.set_num_threads(1)  # on tensors this small, several threads mostly wait f
 # camera record?
 
 # %%
-predict("12.a")
+predict("event_data.a")
 
 
 # %% tags=["slide"]
@@ -151,7 +151,7 @@ figure = figures.lines(levels, title="The sum of the events", y_title="change of
 viz.show(figure.update_yaxes(range=[-0.95, 0.15]))
 moon, office, sun = counts.values()
 alike = "office and sun the same" if office == sun else "office and sun different"
-outcome("12.a", f"{alike}, the moon {'fewer' if moon < office else 'as many' if moon == office else 'more'}")
+outcome("event_data.a", f"{alike}, the moon {'fewer' if moon < office else 'as many' if moon == office else 'more'}")
 
 # %% [markdown] tags=["slide"]
 # <details>
@@ -238,7 +238,7 @@ print(f"the same events: {same}; 23 bits of microseconds are enough for {2**23 /
 # per second? (b) The camera does not move. How many events does a perfect one send?
 
 # %%
-predict("12.b")
+predict("event_data.b")
 
 # %%
 pixels = math.prod(three.size)
@@ -259,7 +259,7 @@ for name, recording in {"events of the moving digit": three, "events of the stil
     print(f"{name:32}{rate:20.2f}{needed[name]:12,.0f}")
 for name, frames in {"30": 30, "1 000": 1000, "1 000 000": 1_000_000}.items():
     print(f"{f'film, {name} frames/s':32}{'':20}{frames * pixels:12,}")
-outcome("12.b", "the events" if needed["events of the moving digit"] > 30 * pixels else "the film")
+outcome("event_data.b", "the events" if needed["events of the moving digit"] > 30 * pixels else "the film")
 
 # %% [markdown] tags=["slide"]
 # <details>
@@ -287,7 +287,7 @@ outcome("12.b", "the events" if needed["events of the moving digit"] > 30 * pixe
 #
 # A recording has `t`, `x`, `y` and `p` (bool, True for ON), one entry per event, and `size`, `duration`. The trick is
 # to number the cells of the result in one long row, and to count how often each number occurs. The missing line
-# computes these numbers. Stuck? `hint("12.1")`.
+# computes these numbers. Stuck? `hint("event_data.1")`.
 
 
 # %% tags=["exercise"]
@@ -299,13 +299,13 @@ def count_events(recording, window):
     return torch.bincount(cell, minlength=steps * 2 * height * width).view(steps, 2, height, width).float()
 
 
-count_events = attempt("12.1", count_events)
+count_events = attempt("event_data.1", count_events)
 
 # %% [markdown] tags=["slide"]
 # **Predict first.** How many times faster than the loop below is your function?
 
 # %%
-predict("12.c")
+predict("event_data.c")
 
 
 # %%
@@ -336,7 +336,7 @@ times = measure.race(candidates, repeats=5, warmup=1)
 rates = {name: len(few if name == "a loop" else many) / times[name].median for name in candidates}
 for name, rate in rates.items():
     print(f"{name:17} {rate / 1e6:8.2f} million events per second, {rate / rates['a loop']:6.0f} × the loop")
-outcome("12.c", rates["count_events"] / rates["a loop"])
+outcome("event_data.c", rates["count_events"] / rates["a loop"])
 
 # %% [markdown]
 # <details>
@@ -371,7 +371,7 @@ outcome("12.c", rates["count_events"] / rates["a loop"])
 #
 # Return a recording of the scene as if the film ran backwards. `replace` makes a copy with some fields exchanged. All
 # four columns need one treatment, and for `x` and `y` it is enough. What else do `t` and `p` need? Think of the time of
-# the last event, and of what a camera would have recorded in the reversed film. Stuck? `hint("12.2")`.
+# the last event, and of what a camera would have recorded in the reversed film. Stuck? `hint("event_data.2")`.
 
 
 # %% tags=["exercise"]
@@ -382,7 +382,7 @@ def backwards(recording):
     return replace(recording, t=t, x=x, y=y, p=p)
 
 
-backwards = attempt("12.2", backwards)
+backwards = attempt("event_data.2", backwards)
 
 # %% [markdown] tags=["slide"]
 # Now take the first saccade of the three, 100 ms, forwards and backwards, in five representations. As films, the two
@@ -391,7 +391,7 @@ backwards = attempt("12.2", backwards)
 # **Predict first.** Which of the five representations differ, and which one cannot differ?
 
 # %%
-predict("12.d")
+predict("event_data.d")
 
 # %% tags=["slide"]
 forth = replace(three.where(three.t < 100_000), duration=100_000)
@@ -414,7 +414,7 @@ change = {}
 for name, way in ways.items():
     change[name] = ((way(forth) - way(back)).abs().sum() / (way(forth) + way(back)).sum()).item()
     print(f"  {name:17} {change[name]:4.0%}")
-outcome("12.d", min(change, key=change.get))
+outcome("event_data.d", min(change, key=change.get))
 title = "One saccade: forwards (above), backwards (below)"
 viz.show(figures.image_grid(torch.stack(panels), names, columns=5, title=title))
 
@@ -438,7 +438,7 @@ viz.show(figures.image_grid(torch.stack(panels), names, columns=5, title=title))
 # window of 10 ms: which of the two shows a digit?
 
 # %%
-predict("12.e")
+predict("event_data.e")
 
 
 # %%
@@ -460,7 +460,7 @@ def two_views(now_ms=90, window_ms=30, tau_ms=20, digit=3, recordings=tuple(of_d
 
 
 viz.explore(two_views, now_ms=(10, 300, 10), window_ms=(1, 300), tau_ms=(1, 100), digit=(0, 9))
-outcome("12.e")
+outcome("event_data.e")
 
 # %% [markdown]
 # <details>
@@ -490,7 +490,7 @@ outcome("12.e")
 # ### Exercise 12.3 · Which events have support? (8 minutes, ●●●)
 #
 # Two lines are missing, and each has a pitfall. Think of a defective pixel that fires all the time, and of the corners.
-# Stuck? `hint("12.3")`.
+# Stuck? `hint("event_data.3")`.
 
 
 # %% tags=["exercise"]
@@ -504,7 +504,7 @@ def supported(recording, within):
     return torch.tensor(accepted)
 
 
-supported = attempt("12.3", supported)
+supported = attempt("event_data.3", supported)
 
 # %% [markdown] tags=["slide"]
 # Now the camera records the three on a wall, 40 × 40 pixels, in very little light. We add the noise ourselves, so that
@@ -514,7 +514,7 @@ supported = attempt("12.3", supported)
 # which share of the noise? Where are the two curves farthest apart?
 
 # %%
-predict("12.f")
+predict("event_data.f")
 
 
 # %%
@@ -546,7 +546,7 @@ viz.show(figures.lines(passed, x=spans, title="Events that the filter accepts", 
 best = max(range(len(spans)), key=lambda i: passed["real events"][i] - passed["noise"][i])
 print(f"the curves are farthest apart at δ = {spans[best]} ms:")
 print(f"{passed['real events'][best]:.0f} % of the real events accepted, {passed['noise'][best]:.0f} % of the noise")
-outcome("12.f", spans[best])
+outcome("event_data.f", spans[best])
 
 # %%
 accepted = supported(noisy, 1000 * spans[best])
@@ -611,7 +611,7 @@ print("events per window:\n", batch.flatten(2).sum(2).int().T.numpy())
 # test right. This one gets no brightness at all. What will it reach?
 
 # %%
-predict("12.g")
+predict("event_data.g")
 
 # %%
 STEPS = 16
@@ -639,7 +639,7 @@ def accuracy(frames, labels):
 
 
 print(f"test accuracy after {history.epochs} epochs: {accuracy(frames['test'], labels['test']):.1%}")
-outcome("12.g", 100 * accuracy(frames["test"], labels["test"]))
+outcome("event_data.g", 100 * accuracy(frames["test"], labels["test"]))
 
 # %% [markdown] tags=["slide"]
 # <details>
@@ -660,7 +660,7 @@ outcome("12.g", 100 * accuracy(frames["test"], labels["test"]))
 # costs our network the most accuracy?
 
 # %%
-predict("12.h")
+predict("event_data.h")
 
 # %%
 transforms = events.transforms
@@ -683,7 +683,7 @@ def changed(change, split="test"):
 left = {name: accuracy(changed(change), labels["test"]) for name, change in changes.items()}
 for name, share in left.items():
     print(f"{name:27} {share:6.1%}")
-outcome("12.h", min(left, key=left.get))
+outcome("event_data.h", min(left, key=left.get))
 mirrored = changed(changes["mirrored"])
 for digit in (0, 8):
     some = labels["test"] == digit
@@ -737,7 +737,7 @@ print(f"{accuracy(frames['test'], labels['test']):.1%} of those in place")
 # *certain*, by section 4. Which, and what is the accuracy there?
 
 # %%
-predict("12.i")
+predict("event_data.i")
 
 # %% tags=["slide"]
 SAMPLES, ROUNDS = (480, 5) if QUICK else (1442, 10)
@@ -783,7 +783,7 @@ for name, task in tasks.items():
 look = {"x_title": "T, windows of time", "y_title": "right (%)", "log": "x", "levels": {"chance": 50}}
 figure = figures.lines(reached, x=windows, title="Accuracy against the resolution in time", **look)
 viz.show(figure.update_xaxes(tickvals=windows))
-outcome("12.i", reached["which way?"][0])
+outcome("event_data.i", reached["which way?"][0])
 
 # %% [markdown]
 # <details>
@@ -811,7 +811,7 @@ outcome("12.i", reached["which way?"][0])
 # mean. Which costs it the most?
 
 # %%
-predict("12.j")
+predict("event_data.j")
 
 # %%
 as_recorded = frames["test"]
@@ -824,7 +824,7 @@ orders = {
 left = {name: accuracy(other, labels["test"]) for name, other in orders.items()}
 for name, share in left.items():
     print(f"{name:27} {share:6.1%}")
-outcome("12.j", min(left, key=left.get))
+outcome("event_data.j", min(left, key=left.get))
 
 # %% [markdown] tags=["slide"]
 # <details>
@@ -848,7 +848,7 @@ outcome("12.j", min(left, key=left.get))
 # **Predict first.** How much accuracy is left with the mildest of the four bugs?
 
 # %%
-predict("12.k")
+predict("event_data.k")
 
 # %%
 bugs = {
@@ -861,7 +861,7 @@ bugs = {
 left = {name: 100 * accuracy(changed(bug), labels["test"]) for name, bug in bugs.items()}
 for name, share in left.items():
     print(f"{name:36} {share:5.1f} %")
-outcome("12.k", max(share for name, share in left.items() if name != "none"))
+outcome("event_data.k", max(share for name, share in left.items() if name != "none"))
 
 # %% [markdown]
 # <details>
@@ -935,10 +935,10 @@ else:
 # ## Quiz
 
 # %%
-quiz("12")
+quiz("event_data")
 
 # %%
-scorecard("12")
+scorecard("event_data")
 
 # %% [markdown]
 # ## Where next

@@ -75,7 +75,7 @@ from snnkit.lab.course import attempt, hint, outcome, predict, quiz, scorecard, 
 from snnkit.lab.viz import figures
 
 train.seed_everything(SEED)
-course.start("13", solve=SOLVE)
+course.start("sweeps_and_challenge", solve=SOLVE)
 device = torch.device("cpu" if DEVICE == "auto" else DEVICE)
 torch.set_num_threads(1)  # on tensors this small, several threads mostly wait for each other
 polars.Config(tbl_hide_dataframe_shape=True, tbl_hide_column_data_types=True, tbl_rows=30, float_precision=4)
@@ -121,7 +121,7 @@ viz.show(one_of_each(x, "Four samples of 24 steps").update_yaxes(title={"text": 
 # higher score?
 
 # %%
-predict("13.a")
+predict("sweeps_and_challenge.a")
 
 # %%
 updates = 200 if QUICK else 1000
@@ -133,7 +133,7 @@ results = {name: challenge.evaluate(net, x, y) for name, net in {"trained": plai
 scores = {name: one.accuracy - challenge.PRICE * one.spikes for name, one in results.items()}
 for name, one in results.items():
     print(f"{name}: {one}: score {scores[name]:.3f}")
-outcome("13.a", "the silent one" if scores["silent"] > scores["trained"] else "the trained one")
+outcome("sweeps_and_challenge.a", "the silent one" if scores["silent"] > scores["trained"] else "the trained one")
 
 # %% [markdown]
 # <details>
@@ -162,7 +162,7 @@ def score_of(correct, spikes, price):
     return ..., ...
 
 
-score_of = attempt("13.1", score_of)
+score_of = attempt("sweeps_and_challenge.1", score_of)
 
 # %%
 for name, one in results.items():
@@ -206,13 +206,13 @@ for run in manifest.runs:
 # **Predict first.** A penalty of 0.01 in the loss: by what factor does it reduce the number of spikes?
 
 # %%
-predict("13.b")
+predict("sweeps_and_challenge.b")
 
 # %%
 table = sweep.run(manifest)
 shown = ["RATE_PENALTY", "SEED", "accuracy", "spikes"]
 spikes = {penalty: table.filter(RATE_PENALTY=penalty)["spikes"].mean() for penalty in (0.0, 0.01)}
-outcome("13.b", spikes[0.0] / spikes[0.01])
+outcome("sweeps_and_challenge.b", spikes[0.0] / spikes[0.01])
 table.select(shown).with_columns(score=polars.col("accuracy") - challenge.PRICE * polars.col("spikes"))
 
 # %% [markdown] tags=["slide"]
@@ -228,7 +228,7 @@ table.select(shown).with_columns(score=polars.col("accuracy") - challenge.PRICE 
 # **Predict first.** Which runs are executed? What does the table contain for those that fail?
 
 # %%
-predict("13.c")
+predict("sweeps_and_challenge.c")
 
 # %%
 penalties = [*question["parameters"]["RATE_PENALTY"], -0.01]
@@ -237,7 +237,7 @@ table = sweep.run(more)
 print()
 for failure in sweep.failures(folder / "sweep"):
     print(f"RATE_PENALTY {failure.parameters['RATE_PENALTY']}, SEED {failure.parameters['SEED']}: {failure.error}")
-outcome("13.c")
+outcome("sweeps_and_challenge.c")
 table.group_by("status").len()
 
 # %% [markdown] tags=["slide"]
@@ -285,7 +285,7 @@ def front(accuracy, spikes):
     return ...
 
 
-front = attempt("13.2", front)
+front = attempt("sweeps_and_challenge.2", front)
 
 # %%
 best = front(recorded["accuracy"].to_list(), recorded["spikes"].to_list())
@@ -300,7 +300,7 @@ some.select("RATE_PENALTY", "HIDDEN", "SEED", "accuracy", "spikes", "score")
 # **Predict first.** At which price is it best not to fire at all? Which network wins when spikes are nearly free?
 
 # %%
-predict("13.d")
+predict("sweeps_and_challenge.d")
 
 
 # %%
@@ -329,7 +329,7 @@ viz.explore(at_price, log10_price=(-4.0, -0.5, 0.25))
 # %%
 limits = (trained["accuracy"] - 0.5) / trained["spikes"]  # of each network: above this price, silence is better
 print(f"from a price of {limits.max():.3f} on, silence is better than every one of these networks")
-outcome("13.d", limits.max())
+outcome("sweeps_and_challenge.d", limits.max())
 
 # %% [markdown] tags=["slide"]
 # ## 4 · What can we conclude?
@@ -370,7 +370,7 @@ def paired(a, b):
     return ..., ...
 
 
-paired = attempt("13.3", paired)
+paired = attempt("sweeps_and_challenge.3", paired)
 
 # %%
 print("score with 8 hidden neurons minus that with 32, for the same penalty and seed:")
@@ -397,7 +397,7 @@ for penalty in sorted(set(columns["RATE_PENALTY"])):
 # on a fresh test?
 
 # %%
-predict("13.e")
+predict("sweeps_and_challenge.e")
 
 
 # %%
@@ -421,7 +421,7 @@ def curse(samples=200, networks=24, accuracy=0.97):
 
 
 viz.explore(curse, samples=(50, 2000, 50), networks=(1, 100, 1), accuracy=[0.9, 0.97, 0.99])
-outcome("13.e", 100 * looks_like(samples=200, networks=24, accuracy=0.97)[-1].item())
+outcome("sweeps_and_challenge.e", 100 * looks_like(samples=200, networks=24, accuracy=0.97)[-1].item())
 
 # %% [markdown]
 # <details>
@@ -446,7 +446,7 @@ def honest_winner(valid, test):
     return ..., ...
 
 
-honest_winner = attempt("13.4", honest_winner)
+honest_winner = attempt("sweeps_and_challenge.4", honest_winner)
 
 # %%
 generator = torch.Generator().manual_seed(SEED)
@@ -580,7 +580,7 @@ board
 # look at first?
 
 # %%
-predict("13.f")
+predict("sweeps_and_challenge.f")
 
 # %%
 for name, warm_up in {"her loop": 0.0, "the kit's": 0.5}.items():
@@ -588,7 +588,7 @@ for name, warm_up in {"her loop": 0.0, "the kit's": 0.5}.items():
     how = {"updates": updates, "warm_up": warm_up, "seed": SEED, "device": device}
     net = challenge.train(challenge.network(hidden=32), 0.01, **how)
     print(f"{name:9} {challenge.evaluate(net, x, y)}")  # 1: hidden layer, 3: output
-outcome("13.f")
+outcome("sweeps_and_challenge.f")
 
 # %% [markdown]
 # <details>
@@ -605,10 +605,10 @@ outcome("13.f")
 # ## Quiz
 
 # %%
-quiz("13")
+quiz("sweeps_and_challenge")
 
 # %%
-scorecard("13")
+scorecard("sweeps_and_challenge")
 
 # %% [markdown]
 # ## Where next

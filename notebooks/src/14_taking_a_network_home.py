@@ -76,7 +76,7 @@ from snnkit.lab import course, pages, viz
 from snnkit.lab.course import attempt, hint, outcome, predict, quiz, scorecard, solution
 
 train.seed_everything(SEED)
-course.start("14", solve=SOLVE)
+course.start("taking_a_network_home", solve=SOLVE)
 device = data.resolve_device(DEVICE)
 if DATASET == "auto":
     DATASET = "mnist" if not QUICK and data.available("mnist") else "digits"
@@ -102,7 +102,7 @@ def accuracy(net, images=test_images):
 # last batch?
 
 # %%
-predict("14.a")
+predict("taking_a_network_home.a")
 
 # %% [markdown]
 # The network is that of notebook 07 with 16 channels. We train it once without a break. Then we train it again, cut the
@@ -140,7 +140,7 @@ print("equal to the last bit:", all(torch.equal(a, b) for a, b in pairs))
 print("in the file:", ", ".join(sorted({*saved, *saved["extra"]} - {"extra", "format"})))
 net = resumed.model.eval()
 print(f"the network reads {accuracy(net):.1%} of the test images")
-outcome("14.a")
+outcome("taking_a_network_home.a")
 
 # %% [markdown] tags=["slide"]
 # <details>
@@ -163,7 +163,7 @@ outcome("14.a")
 #
 # Write what `train.fit` writes, in memory. `net` is a network, `optimizer` its optimizer, and `order` the
 # `torch.Generator` that draws the images. `epoch` counts the finished epochs. The run goes on after your snapshot, and
-# the snapshot must not change. Stuck? `hint("14.1")`.
+# the snapshot must not change. Stuck? `hint("taking_a_network_home.1")`.
 
 
 # %% tags=["exercise"]
@@ -172,7 +172,7 @@ def snapshot(net, optimizer, order, epoch):
     return ...
 
 
-snapshot = attempt("14.1", snapshot)
+snapshot = attempt("taking_a_network_home.1", snapshot)
 
 # %% [markdown] tags=["slide"]
 # ## 2 · Smaller: whole numbers for weights
@@ -189,14 +189,14 @@ snapshot = attempt("14.1", snapshot)
 # network need to read as well as before, but for one test image in a hundred?
 
 # %%
-predict("14.b")
-predict("14.c")
+predict("taking_a_network_home.b")
+predict("taking_a_network_home.c")
 
 # %% [markdown]
 # ### Exercise 14.2 · Eight bits per weight (6 minutes, ●●○)
 #
 # Write equation (1), for `weight` [outputs, inputs], with one scale per output. With `bits=4` the largest number is 7
-# instead of 127; the numbers stay int8. A row of zeros must stay a row of zeros. Stuck? `hint("14.2")`.
+# instead of 127; the numbers stay int8. A row of zeros must stay a row of zeros. Stuck? `hint("taking_a_network_home.2")`.
 
 
 # %% tags=["exercise"]
@@ -205,7 +205,7 @@ def to_integers(weight, bits=8):
     return ...
 
 
-to_integers = attempt("14.2", to_integers)
+to_integers = attempt("taking_a_network_home.2", to_integers)
 
 # %% [markdown]
 # ### How many bits?
@@ -241,7 +241,7 @@ viz.show(
     )
 )
 enough = min(b for b, a in zip(BITS, right["a scale per output"], strict=True) if a >= accuracy(net) - 0.01)
-outcome("14.c", enough)
+outcome("taking_a_network_home.c", enough)
 
 # %% [markdown]
 # <details>
@@ -310,7 +310,7 @@ every = sum(weight.numel() for weight in published.parameters())
 linear = sum(layer.weight.numel() for layer in published if isinstance(layer, torch.nn.Linear))
 ratio = 4 * every / (4 * (every - linear) + linear)
 print(f"at the published size {linear / every:.0%} of the weights are in linear layers: {ratio:.1f} times smaller")
-outcome("14.b", ratio)
+outcome("taking_a_network_home.b", ratio)
 
 # %% [markdown]
 # <details>
@@ -334,7 +334,7 @@ outcome("14.b", ratio)
 # time, the state at rest?
 
 # %%
-predict("14.d")
+predict("taking_a_network_home.d")
 
 # %%
 cpu_net = copy.deepcopy(net).cpu()
@@ -353,7 +353,7 @@ print(
     f"of them {sum('conv2d' in one for one in operations)} convolutions; loops: {sum('scan' in o for o in operations)}"
 )
 print(f"the same spikes for 50 images: {(there == here).float().mean():.2%}")
-outcome("14.d")
+outcome("taking_a_network_home.d")
 
 # %% [markdown] tags=["slide"]
 # ## 4 · Without Python: a page that one can draw on
@@ -365,7 +365,7 @@ outcome("14.d")
 # the same way. How many per cent of the test images are still read right if each is shifted down by *one* pixel?
 
 # %%
-predict("14.e")
+predict("taking_a_network_home.e")
 
 # %% tags=["slide"]
 shifted = {
@@ -375,7 +375,7 @@ shifted = {
 }
 bars = {name: {"read right": 100 * accuracy(net, images)} for name, images in shifted.items()}
 viz.show(viz.figures.shares(bars, "%", title="Test images read right, shifted by one pixel"))
-outcome("14.e", bars["1 pixel down"]["read right"])
+outcome("taking_a_network_home.e", bars["1 pixel down"]["read right"])
 
 # %% [markdown]
 # <details>
@@ -421,7 +421,7 @@ viz.embed(home)  # the file itself is in the folder of this notebook
 # or a mixture? And what is not in Dan's file?
 
 # %%
-predict("14.f")
+predict("taking_a_network_home.f")
 
 # %% tags=["slide"]
 train_images, train_labels = data.to_device(*data.load(DATASET, "train"), device)
@@ -446,7 +446,10 @@ for name, saved in {"Dan": dict(net.named_parameters()), "Dan, with state_dict()
     right[name] = accuracy(friend)
 bars = {name: {"read right": 100 * share} for name, share in right.items()}
 viz.show(viz.figures.shares(bars, "%", title=f"Test images read right; when they were saved: {accuracy(net):.1%}"))
-outcome("14.f", "the last ones" if right["Cleo"] < right["Cleo, with a copy"] else "those of the best moment")
+outcome(
+    "taking_a_network_home.f",
+    "the last ones" if right["Cleo"] < right["Cleo, with a copy"] else "those of the best moment",
+)
 
 # %% [markdown]
 # <details>
@@ -480,7 +483,7 @@ outcome("14.f", "the last ones" if right["Cleo"] < right["Cleo, with a copy"] el
 # in the other, all share the same draws. How many times as large is the Fano factor then?
 
 # %%
-predict("14.g")
+predict("taking_a_network_home.g")
 
 # %%
 summarise, fano = models.Population(50, 1), {}
@@ -491,7 +494,7 @@ for name, x in {"own": alone, "shared": together}.items():
     numbers = summarise.split(summarise(x)[0][0])
     print(f"{name:9}" + "   ".join(f"{field} {value.item():7.4f}" for field, value in numbers._asdict().items()))
     fano[name] = numbers.fano.item()
-outcome("14.g", fano["shared"] / fano["own"])
+outcome("taking_a_network_home.g", fano["shared"] / fano["own"])
 
 # %% [markdown]
 # <details>
@@ -540,10 +543,10 @@ viz.show(panels.update_layout(title_text="Statistics of 16 populations for ten d
 # ## Quiz
 
 # %%
-quiz("14")
+quiz("taking_a_network_home")
 
 # %%
-scorecard("14")
+scorecard("taking_a_network_home")
 
 # %% [markdown]
 # ## Where next

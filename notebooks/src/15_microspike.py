@@ -72,7 +72,7 @@ from snnkit.lab import course, viz
 from snnkit.lab.course import attempt, hint, outcome, predict, quiz, scorecard, solution
 from snnkit.lab.viz import figures
 
-course.start("15", solve=SOLVE)
+course.start("microspike", solve=SOLVE)
 
 # %% [markdown] tags=["slide"]
 # ## 1 · The task, and the spike
@@ -157,7 +157,7 @@ viz.show(figures.lines(both, title="Two faces of a spike", **axes))
 # fire? Hint: where does $v$ settle if it does not fire?
 
 # %%
-predict("15.a")
+predict("microspike.a")
 
 
 # %% tags=["microspike", "slide", "slide-code"]
@@ -177,7 +177,7 @@ currents = torch.arange(61) / 100  # 61 neurons, each with its own constant inpu
 spikes = leaky(currents.expand(200, 1, -1))[:, 0]
 figure = figures.raster(spikes[:60], title="61 neurons, each with its own constant input")
 viz.show(figure.update_yaxes(title_text="neuron n: input n / 100"))
-outcome("15.a", currents[spikes.any(0)].min().item())
+outcome("microspike.a", currents[spikes.any(0)].min().item())
 
 # %% [markdown]
 # **Line by line.** `current` is `[T, B, N]`, time first, so the loop goes over time. `fired` comes from a comparison, so
@@ -203,7 +203,7 @@ outcome("15.a", currents[spikes.any(0)].min().item())
 # **Predict first.** At $\beta = 0.9$, the input ten steps before the spike gets which share of the gradient at the spike?
 
 # %%
-predict("15.b")
+predict("microspike.b")
 
 
 # %% tags=["slide"]
@@ -222,7 +222,7 @@ viz.explore(blame, beta=(0.5, 0.99, 0.01), current=(0.0, 0.2, 0.01))
 # %%
 early = torch.zeros(60, 1, 1).requires_grad_()
 leaky(early)[40].sum().backward()
-outcome("15.b", 100 * (early.grad[30] / early.grad[40]).item())
+outcome("microspike.b", 100 * (early.grad[30] / early.grad[40]).item())
 
 # %% [markdown]
 # <details>
@@ -253,7 +253,7 @@ def backward(u, g, beta):
     return ...
 
 
-backward = attempt("15.1", backward)
+backward = attempt("microspike.1", backward)
 
 # %% [markdown]
 # The test: your gradient and PyTorch's, for random inputs of 20 neurons over 50 steps, and a random gradient $g$ at each
@@ -326,7 +326,7 @@ viz.show(figures.raster(hidden, title=title))
 # **Predict first.** The network is untrained. About how large is its loss? Suppose that all ten counts are equal.
 
 # %%
-predict("15.c")
+predict("microspike.c")
 
 
 # %% tags=["microspike", "slide", "slide-code"]
@@ -346,7 +346,7 @@ def accuracy(net, images, labels):
 # %%
 loss = cross_entropy(untrained(x), y).item()
 print(f"loss {loss:.3f} nats, accuracy {accuracy(untrained, x, y):.1%}")
-outcome("15.c", loss)
+outcome("microspike.c", loss)
 
 # %% [markdown]
 # **Line by line.** `spikes.sum(0)` sums over time: `[T, B, 10]` becomes `[B, 10]`. `logsumexp` is the first term of (5),
@@ -440,7 +440,7 @@ viz.show(viz.frames(after, "epoch", range(21)))
 # weights of the second layer learn. How much of the test set is right?
 
 # %%
-predict("15.d")
+predict("microspike.d")
 
 # %%
 half = Network(64, 128, 10)
@@ -461,7 +461,7 @@ def learn_last(epochs=20, lr=0.005):
 learn_last()
 right = accuracy(half, x[test], y[test])
 print(f"first layer random: {right:.1%}; both trained: {accuracy(net, x[test], y[test]):.1%}")
-outcome("15.d", 100 * right)
+outcome("microspike.d", 100 * right)
 
 # %% [markdown]
 # <details>
@@ -518,7 +518,7 @@ def recurrent(current, r, beta):
     return ...
 
 
-recurrent = attempt("15.2", recurrent)
+recurrent = attempt("microspike.2", recurrent)
 
 
 # %%
@@ -579,7 +579,7 @@ for seed in range(1 if QUICK else 4):
 # **Predict first.** Do the spikes of `leaky` and of `neuron.Leaky(0.9)` agree, and do the gradients?
 
 # %%
-predict("15.e")
+predict("microspike.e")
 
 # %%
 mine = torch.randn(50, 64, 100, generator=torch.Generator().manual_seed(1)).requires_grad_()
@@ -592,7 +592,7 @@ same_spikes, same_gradients = torch.equal(my_spikes, kit_spikes), torch.equal(mi
 print(f"{int(my_spikes.sum())} spikes, the same: {same_spikes}; the same gradients: {same_gradients}")
 print(engine.explain(neuron.Leaky(0.9), kits))
 assert same_spikes and torch.allclose(mine.grad, kits.grad, rtol=0, atol=1e-6)
-outcome("15.e", 0 if same_spikes and same_gradients else 1)
+outcome("microspike.e", 0 if same_spikes and same_gradients else 1)
 
 # %% [markdown]
 # <details>
@@ -622,7 +622,7 @@ assert differ < 1e-4
 # is the kit?
 
 # %%
-predict("15.f")
+predict("microspike.f")
 
 
 # %%
@@ -651,7 +651,7 @@ def kit_update():
 took = {"microspike": seconds(lambda: list(learn(net, images, labels, epochs=1, lr=1e-6)))}
 took["the kit"] = seconds(kit_update)
 print({name: f"{1000 * one:.2f} ms" for name, one in took.items()})
-outcome("15.f", took["microspike"] / took["the kit"])
+outcome("microspike.f", took["microspike"] / took["the kit"])
 
 # %% [markdown]
 # <details>
@@ -712,10 +712,10 @@ learn_from_memory(Network(64, 128, 10), x[~test], y[~test])
 # ## Quiz
 
 # %%
-quiz("15")
+quiz("microspike")
 
 # %%
-scorecard("15")
+scorecard("microspike")
 
 # %% [markdown]
 # ## Where next

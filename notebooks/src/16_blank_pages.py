@@ -28,7 +28,7 @@
 # **How it works.** Each build has a page that says what you get and what you return. Then comes a cell with a name and
 # three dots. Write below the dots, above them, or in place of them; import what you like from PyTorch. At the end the name
 # must be your function. Run the cell as often as you want: the card lists **every** property with ✓ or ✗, and says more
-# about the first that fails. Stuck? `hint("16.1")`, several times. At the very end there is `solution("16.1")`.
+# about the first that fails. Stuck? `hint("blank_pages.1")`, several times. At the very end there is `solution("blank_pages.1")`.
 #
 # Until yours passes, the notebook goes on with the reference. So you may begin with any build, but each one uses those before it.
 
@@ -73,7 +73,7 @@ from snnkit.lab.course import attempt, hint, outcome, predict, quiz, scorecard, 
 from snnkit.lab.viz import figures
 
 torch.manual_seed(SEED)
-course.start("16", solve=SOLVE)
+course.start("blank_pages", solve=SOLVE)
 
 # %% [markdown] tags=["slide"]
 # ## Build 1: a population of neurons
@@ -102,7 +102,7 @@ course.start("16", solve=SOLVE)
 # 16.1: a function population(x, beta, fire, v=None)
 population = ...
 
-population = attempt("16.1", population)
+population = attempt("blank_pages.1", population)
 
 
 # %% [markdown]
@@ -112,7 +112,7 @@ population = attempt("16.1", population)
 # decay with which a neuron ever fires?
 
 # %%
-predict("16.a")
+predict("blank_pages.a")
 
 
 # %% tags=["slide"]
@@ -123,7 +123,7 @@ def step(u):
 
 betas = torch.arange(50, 100) / 100
 spikes, v = population(torch.full((1000, 1, 50), 0.051), betas, step)
-outcome("16.a", betas[spikes[:, 0].any(0)].min().item())
+outcome("blank_pages.a", betas[spikes[:, 0].any(0)].min().item())
 
 
 def tuned(current=0.05, noise=0.0):
@@ -181,7 +181,7 @@ print(f"{int(yours.sum())} spikes; the same as the kit's: {(yours == kits).float
 # `s + (a - a.detach())`?
 
 # %%
-predict("16.b")
+predict("blank_pages.b")
 
 # %%
 u = torch.tensor([-0.4, 0.3], requires_grad=True)
@@ -196,13 +196,13 @@ print(
     "  slope of a",
     (a * (1 - a)).detach().numpy().round(3),
 )
-outcome("16.b", 0 if torch.equal(trick, step(u)) and torch.allclose(gradient, a * (1 - a)) else 1)
+outcome("blank_pages.b", 0 if torch.equal(trick, step(u)) and torch.allclose(gradient, a * (1 - a)) else 1)
 
 # %% tags=["exercise"]
 # 16.2: a function spike(u, width)
 spike = ...
 
-spike = attempt("16.2", spike)
+spike = attempt("blank_pages.2", spike)
 
 # %% tags=["slide"]
 u = torch.linspace(-3, 3, 241)
@@ -244,7 +244,7 @@ viz.show(figures.lines(slopes, x=u, title="Your surrogate, three widths", **axes
 # 16.3: a function fit(scores, weights, x, y, epochs, batch, lr, generator)
 fit = ...
 
-fit = attempt("16.3", fit)
+fit = attempt("blank_pages.3", fit)
 
 # %% [markdown] tags=["slide"]
 # ### All three together read digits
@@ -255,7 +255,7 @@ fit = attempt("16.3", fit)
 # **Predict first.** One network learns with a half-width of 0.25, the other with 2. Which one reads more digits in the end?
 
 # %%
-predict("16.c")
+predict("blank_pages.c")
 
 # %% tags=["slide"]
 images, labels = data.load("digits")
@@ -289,7 +289,7 @@ for width in (0.25, 2.0):
 print({f"width {width:g}": f"{right:.1%} of the test digits" for width, right in accuracy.items()})
 title = "Your network, your loop, two surrogates"
 viz.show(figures.lines(curves, x_title="epoch", y_title="loss (nats)", title=title))
-outcome("16.c", 0 if accuracy[0.25] > accuracy[2.0] else 1)
+outcome("blank_pages.c", 0 if accuracy[0.25] > accuracy[2.0] else 1)
 
 # %% [markdown]
 # <details>
@@ -333,7 +333,7 @@ outcome("16.c", 0 if accuracy[0.25] > accuracy[2.0] else 1)
 # 16.4: a function stdp(pre, post, w, tau, up, down, traces=None)
 stdp = ...
 
-stdp = attempt("16.4", stdp)
+stdp = attempt("blank_pages.4", stdp)
 
 # %% [markdown] tags=["slide"]
 # ### Who belongs together?
@@ -345,7 +345,7 @@ stdp = attempt("16.4", stdp)
 # **Predict first.** STDP runs for 4000 steps. Which weights grow?
 
 # %%
-predict("16.d")
+predict("blank_pages.d")
 
 # %% tags=["slide"]
 steps = 4000 if QUICK else 8000
@@ -369,7 +369,7 @@ axes = {"x": range(0, steps, 20), "x_title": "time step", "y_title": "mean weigh
 viz.show(figures.lines(means, title="One neuron, two groups of inputs", **axes))
 together, alone = history[-1, :20].mean().item(), history[-1, 20:].mean().item()
 print(f"at the end: together {together:.2f}, alone {alone:.2f}")
-outcome("16.d", 0 if together > 0.5 > alone else 3)
+outcome("blank_pages.d", 0 if together > 0.5 > alone else 3)
 
 # %% [markdown]
 # <details>
@@ -416,10 +416,10 @@ for run in (1, 2):
 # ## Quiz
 
 # %%
-quiz("16")
+quiz("blank_pages")
 
 # %%
-scorecard("16")
+scorecard("blank_pages")
 
 # %% [markdown]
 # ## Where next

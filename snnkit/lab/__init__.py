@@ -12,6 +12,7 @@ if _TYPE_CHECKING:
         bench as bench,
         challenge as challenge,
         course as course,
+        exercises as exercises,
         hardware as hardware,
         pages as pages,
         sweep as sweep,
@@ -22,5 +23,16 @@ if _TYPE_CHECKING:
     )
 
 __getattr__, __dir__, __all__ = _lazy.attach(
-    __name__, "bench", "challenge", "course", "hardware", "pages", "sweep", "text", "tools", "viz", "workshop"
+    __name__,
+    "bench",
+    "challenge",
+    "course",
+    "exercises",
+    "hardware",
+    "pages",
+    "sweep",
+    "text",
+    "tools",
+    "viz",
+    "workshop",
 )

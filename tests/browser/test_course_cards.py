@@ -13,10 +13,10 @@ from tests.course.test_predictions import TEXT
 from .conftest import shoot
 
 expect = pytest.importorskip("playwright.sync_api", reason="pip install -e '.[all]'").expect
-READ = question.parse(TEXT, "99")
-TRUTH = {"99.a": 1, "99.b": 2.72, "99.c": [[0.0, 0.6, 1.5], [1.0, 0.0, 1.8]]}
-# 99.a has its answer in the file, 99.b here only from its outcome, 99.c always.
-QUESTIONS = [one | ({"answer": None} if key == "99.b" else {}) for key, one in READ["predictions"].items()]
+READ = question.parse(TEXT, "trial")
+TRUTH = {"trial.a": 1, "trial.b": 2.72, "trial.c": [[0.0, 0.6, 1.5], [1.0, 0.0, 1.8]]}
+# trial.a has its answer in the file, trial.b here only from its outcome, trial.c always.
+QUESTIONS = [one | ({"answer": None} if key == "trial.b" else {}) for key, one in READ["predictions"].items()]
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def shown(page, tmp_path):
         data = {"line": None, "question": one, "record": None}
         pieces.append(cards.page("predictPage", data, ""))
         pieces.append(cards.page("outcomePage", data | {"truth": TRUTH[one["key"]]}, ""))
-    pieces.append(cards.page("quizPage", {"line": None, "notebook": "99", "questions": READ["quiz"]}, ""))
+    pieces.append(cards.page("quizPage", {"line": None, "notebook": "trial", "questions": READ["quiz"]}, ""))
     file = tmp_path / "cards.html"
     file.write_text(f"<!DOCTYPE html><meta charset='utf-8'><link rel='icon' href='data:,'>{''.join(pieces)}")
     page.set_viewport_size({"width": 360, "height": 800})
@@ -70,7 +70,7 @@ def test_a_choice_locks_once_and_opens_why_and_outcome(shown):
 def test_skipping_shows_the_result_and_why_without_a_guess(shown):
     card, outcome = shown.locator(".predict").nth(0), shown.locator(".outcome").nth(1)
     expect(outcome).not_to_contain_text("jumps <b>")
-    card.get_by_role("button", name="Skip prediction 99.a").press("Enter")
+    card.get_by_role("button", name="Skip prediction trial.a").press("Enter")
     expect(card.get_by_role("button", name="Skipped")).to_be_focused()
     expect(card.get_by_role("radio")).to_have_count(0)
     expect(outcome).to_contain_text('Result: jumps <b>It "jumps".')
@@ -206,27 +206,27 @@ GATED = """
 
 
 def gate_of(*keys):
-    return cards.page("gatePage", {"keys": [*keys], "line": None}, gate._closed(), plain=True)
+    return cards.page("gatePage", {"keys": {key: key for key in keys}, "line": None}, gate._closed(), plain=True)
 
 
 def test_a_gate_hides_what_is_below_it_and_keeps_its_width(page):
     predict = cards.page("predictPage", {"line": None, "question": QUESTIONS[1], "record": None}, "")
-    page.set_content(predict + GATED.format(gate_of("99.a", "99.b")))
+    page.set_content(predict + GATED.format(gate_of("trial.a", "trial.b")))
     number, words, play = (
         page.get_by_text("It is 2.72."),
         page.locator(".snn-gate"),
         page.get_by_role("button", name="Play"),
     )
-    expect(words).to_contain_text("Hidden until you lock or skip predictions 99.a and 99.b above.")
+    expect(words).to_contain_text("Hidden until you lock or skip predictions trial.a and trial.b above.")
     expect(number).to_be_hidden()
     expect(play).to_have_count(0)  # nor is it there for screen readers
     size = "figure => [figure.clientHeight, figure.firstElementChild.clientWidth]"
     height, width = page.locator("#figure").evaluate(size)
     page.locator(".predict").get_by_role("textbox").fill("2")
     lock(page.locator(".predict"))
-    expect(words).to_contain_text("prediction 99.a above")
+    expect(words).to_contain_text("prediction trial.a above")
     expect(number).to_be_hidden()
-    words.get_by_role("button", name="Skip prediction 99.a, and show what is hidden").press("Enter")
+    words.get_by_role("button", name="Skip prediction trial.a, and show what is hidden").press("Enter")
     expect(number).to_be_visible()
     expect(words).to_be_hidden()
     assert height == 0 and page.locator("#figure").evaluate(size) == [99, width]
@@ -235,16 +235,16 @@ def test_a_gate_hides_what_is_below_it_and_keeps_its_width(page):
 
 
 def test_where_nothing_follows_a_cell_fails_or_no_script_runs_a_gate_is_not_seen(browser, page):
-    page.set_content(f'<div class="jp-OutputArea"><div class="jp-OutputArea-child">{gate_of("99.a")}</div></div>')
+    page.set_content(f'<div class="jp-OutputArea"><div class="jp-OutputArea-child">{gate_of("trial.a")}</div></div>')
     expect(page.locator(".snn-gate")).to_be_hidden()
-    page.set_content(GATED.format(gate_of("99.a")) + "Result: ")
+    page.set_content(GATED.format(gate_of("trial.a")) + "Result: ")
     expect(page.locator(".snn-gate")).to_be_visible()
     page.evaluate("html => document.querySelector('pre').insertAdjacentHTML('afterend', html)", gate._FAILED)
     expect(page.locator(".snn-gate")).to_be_hidden()
     expect(page.get_by_text("It is 2.72.")).to_be_visible()  # the cell ended in an error
     context = browser.new_context(java_script_enabled=False)
     still = context.new_page()  # as on GitHub, which takes styles and scripts away
-    still.set_content(re.sub(r"(?s)<(style|script).*?</\1>", "", GATED.format(gate_of("99.a"))))
+    still.set_content(re.sub(r"(?s)<(style|script).*?</\1>", "", GATED.format(gate_of("trial.a"))))
     expect(still.get_by_text("It is 2.72.")).to_be_visible()
     context.close()
 
@@ -256,16 +256,18 @@ COLAB = """window.google = {colab: {kernel: {invokeFunction: async (name, args) 
 def test_on_colab_each_output_is_a_page_of_its_own_and_yet_they_know(browser, tmp_path, monkeypatch):
     monkeypatch.setenv("SNNKIT_PROGRESS", str(tmp_path / "progress.json"))
     monkeypatch.setattr(progress, "_session", None)
-    scorecard, known = progress.scorecard("01")._repr_html_(), {"line": cards.CHANNEL, "record": None}
-    first, second = (question.find(key) for key in ("01.a", "01.b"))
+    scorecard, known = progress.scorecard("first_spiking_neuron")._repr_html_(), {"line": cards.CHANNEL, "record": None}
+    first, second = (question.find(key) for key in ("first_spiking_neuron.a", "first_spiking_neuron.b"))
     monkeypatch.setattr(gate, "on_colab", lambda: True)
-    closed = cards.page("gatePage", {"keys": ["01.b"], "line": cards.CHANNEL}, gate._closed(), plain=True)
+    closed = cards.page(
+        "gatePage", {"keys": {second["key"]: "01.b"}, "line": cards.CHANNEL}, gate._closed(), plain=True
+    )
     compared = cards.page("outcomePage", known | {"question": second, "truth": 1, "open": False}, "")
     outputs = {
         "prediction": cards.page("predictPage", known | {"question": second}, ""),
         "outcome": f"<div><div>{closed}</div><div>hard 166</div><div>{compared}{scorecard}</div></div>",
     }
-    progress.current().progress.locked("01.a", 1, 70)
+    progress.current().progress.locked("first_spiking_neuron.a", 1, 70)
     outputs["older"] = cards.page("predictPage", known | {"question": first}, "")
     context = browser.new_context()
     context.route("**/*", lambda route: route.fulfill(body=outputs[route.request.url.split("/")[-1]]))
@@ -299,7 +301,7 @@ def test_run_all_without_an_answer_shows_none(notebook, name, monkeypatch):
         waiting += [cell] if gate.closes(cell["source"], str(cell["index"])) else []
         for key in re.findall(r'(?m)^predict\("(.+)"\)', cell["source"]):
             gate.ask(key, None)
-    assert len(waiting) >= len(question.read(name[:2])["predictions"]) / 3
+    assert len(waiting) >= len(question.read(name[3:])["predictions"]) / 3
     for cell in waiting:
         outputs = notebook.as_found(cell["source"])
         if outputs.locator(".jp-OutputArea-child").count() > 1:
@@ -314,23 +316,23 @@ def test_run_all_without_an_answer_shows_none(notebook, name, monkeypatch):
 
 @pytest.mark.parametrize("name", ["01_first_spiking_neuron"])
 def test_with_a_kernel_a_prediction_opens_its_outcome_and_stays_locked(notebook):
-    outcome = notebook.as_found('outcome("01.b"')
+    outcome = notebook.as_found('outcome("first_spiking_neuron.b"')
     expect(outcome).to_contain_text("Hidden until you lock or skip prediction 01.b")
     expect(outcome).not_to_contain_text("spikes in 1000 steps", use_inner_text=True)
-    card = notebook.outputs('predict("01.b"')
+    card = notebook.outputs('predict("first_spiking_neuron.b"')
     card.get_by_role("radio", name="the one with the soft reset").check()
     lock(card, 99)
     expect(card).not_to_contain_text("Right.")
     shoot(notebook.page, "01-prediction")
-    outcome = notebook.as_found('outcome("01.b"')
+    outcome = notebook.as_found('outcome("first_spiking_neuron.b"')
     expect(outcome).to_contain_text("Right. You were 99 % sure")
     expect(outcome).to_contain_text("spikes in 1000 steps", use_inner_text=True)
     expect(notebook.outputs("scorecard(")).to_contain_text("(1 of 9 made, 1 right)")
     expect(notebook.outputs("scorecard(")).to_contain_text("99 % sure: right 1 of 1 times")
-    index, source = notebook.find('predict("01.b"')
-    notebook.write(index, f"course.start('01')\n{source}")  # as a new kernel would
+    index, source = notebook.find('predict("first_spiking_neuron.b"')
+    notebook.write(index, f"course.start('first_spiking_neuron')\n{source}")  # as a new kernel would
     notebook.start_from(index)
     notebook.wait_until_done(seconds=90)
     notebook.write(index, source)
-    expect(notebook.outputs('predict("01.b"')).to_contain_text("Locked, 99 % sure")
-    expect(notebook.as_found('outcome("01.b"')).to_contain_text("You were 99 % sure")
+    expect(notebook.outputs('predict("first_spiking_neuron.b"')).to_contain_text("Locked, 99 % sure")
+    expect(notebook.as_found('outcome("first_spiking_neuron.b"')).to_contain_text("You were 99 % sure")

@@ -162,7 +162,7 @@ def test_every_control_has_a_name_and_no_button_uploads(notebook):
 
 @each_notebook
 def test_the_hint_button_opens_one_hint_after_the_other(notebook, name):
-    exercise = registry.exercises(name[:2])[0]
+    exercise = registry.exercises(name[3:])[0]
     outputs = notebook.outputs(f'attempt("{exercise.key}"')
     expect(outputs.locator(".snnkit-card").first).to_contain_text("to do")
     for number, hint in enumerate(exercise.hints[:2], start=1):
@@ -173,7 +173,7 @@ def test_the_hint_button_opens_one_hint_after_the_other(notebook, name):
 
 @each_notebook
 def test_the_quiz_explains_an_answer(notebook, name):
-    questions, card = registry.questions(name[:2]), notebook.outputs("quiz(").locator(".question")
+    questions, card = registry.questions(name[3:]), notebook.outputs("quiz(").locator(".question")
     expect(card).to_have_count(len(questions))
     for index, right in ((0, True), (1, False)):
         question, one = questions[index], card.nth(index)

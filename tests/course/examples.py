@@ -1,4 +1,4 @@
-"""An exercise of a notebook "99" that does not exist, for tests of what the course does with answers."""
+"""An exercise of a notebook "trial" that does not exist, for tests of what the course does with answers."""
 
 import sys
 from types import ModuleType
@@ -27,14 +27,16 @@ def _adds(candidate, reference):
 
 HINTS = ("v shrinks.", "by the factor `beta`.", "beta * v + x")
 EXERCISE = Exercise(
-    "99.1",
+    "trial.1",
     "One leaky step",
     leak,
     [Check("a silent neuron leaks", _leaks), Check("input charges", _adds)],
     hints=HINTS,
     seconds=1.0,  # far more than the checks take, also on a busy machine
 )
-ANSWER = Exercise("99.2", "A number", 42.0, [Check("the number", lambda a, b: expect.close(a, b, "It is not that."))])
+ANSWER = Exercise(
+    "trial.2", "A number", 42.0, [Check("the number", lambda a, b: expect.close(a, b, "It is not that."))]
+)
 
 
 QUIZ = """
@@ -46,9 +48,9 @@ quiz:
 
 
 def install(monkeypatch, *exercises, texts=QUIZ):
-    """Make the notebook "99" known, with these exercises and ``texts`` as its file of questions."""
-    module = ModuleType("snnkit.lab.course.nb99")
+    """Make the notebook "trial" known, with these exercises and ``texts`` as its file of questions."""
+    module = ModuleType("snnkit.lab.exercises.trial")
     module.EXERCISES = list(exercises)
-    monkeypatch.setitem(sys.modules, "snnkit.lab.course.nb99", module)
-    monkeypatch.setattr(question, "read", lambda name: question.parse(texts if name == "99" else "{}", name))
+    monkeypatch.setitem(sys.modules, "snnkit.lab.exercises.trial", module)
+    monkeypatch.setattr(question, "read", lambda name: question.parse(texts if name == "trial" else "{}", name))
     return module

@@ -50,25 +50,25 @@ def _forgot_return(v, x, beta):
 
 
 def test_a_right_answer_is_handed_back(capsys):
-    assert attempt("99.1", right) is right
-    assert "99.1 One leaky step: passed (2 of 2 checks)" in capsys.readouterr().out
+    assert attempt("trial.1", right) is right
+    assert "trial.1 One leaky step: passed (2 of 2 checks)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
     "stub", [_ellipsis, _empty, _half_done, _forgot_return, lambda v, x, beta: (v, ...), ..., None]
 )
 def test_a_stub_is_to_do_and_gives_the_reference(stub, capsys):
-    assert attempt("99.1", stub) is leak
+    assert attempt("trial.1", stub) is leak
     out = capsys.readouterr().out
     assert "to do" in out and ("Is a `return` missing?" in out) == (stub is _forgot_return)
 
 
 def test_a_wrong_answer_shows_the_first_violation_and_gives_the_reference(capsys):
-    assert attempt("99.1", lambda v, x, beta: v + x) is leak
+    assert attempt("trial.1", lambda v, x, beta: v + x) is leak
     out = capsys.readouterr().out
     assert "failed (0 of 2 checks hold)" in out and "Without input the potential" in out
     assert "[0.45 0.9 ]" in out and "[0.5 1. ]" in out and "v shrinks." in out and "The input is added" not in out
-    outcome = grade("99.1", lambda v, x, beta: beta * v)
+    outcome = grade("trial.1", lambda v, x, beta: beta * v)
     assert (outcome.status, outcome.check, outcome.passed) == ("failed", "input charges", 1)
     assert outcome.hint == "Where is x?"
 
@@ -77,7 +77,7 @@ def test_a_card_can_list_every_check(notebook, capsys):
     notebook.EXERCISES = [dataclasses.replace(EXERCISE, list_all=True)]
     wrong, half = lambda v, x, beta: v + x, lambda v, x, beta: beta * v
     for answer, signs in ((..., "○○"), (wrong, "✗✓"), (half, "✓✗"), (right, "✓✓")):
-        attempt("99.1", answer)
+        attempt("trial.1", answer)
         out = capsys.readouterr().out
         assert f"{signs[0]} a silent neuron leaks" in out and f"{signs[1]} input charges" in out
 
@@ -86,7 +86,7 @@ def test_a_raising_answer_shows_its_line(capsys):
     def mine(v, x, beta):
         return v / missing_name  # noqa: F821
 
-    assert attempt("99.1", mine) is leak
+    assert attempt("trial.1", mine) is leak
     out = capsys.readouterr().out
     assert "NameError" in out and "return v / missing_name" in out
 
@@ -101,7 +101,7 @@ def test_a_raising_answer_shows_its_line(capsys):
     ],
 )
 def test_wrong_types_are_named(mine, words):
-    outcome = grade("99.1", mine)
+    outcome = grade("trial.1", mine)
     assert outcome.status == "failed" and words in outcome.message
 
 
@@ -114,38 +114,42 @@ def test_a_class_with_a_stub_method_is_to_do():
         def step(self, x):
             return ...
 
-    exercise = Exercise("99.3", "A class", Reference, [Check("steps", lambda mine, theirs: mine().step(1.0))])
+    exercise = Exercise("trial.3", "A class", Reference, [Check("steps", lambda mine, theirs: mine().step(1.0))])
     assert grade(exercise, Mine).status == "to do" and grade(exercise, Reference).status == "passed"
 
 
 def test_value_exercises():
     for answer in (42.0, 41.0, ..., "many"):
-        assert attempt("99.2", answer) == 42.0
+        assert attempt("trial.2", answer) == 42.0
 
 
 def test_kinds_and_keys_are_checked(capsys):
-    for key, answer in (("99.1", 3.0), ("99.2", leak)):
+    for key, answer in (("trial.1", 3.0), ("trial.2", leak)):
         with pytest.raises(TypeError, match=f"answer to {key} must be a"):
             attempt(key, answer)
-    with pytest.raises(ValueError, match=r"99\.1, 99\.2.*99\.7"):
-        attempt("99.7", leak)
+    with pytest.raises(ValueError, match=r"trial\.1, trial\.2.*trial\.7"):
+        attempt("trial.7", leak)
     with pytest.raises(ValueError, match="notebook must be one of"):
         hint("77.1")
-    assert attempt("99.1", leak) is leak
+    with pytest.raises(
+        ValueError, match=r"key must be 'encodings.1' \(the notebook's name, not its number\), but it is '03.1'"
+    ):
+        hint("03.1")
+    assert attempt("trial.1", leak) is leak
     assert "run your definition again" in capsys.readouterr().out
 
 
 def test_solve_mode_uses_the_reference_and_records_nothing(capsys, progress_file, shown, notebook):
-    course.start("99", solve=True)
-    assert attempt("99.1", _ellipsis) is leak
+    course.start("trial", solve=True)
+    assert attempt("trial.1", _ellipsis) is leak
     assert "passed (solution" in capsys.readouterr().out and not progress_file.exists() and shown == []
 
     def never(candidate, reference):
         raise Violation("It never holds.")
 
-    notebook.EXERCISES = [Exercise("99.1", "Broken", leak, [Check("never", never)])]
-    with pytest.raises(RuntimeError, match=r"99\.1 does not pass its own checks \(never: It never holds"):
-        attempt("99.1", ...)
+    notebook.EXERCISES = [Exercise("trial.1", "Broken", leak, [Check("never", never)])]
+    with pytest.raises(RuntimeError, match=r"trial\.1 does not pass its own checks \(never: It never holds"):
+        attempt("trial.1", ...)
 
 
 # --- what is shown ----------------------------------------------------------------------------------------------------
@@ -156,7 +160,7 @@ def test_a_notebook_gets_one_bundle_of_text_and_escaped_html(monkeypatch):
     seen = []
     monkeypatch.setattr(display, "display", lambda bundle, raw: seen.append(bundle))
     monkeypatch.setattr("snnkit.lab.course.card.in_notebook", lambda: True)
-    attempt("99.1", lambda v, x, beta: v + x)
+    attempt("trial.1", lambda v, x, beta: v + x)
     (bundle,) = seen
     page = bundle["text/html"]
     assert "&lt;b&gt;decays&lt;/b&gt;" in page and "<b>decays" not in page and "[0.45 0.9 ]" in page
@@ -170,7 +174,7 @@ def test_a_plot_is_shown_for_written_answers_only(monkeypatch, notebook):
     monkeypatch.setattr("snnkit.lab.viz.show", drawn.append)
     notebook.EXERCISES = [dataclasses.replace(EXERCISE, plot=lambda mine, theirs: float(mine(1.0, 0.0, 0.5)))]
     for answer in (_ellipsis, lambda v, x, beta: v + x, lambda v, x, beta: v / 0):
-        attempt("99.1", answer)
+        attempt("trial.1", answer)
     assert drawn == [1.0]
 
 
@@ -179,15 +183,15 @@ def test_a_plot_is_shown_for_written_answers_only(monkeypatch, notebook):
 
 def test_hints_open_one_by_one_and_solutions_show_the_source(capsys):
     for n in (1, 2, 3, 3):
-        hint("99.1")
+        hint("trial.1")
         out = capsys.readouterr().out
         assert [text in out for text in HINTS] == [True, n > 1, n > 2] and f"hint {n} of 3" in out
-    assert 'solution("99.1")' in out
-    course.start("99")
-    hint("99.1")
+    assert 'solution("trial.1")' in out
+    course.start("trial")
+    hint("trial.1")
     assert "factor" not in capsys.readouterr().out
-    solution("99.1")
-    solution("99.2")
+    solution("trial.1")
+    solution("trial.2")
     out = capsys.readouterr().out
     assert "return beta * v + x" in out and "42" in out
 
@@ -198,32 +202,32 @@ def _parts(row):
 
 
 def test_buttons_do_what_hint_and_solution_do(shown):
-    attempt("99.1", _ellipsis)
+    attempt("trial.1", _ellipsis)
     found, opened, solved = _parts(shown[0])
     assert list(found) == ["Hint", "Solution"] and opened.value == solved.value == ""
-    assert all("99.1" in button.tooltip for button in found.values())
+    assert all("trial.1" in button.tooltip for button in found.values())
     found["Hint"].click()
     assert "hint 1 of 3" in opened.value and 'role="status"' in opened.value and HINTS[0] in opened.value
     found["Solution"].click()
     assert "return beta * v + x" in solved.value
-    entry = scorecard("99").exercises[0]
+    entry = scorecard("trial").exercises[0]
     assert (entry.hints, entry.solution_seen) == (1, True)
-    attempt("99.1", lambda v, x, beta: v)
+    attempt("trial.1", lambda v, x, beta: v)
     assert "hint 1 of 3" in _parts(shown[1])[1].value  # still open
-    attempt("99.1", right)
-    attempt("99.2", ...)
+    attempt("trial.1", right)
+    attempt("trial.2", ...)
     assert [list(_parts(row)[0]) for row in shown[2:]] == [["Solution"], ["Solution"]]
 
 
 def test_pressing_while_a_cell_runs_loses_nothing():
     pytest.importorskip("ipywidgets")
     press = _parts(attempts._buttons(EXERCISE, hints=True))[0]["Hint"].click
-    course.start("99")
+    course.start("trial")
     threads = [threading.Thread(target=press) for _ in range(2)]
-    threads += [threading.Thread(target=attempt, args=("99.1", lambda v, x, beta: v)) for _ in range(4)]
+    threads += [threading.Thread(target=attempt, args=("trial.1", lambda v, x, beta: v)) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    entry = scorecard("99").exercises[0]
+    entry = scorecard("trial").exercises[0]
     assert (entry.attempts, entry.hints) == (4, 2)

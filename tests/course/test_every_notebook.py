@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from snnkit.lab.course import exercises, grade, notebooks, questions
+from snnkit.lab.course import exercises, grade, notebooks, order, questions
 from tests.course.answers import answers, lacking, module
 
 EVERY = [exercise for notebook in notebooks() for exercise in exercises(notebook)]
@@ -29,9 +29,9 @@ def test_there_are_wrong_and_right_answers_enough(exercise):
 
 @pytest.mark.parametrize("notebook", notebooks())
 def test_no_answers_are_kept_for_an_exercise_that_is_gone(notebook):
-    known = {exercise.key for exercise in exercises(notebook)}
+    known = {int(exercise.key.rpartition(".")[2]) for exercise in exercises(notebook)}
     tables = module(notebook)
-    assert tables is not None, f"tests/course/answers/nb{notebook}.py is missing"
+    assert tables is not None, f"tests/course/answers/{notebook}.py is missing"
     assert set(tables.WRONG) == set(tables.RIGHT) == set(tables.STUBS) == known
 
 
@@ -43,7 +43,7 @@ def test_a_quiz_can_not_be_passed_by_always_choosing_alike(notebook):
 
 
 def source(notebook):
-    (path,) = SOURCES.glob(f"{notebook}_*.py")
+    (path,) = SOURCES.glob(f"??_{notebook}.py")
     return path.read_text(encoding="utf-8")
 
 
@@ -72,7 +72,7 @@ def test_each_exercise_stands_in_its_notebook_as_a_stub(notebook):
 
 @pytest.mark.parametrize("notebook", notebooks())
 def test_headings_say_what_cards_say(notebook):
-    known = {exercise.key: exercise for exercise in exercises(notebook)}
+    known = {order.label(exercise.key): exercise for exercise in exercises(notebook)}
     found = HEADING.findall(source(notebook))
     assert len(found) >= 2
     for key, title, minutes, circles in found:

@@ -44,14 +44,14 @@ def way(request, monkeypatch):
 @pytest.mark.usefixtures("way")
 def test_it_is_said_and_put_right(answer, capsys):
     before = _state()
-    assert attempt("99.1", answer) is leak
+    assert attempt("trial.1", answer) is leak
     assert _state() == before
     out = capsys.readouterr().out
     said = hostile.CASES[answer]
     if answer is hostile.asleep and not hasattr(signal, "setitimer"):
         said = "Your code has waited for 1 s, and can't be stopped here."
     assert "failed" in out and said in " ".join(out.split()), out
-    assert grade("99.1", right).status == "passed"
+    assert grade("trial.1", right).status == "passed"
 
 
 @pytest.mark.parametrize("value", [hostile.Exits(), hostile.Hangs()], ids=["exits", "hangs"])
@@ -59,11 +59,11 @@ def test_a_value_that_can_not_be_shown(value, monkeypatch, capsys):
     def fails(candidate, reference):
         raise Violation("It is not that.", yours=candidate)
 
-    install(monkeypatch, Exercise("99.2", "A number", 42.0, [Check("c", fails)], seconds=0.2), EXERCISE)
-    assert attempt("99.2", value) == 42.0
+    install(monkeypatch, Exercise("trial.2", "A number", 42.0, [Check("c", fails)], seconds=0.2), EXERCISE)
+    assert attempt("trial.2", value) == 42.0
     assert f"yours  ({type(value).__name__} that cannot be shown)" in " ".join(capsys.readouterr().out.split("   "))
-    with pytest.raises(TypeError, match=r"answer to 99\.1 must be a function .* that cannot be shown\)"):
-        attempt("99.1", value)
+    with pytest.raises(TypeError, match=r"answer to trial\.1 must be a function .* that cannot be shown\)"):
+        attempt("trial.1", value)
 
 
 def test_a_name_that_exits_is_not_asked():
@@ -73,14 +73,14 @@ def test_a_name_that_exits_is_not_asked():
         def __call__(self, v, x, beta):
             return beta * v + x
 
-    assert grade("99.1", Named()).status == "passed"
+    assert grade("trial.1", Named()).status == "passed"
 
 
 def test_the_card_has_the_line_that_hung_and_some_of_the_prints(capsys):
-    attempt("99.1", hostile.asleep)
+    attempt("trial.1", hostile.asleep)
     out = capsys.readouterr().out
-    assert "time.sleep(600)" in out and "a silent neuron leaks" in out and 'hint("99.1")' in out
-    attempt("99.1", hostile.printing)
+    assert "time.sleep(600)" in out and "a silent neuron leaks" in out and 'hint("trial.1")' in out
+    attempt("trial.1", hostile.printing)
     out = capsys.readouterr().out
     assert 5 <= out.count("still here") <= 10 and "more lines" in out and len(out) < 2000
 
@@ -92,23 +92,23 @@ def test_prints_of_a_right_answer_and_of_a_stub_are_on_the_card(capsys):
         return beta * v + x
 
     before = _state()
-    assert attempt("99.1", mine) is mine and _state() == before
+    assert attempt("trial.1", mine) is mine and _state() == before
     assert "printed  beta is 0.9" in capsys.readouterr().out
-    attempt("99.1", lambda v, x, beta: print(tuple(v.shape)) or ...)
+    attempt("trial.1", lambda v, x, beta: print(tuple(v.shape)) or ...)
     assert "to do" in (out := capsys.readouterr().out) and "(2,)" in out
 
 
 def test_an_exercise_may_ask_for_changes_in_place(monkeypatch):
     check = Check("c", lambda candidate, reference: candidate(torch.zeros(2)))
-    install(monkeypatch, Exercise("99.1", "t", lambda x: x.add_(1), [check], in_place=True))
-    assert grade("99.1", lambda x: x.add_(2)).status == "passed"
+    install(monkeypatch, Exercise("trial.1", "t", lambda x: x.add_(1), [check], in_place=True))
+    assert grade("trial.1", lambda x: x.add_(2)).status == "passed"
 
 
 def test_a_person_can_interrupt():
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):
-            attempt("99.1", lambda v, x, beta: signal.raise_signal(signal.SIGINT))
+            attempt("trial.1", lambda v, x, beta: signal.raise_signal(signal.SIGINT))
     finally:
         signal.signal(signal.SIGINT, before)
 
@@ -123,7 +123,7 @@ def test_two_checks_at_a_time_wait_for_each_other():
         return beta * v + x
 
     before = sys.stdout
-    threads = [threading.Thread(target=grade, args=("99.1", mine)) for _ in range(2)]
+    threads = [threading.Thread(target=grade, args=("trial.1", mine)) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -133,9 +133,9 @@ def test_two_checks_at_a_time_wait_for_each_other():
 
 def test_a_plot_that_hangs_is_left_out(monkeypatch):
     check = Check("c", lambda mine, theirs: mine(1))
-    exercise = Exercise("99.1", "t", lambda x: x, [check], seconds=0.1, plot=lambda mine, theirs: time.sleep(600))
+    exercise = Exercise("trial.1", "t", lambda x: x, [check], seconds=0.1, plot=lambda mine, theirs: time.sleep(600))
     install(monkeypatch, exercise)
-    assert attempt("99.1", mine := lambda x: x) is mine
+    assert attempt("trial.1", mine := lambda x: x) is mine
 
 
 # --- the sandbox ------------------------------------------------------------------------------------------------------
@@ -184,7 +184,7 @@ def test_a_kernel_lives_on():
     pytest.importorskip("ipywidgets")
     sources = [START]
     for name in HOSTILE:
-        sources += [f'assert attempt("99.1", hostile.{name}) is leak', f'print("after {name}")']
+        sources += [f'assert attempt("trial.1", hostile.{name}) is leak', f'print("after {name}")']
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
     here = {"metadata": {"path": str(Path(__file__).parents[2])}}
     cells = nbclient.NotebookClient(book, timeout=120, kernel_name="python3", resources=here).execute().cells

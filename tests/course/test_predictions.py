@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from snnkit.lab import course
+from snnkit.lab import course, exercises
 from snnkit.lab.course import card, gate, outcome, predict, predictions, progress, question, quiz, scorecard
 from snnkit.lab.pages import web
 from tests.course.examples import EXERCISE, install
@@ -21,17 +21,17 @@ from tests.needed import needs
 
 TEXT = """
 predictions:
-  99.a:
+  a:
     ask: Does `v` creep?
     choices: [creeps, jumps <b>]
     answer: 1
     why: It "jumps".
-  99.b:
+  b:
     ask: By what factor?
     number: {unit: times, low: 0.5, high: 10, tolerance: 0.2}
     answer: 2.5
     why: Because.
-  99.c:
+  c:
     ask: Sketch it.
     sketch: {x: [0, 1.5, w], y: [0, 2, loss], tolerance: 0.15}
     why: A staircase.
@@ -43,14 +43,14 @@ quiz:
       - {text: twice, reply: "More than once?"}
     why: Below the threshold.
 """
-A, B, C = question.parse(TEXT, "99")["predictions"].values()
+A, B, C = question.parse(TEXT, "trial")["predictions"].values()
 FLAT = [1.0] * question.POINTS
 
 
 @pytest.fixture(autouse=True)
 def notebook(monkeypatch):
     install(monkeypatch, EXERCISE, texts=TEXT)
-    monkeypatch.setattr("snnkit.lab.course.exercise.notebooks", lambda: ["99"])
+    monkeypatch.setattr("snnkit.lab.course.exercise.notebooks", lambda: ["trial"])
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def shown(monkeypatch):
 
 # --- the files --------------------------------------------------------------------------------------------------------
 
-FILES = sorted((Path(course.__path__[0]) / "questions").glob("*.yaml"))
+FILES = sorted(Path(exercises.__path__[0]).glob("*.yaml"))
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
@@ -72,41 +72,41 @@ def test_a_file_is_as_it_should_be(path):
 
 
 def test_files_are_of_notebooks():
-    assert FILES and {path.name for path in FILES} <= {f"{n:02d}.yaml" for n in range(20)}
+    assert FILES and {path.stem for path in FILES} <= set(course.notebooks())
 
 
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
         ("quiz:", "quizz:", "no fields but predictions, quiz, but it has quizz"),
-        ("99.b", "99.a", "99.yaml must be YAML, but: .*the key 99.a is given twice"),
-        ("99.b", "99.d", "99.a, 99.b, … in this order"),
-        ("why: Because.", "", "99.b must have a field why"),
-        ("why: Because.", "why: [x]", "why of 99.b must be text"),
+        ("  b:", "  a:", "trial.yaml must be YAML, but: .*the key a is given twice"),
+        ("  b:", "  d:", "predictions of trial.yaml must be a, b, … in this order"),
+        ("why: Because.", "", "trial.b must have a field why"),
+        ("why: Because.", "why: [x]", "why of trial.b must be text"),
         ("why: Because.", r"why: $\\tau$", "without LaTeX"),
         ("[creeps, jumps <b>]", "[creeps]", "two to four"),
-        ("[creeps, jumps <b>]", "[yes, no]", "a choice of 99.a must be text.*True"),
+        ("[creeps, jumps <b>]", "[yes, no]", "a choice of trial.a must be text.*True"),
         ("[creeps, jumps <b>]", "[same, same]", "must differ"),
         ("answer: 1", "answer: 2", "index of a choice"),
-        ("answer: 2.5", "answer: 20", "answer of 99.b must be"),
+        ("answer: 2.5", "answer: 20", "answer of trial.b must be"),
         ("answer: 2.5", "answer: 2.5\n    tip: x", "but it has tip"),
-        ("high: 10", "high: 0.1", "high of 99.b must be"),
+        ("high: 10", "high: 0.1", "high of trial.b must be"),
         ("tolerance: 0.2}", "tolerance: 0.2, within: 1}", "or within"),
-        ("[0, 1.5, w]", "[0, 1.5]", r"x of 99.c must be \[low, high, label\]"),
+        ("[0, 1.5, w]", "[0, 1.5]", r"x of trial.c must be \[low, high, label\]"),
         ("why: A staircase.", "why: A.\n    answer: 3", "outcome"),
         ("right: true, ", "", "one of them must be right"),
-        ("reply: Yes.", "reply: ''", "reply of choice 1 of question 1 of 99"),
+        ("reply: Yes.", "reply: ''", "reply of choice 1 of question 1 of trial"),
         ("predictions:", "predictions: [", "must be YAML"),
     ],
 )
 def test_what_is_wrong_in_a_file_is_said(old, new, message):
     assert old in TEXT
     with pytest.raises(ValueError, match=message):
-        question.parse(TEXT.replace(old, new), "99")
+        question.parse(TEXT.replace(old, new), "trial")
 
 
 def test_unknown_predictions_are_refused():
-    for key in ("99.z", "98.a", "", "../x"):
+    for key in ("trial.z", "98.a", "", "../x"):
         with pytest.raises(ValueError, match="key must be a prediction"):
             predict(key)
 
@@ -189,20 +189,26 @@ def test_an_outcome_of_another_kind_is_refused(prompt, value):
 
 
 def test_a_prediction_locks_once_and_is_judged_by_its_outcome(shown):
-    assert predictions.receive({"known": ["99.a"]}) == {"records": {}}
-    record = predictions.receive({"lock": "99.a", "guess": 1, "sure": 90})["records"]["99.a"]
+    assert predictions.receive({"known": ["trial.a"]}) == {"records": {}}
+    record = predictions.receive({"lock": "trial.a", "guess": 1, "sure": 90})["records"]["trial.a"]
     assert (record["guess"], record["sure"], record["right"]) == (1, 90, None)  # though its answer is in the file
-    assert predictions.receive({"lock": "99.a", "guess": 0, "sure": 50})["records"]["99.a"] == record
-    assert predictions.receive({"lock": "99.c", "guess": FLAT, "sure": 50})["records"]["99.c"]["right"] is None
-    outcome("99.c", ([0, 1.5], [1.9, 1.9]))
+    assert predictions.receive({"lock": "trial.a", "guess": 0, "sure": 50})["records"]["trial.a"] == record
+    assert predictions.receive({"lock": "trial.c", "guess": FLAT, "sure": 50})["records"]["trial.c"]["right"] is None
+    outcome("trial.c", ([0, 1.5], [1.9, 1.9]))
     assert shown[-1][0] == "outcomePage" and shown[-1][1]["record"]["right"] is False
-    outcome("99.a")  # as the file says
+    outcome("trial.a")  # as the file says
     assert shown[-1][1]["truth"] == 1 and shown[-1][1]["record"] == record | {"right": True}
-    course.start("99")  # the next kernel
-    predict("99.a")
-    asked = {"key": "99.a", "kind": "choice", "ask": A["ask"], "choices": A["choices"]}  # neither answer nor why
+    course.start("trial")  # the next kernel
+    predict("trial.a")
+    asked = {
+        "key": "trial.a",
+        "label": "trial.a",
+        "kind": "choice",
+        "ask": A["ask"],
+        "choices": A["choices"],
+    }  # neither answer nor why
     assert shown[-1] == ("predictPage", {"line": None, "question": asked, "record": record | {"right": True}})
-    card = scorecard("99")
+    card = scorecard("trial")
     assert card.predictions == ("right", "to make", "wrong")
     assert card.calibration == ("50 % sure: right 0 of 1 times", "90 % sure: right 1 of 1 times")
     assert "✓ ○ ✗  (2 of 3 made, 1 right)" in repr(card) and "90 % sure: right 1 of 1" in card._repr_html_()
@@ -210,40 +216,40 @@ def test_a_prediction_locks_once_and_is_judged_by_its_outcome(shown):
 
 def test_a_skipped_prediction_stays_without_a_guess(shown, progress_file):
     record = {"guess": None, "sure": None, "right": None, "when": ""}
-    for message in ({"skip": "99.b"}, {"lock": "99.b", "guess": 2.5, "sure": 70}, {"known": ["99.b"]}):
-        assert predictions.receive(message)["records"] == {"99.b": record}
-    predictions.receive({"lock": "99.a", "guess": 1, "sure": 90})
-    assert predictions.receive({"skip": "99.a"})["records"]["99.a"]["guess"] == 1
-    outcome("99.b", 5.0)
-    course.start("99")  # the next kernel
-    assert scorecard("99").predictions == ("locked", "skipped", "to make") and scorecard("99").calibration == ()
-    assert "· – ○  (1 of 3 made, 0 right)" in repr(scorecard("99"))
+    for message in ({"skip": "trial.b"}, {"lock": "trial.b", "guess": 2.5, "sure": 70}, {"known": ["trial.b"]}):
+        assert predictions.receive(message)["records"] == {"trial.b": record}
+    predictions.receive({"lock": "trial.a", "guess": 1, "sure": 90})
+    assert predictions.receive({"skip": "trial.a"})["records"]["trial.a"]["guess"] == 1
+    outcome("trial.b", 5.0)
+    course.start("trial")  # the next kernel
+    assert scorecard("trial").predictions == ("locked", "skipped", "to make") and scorecard("trial").calibration == ()
+    assert "· – ○  (1 of 3 made, 0 right)" in repr(scorecard("trial"))
     course.export(progress_file.with_name("ada.json"))
-    handed = json.loads(progress_file.with_name("ada.json").read_text())["notebooks"]["99"]["predictions"]
-    assert [one["key"] for one in handed] == ["99.a"]
+    handed = json.loads(progress_file.with_name("ada.json").read_text())["notebooks"]["trial"]["predictions"]
+    assert [one["key"] for one in handed] == ["trial.a"]
 
 
 def test_an_outcome_that_ran_before_judges_what_is_locked_later(shown):
-    outcome("99.b", 5.0)
+    outcome("trial.b", 5.0)
     assert shown[-1][1]["record"] is None
-    assert predictions.receive({"lock": "99.b", "guess": 2.5, "sure": 99})["records"]["99.b"]["right"] is False
+    assert predictions.receive({"lock": "trial.b", "guess": 2.5, "sure": 99})["records"]["trial.b"]["right"] is False
 
 
 @pytest.mark.parametrize(
     "message",
     [
-        {"lock": "99.a", "guess": 2, "sure": 90},
-        {"lock": "99.a", "guess": True, "sure": 90},
-        {"lock": "99.b", "guess": math.nan, "sure": 90},
-        {"lock": "99.b", "guess": "3", "sure": 90},
-        {"lock": "99.b", "guess": 3, "sure": 80},
-        {"lock": "99.c", "guess": [*FLAT[:-1], 2.1], "sure": 50},
-        {"lock": "99.c", "guess": FLAT[:-1], "sure": 50},
+        {"lock": "trial.a", "guess": 2, "sure": 90},
+        {"lock": "trial.a", "guess": True, "sure": 90},
+        {"lock": "trial.b", "guess": math.nan, "sure": 90},
+        {"lock": "trial.b", "guess": "3", "sure": 90},
+        {"lock": "trial.b", "guess": 3, "sure": 80},
+        {"lock": "trial.c", "guess": [*FLAT[:-1], 2.1], "sure": 50},
+        {"lock": "trial.c", "guess": FLAT[:-1], "sure": 50},
         {"lock": "98.a", "guess": 1, "sure": 50},
         {"skip": "98.a"},
         {"skip": None},
-        {"quiz": "99", "index": 1, "right": True},
-        {"quiz": "99", "index": 0, "right": "yes"},
+        {"quiz": "trial", "index": 1, "right": True},
+        {"quiz": "trial", "index": 0, "right": "yes"},
         {},
         "lock",
     ],
@@ -254,44 +260,44 @@ def test_a_page_that_says_nonsense_is_refused(message, progress_file):
 
 
 def test_a_guess_that_no_longer_fits_its_question_may_be_made_again(shown):
-    progress.current().progress.locked("99.b", 400.0, 50)
-    predict("99.b")
+    progress.current().progress.locked("trial.b", 400.0, 50)
+    predict("trial.b")
     assert shown[-1][1]["record"] is None
-    assert predictions.receive({"lock": "99.b", "guess": 2.5, "sure": 70})["records"]["99.b"]["guess"] == 2.5
+    assert predictions.receive({"lock": "trial.b", "guess": 2.5, "sure": 70})["records"]["trial.b"]["guess"] == 2.5
 
 
 def test_a_scorecard_on_a_page_hears_of_everything(monkeypatch, capsys):
     sent = []
     monkeypatch.setattr(card, "tell", sent.append)
-    course.attempt("99.1", lambda v, x, beta: beta * v + x)
+    course.attempt("trial.1", lambda v, x, beta: beta * v + x)
     assert sent == []  # no scorecard yet
-    scorecard("99")._repr_html_()
-    course.attempt("99.1", lambda v, x, beta: beta * v + x)
-    assert "passed, 2 attempts" in sent[-1]["scorecards"]["99"]
-    assert "1 of 3 made" in predictions.receive({"lock": "99.a", "guess": 0, "sure": 50})["scorecards"]["99"]
-    assert "1 of 1 right" in predictions.receive({"quiz": "99", "index": 0, "right": True})["scorecards"]["99"]
+    scorecard("trial")._repr_html_()
+    course.attempt("trial.1", lambda v, x, beta: beta * v + x)
+    assert "passed, 2 attempts" in sent[-1]["scorecards"]["trial"]
+    assert "1 of 3 made" in predictions.receive({"lock": "trial.a", "guess": 0, "sure": 50})["scorecards"]["trial"]
+    assert "1 of 1 right" in predictions.receive({"quiz": "trial", "index": 0, "right": True})["scorecards"]["trial"]
 
 
 # --- where there is no page -------------------------------------------------------------------------------------------
 
 
 def test_without_a_page_questions_are_printed(capsys):
-    for key in ("99.a", "99.b", "99.c"):
+    for key in ("trial.a", "trial.b", "trial.c"):
         predict(key)
-    outcome("99.c", ([0, 1.5], [0.1, 1.9]))
-    quiz("99")
+    outcome("trial.c", ([0, 1.5], [0.1, 1.9]))
+    quiz("trial")
     out = capsys.readouterr().out
-    assert "Prediction 99.a: Does `v` creep?\n  (1) creeps · (2) jumps <b>" in out
+    assert "Prediction trial.a: Does `v` creep?\n  (1) creeps · (2) jumps <b>" in out
     assert "(a number, times, from 0.5 to 10)" in out and "w from 0 to 1.5, loss from 0 to 2" in out
-    assert "Outcome 99.c: a curve, loss from 0.1 to 1.9\n  A staircase." in out
+    assert "Outcome trial.c: a curve, loss from 0.1 to 1.9\n  A staircase." in out
     assert "Question 1: How often?" in out and "2: once" in out and "leak" not in out
 
 
 def test_a_headless_run_holds_the_answers_to_what_comes_out(monkeypatch, capsys):
-    outcome("99.a", "creeps")  # a learner may change the numbers
+    outcome("trial.a", "creeps")  # a learner may change the numbers
     monkeypatch.setenv("SNNKIT_HEADLESS", "1")
-    outcome("99.b", 2.4)
-    for key, value in (("99.a", "creeps"), ("99.b", 4)):
+    outcome("trial.b", 2.4)
+    for key, value in (("trial.a", "creeps"), ("trial.b", 4)):
         with pytest.raises(ValueError, match=f"outcome of {key} must agree"):
             outcome(key, value)
 
@@ -316,9 +322,9 @@ def test_on_colab_pages_reach_the_kernel_by_its_callback_and_a_cell_reaches_them
     line = card.line(predictions.receive)
     from google.colab import output
 
-    reply = output.callbacks[line]({"lock": "99.a", "guess": 1, "sure": 50})
-    assert reply.data["records"]["99.a"]["guess"] == 1
-    card.tell({"scorecards": {"99": "</script>"}})
+    reply = output.callbacks[line]({"lock": "trial.a", "guess": 1, "sure": 50})
+    assert reply.data["records"]["trial.a"]["guess"] == 1
+    card.tell({"scorecards": {"trial": "</script>"}})
     assert "BroadcastChannel" in sent[0].data and sent[0].data.count("</script") == 1
 
 
@@ -337,7 +343,7 @@ def test_a_line_that_no_page_hears_is_opened_again(monkeypatch):
     second = card._lines[name]
     assert second is not first and sent == [(first, {"records": {}})] and card.line(predictions.receive) == name
     first._handle_msg({"content": {"data": say({"content": {"deaf": True}})}, "buffers": []})  # known already
-    second._handle_msg({"content": {"data": say({"content": {"skip": "99.a"}})}, "buffers": []})
+    second._handle_msg({"content": {"data": say({"content": {"skip": "trial.a"}})}, "buffers": []})
     card.tell({"scorecards": {}})
     assert [widget for widget, _ in sent[1:]] == [second, second]
 
@@ -346,16 +352,21 @@ def test_a_line_that_no_page_hears_is_opened_again(monkeypatch):
 
 
 def test_cells_wait_from_the_question_to_its_outcome_and_exercises_do_not(shown):
-    predict("99.a")
-    predict("99.b")
-    assert gate.closes("print(1)", "one") == ["99.a", "99.b"]
-    assert gate.closes('mine = attempt("99.1", mine)', "two") == []
-    assert gate.closes("if luck:\n    outcome('99.a', 0)", "three") == ["99.a", "99.b"]  # outcome needn't be reached
-    assert gate.closes("print(3)", "four") == ["99.b"]
-    predictions.receive({"lock": "99.b", "guess": 2.5, "sure": 70})
+    predict("trial.a")
+    predict("trial.b")
+    assert gate.closes("print(1)", "one") == ["trial.a", "trial.b"]
+    assert gate.closes('mine = attempt("trial.1", mine)', "two") == []
+    assert gate.closes("if luck:\n    outcome('trial.a', 0)", "three") == [
+        "trial.a",
+        "trial.b",
+    ]  # or not reached
+    assert gate.closes("print(3)", "four") == ["trial.b"]
+    predictions.receive({"lock": "trial.b", "guess": 2.5, "sure": 70})
     assert gate.closes("print(3)", "four") == []
-    assert gate.closes("print(1, 1)", "one") == gate.closes('outcome( "99.a", 1)', "five") == ["99.a"]  # run again
-    predictions.receive({"skip": "99.a"})
+    assert (
+        gate.closes("print(1, 1)", "one") == gate.closes('outcome( "trial.a", 1)', "five") == ["trial.a"]
+    )  # run again
+    predictions.receive({"skip": "trial.a"})
     assert gate.closes("print(1)", "one") == []
 
 
@@ -372,16 +383,16 @@ def test_a_gate_comes_before_what_a_cell_shows(monkeypatch, watched, capsys):
     monkeypatch.setattr(card, "_lines", {"here": None})
     monkeypatch.setattr("IPython.display.display", lambda data, **_: print(data["text/html"]))
     for _ in range(2):
-        predict("99.b")
+        predict("trial.b")
     assert len([one for one in shell.events.callbacks["pre_run_cell"] if one.__module__ == gate.__name__]) == watched
     capsys.readouterr()
     shell.run_cell("print('it is', 1 + 1)")
     before, after = capsys.readouterr().out.split("it is 2")
     assert ("snn-gate closed" in before) is watched and after.strip() == ""
-    shell.run_cell("from snnkit.lab.course import outcome; outcome('99.b', 2)")
+    shell.run_cell("from snnkit.lab.course import outcome; outcome('trial.b', 2)")
     page = capsys.readouterr().out
     assert ("snn-gate closed" in page) is watched and (r"\"open\":false" in page) is watched
-    shell.run_cell("# outcome('99.b')\n1 / 0")
+    shell.run_cell("# outcome('trial.b')\n1 / 0")
     assert ("snn-failed" in capsys.readouterr().out) is watched
     monkeypatch.setenv("SNNKIT_HEADLESS", "1")
     shell.run_cell("print('it is', 1 + 1)")
@@ -391,7 +402,7 @@ def test_a_gate_comes_before_what_a_cell_shows(monkeypatch, watched, capsys):
 def test_without_pyyaml_one_line_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "yaml", None)
     with pytest.raises(ModuleNotFoundError, match=r"need PyYAML.*pip install .*lab"):
-        question.parse(TEXT, "99")
+        question.parse(TEXT, "trial")
 
 
 @pytest.mark.parametrize("sheet", ["style.css", "course.css"])

@@ -14,7 +14,7 @@ from tests.course.examples import ANSWER, EXERCISE, install
 
 @pytest.fixture(autouse=True)
 def notebook(monkeypatch):
-    monkeypatch.setattr("snnkit.lab.course.exercise.notebooks", lambda: ["99"])
+    monkeypatch.setattr("snnkit.lab.course.exercise.notebooks", lambda: ["trial"])
     return install(monkeypatch, EXERCISE, ANSWER)
 
 
@@ -28,51 +28,54 @@ def unwritten(v, x, beta):
 
 def test_attempts_hints_and_solutions_are_counted(capsys):
     for answer in (lambda v, x, beta: v, right, lambda v, x, beta: v, unwritten, ...):
-        attempt("99.1", answer)
-    hint("99.1")
-    solution("99.2")
-    card = scorecard("99")
+        attempt("trial.1", answer)
+    hint("trial.1")
+    solution("trial.2")
+    card = scorecard("trial")
     one, two = card.exercises
     assert (one.status, one.attempts, one.hints) == ("passed", 3, 1) and card.quiz == (None,)
     assert (two.status, two.attempts, two.solution_seen, card.passed) == ("to do", 0, True, 1)
-    assert "✓ 99.1 One leaky step: passed, 3 attempts, 1 hint" in repr(card)
-    assert "99.2 A number: to do, solution seen" in card._repr_html_() and "1 of 2 exercises passed" in repr(card)
-    course.start("99")  # in the next kernel
-    assert scorecard("99") == card
+    assert "✓ trial.1 One leaky step: passed, 3 attempts, 1 hint" in repr(card)
+    assert "trial.2 A number: to do, solution seen" in card._repr_html_() and "1 of 2 exercises passed" in repr(card)
+    course.start("trial")  # in the next kernel
+    assert scorecard("trial") == card
 
 
 def test_two_notebooks_do_not_undo_each_other(progress_file):
     one, two = Progress(progress_file), Progress(progress_file)
-    one.attempted("99.1", "passed")
-    two.attempted("99.2", "failed", "a")
-    one.answered("99", 0, True, 1)
-    two.locked("99.a", 2.5, 70)
-    one.locked("99.a", 3.0, 99)  # too late
-    one.judged("99.a", False)
-    two.judged("99.a", True)  # the first outcome counts
+    one.attempted("trial.1", "passed")
+    two.attempted("trial.2", "failed", "a")
+    one.answered("trial", 0, True, 1)
+    two.locked("trial.a", 2.5, 70)
+    one.locked("trial.a", 3.0, 99)  # too late
+    one.judged("trial.a", False)
+    two.judged("trial.a", True)  # the first outcome counts
     fresh = Progress(progress_file)
-    assert fresh.exercise("99.1")["status"] == "passed" and fresh.quiz("99", 1) == [True]
-    assert fresh.exercise("99.2")["failed"] == {"a": 1}
-    assert fresh.predictions()["99.a"] | {"when": ""} == {"guess": 2.5, "sure": 70, "right": False, "when": ""}
+    assert fresh.exercise("trial.1")["status"] == "passed" and fresh.quiz("trial", 1) == [True]
+    assert fresh.exercise("trial.2")["failed"] == {"a": 1}
+    assert fresh.predictions()["trial.a"] | {"when": ""} == {"guess": 2.5, "sure": 70, "right": False, "when": ""}
 
 
 def test_a_file_from_before_checks_were_counted_is_read(progress_file, capsys):
     old = {"status": "failed", "attempts": 2, "hints": 1, "solution": False, "when": ""}
-    progress_file.write_text(json.dumps({"format": 1, "exercises": {"99.2": old}, "quiz": {}}))
-    attempt("99.2", 1.0)
-    assert Progress(progress_file).exercise("99.2") | {"when": ""} == old | {"attempts": 3, "failed": {"the number": 1}}
+    progress_file.write_text(json.dumps({"format": 1, "exercises": {"trial.2": old}, "quiz": {}}))
+    attempt("trial.2", 1.0)
+    assert Progress(progress_file).exercise("trial.2") | {"when": ""} == old | {
+        "attempts": 3,
+        "failed": {"the number": 1},
+    }
 
 
 def test_solved_exercises_are_not_passed(capsys):
-    course.start("99", solve=True)
-    attempt("99.1", ...)
-    card = scorecard("99")
+    course.start("trial", solve=True)
+    attempt("trial.1", ...)
+    card = scorecard("trial")
     assert card.passed == 0 and card.exercises[0].status == "solution" and "1 solved" in repr(card)
 
 
 def test_a_failed_write_leaves_the_old_file(progress_file, monkeypatch):
     progress = Progress(progress_file)
-    progress.attempted("99.1", "passed")
+    progress.attempted("trial.1", "passed")
     before = progress_file.read_text()
 
     def refuse(*_):
@@ -80,12 +83,24 @@ def test_a_failed_write_leaves_the_old_file(progress_file, monkeypatch):
 
     monkeypatch.setattr(os, "replace", refuse)
     with pytest.warns(UserWarning, match=r"disk full.*SNNKIT_PROGRESS"):
-        progress.attempted("99.2", "passed")
+        progress.attempted("trial.2", "passed")
     assert progress_file.read_text() == before
-    assert progress.exercise("99.2")["status"] == "passed"  # it goes on in memory
+    assert progress.exercise("trial.2")["status"] == "passed"  # it goes on in memory
 
 
 ENTRY = {"status": "failed", "attempts": 1, "hints": 0}
+
+
+def test_a_file_of_the_format_before_is_read_and_its_numbers_are_names_from_then_on(progress_file):
+    made = {"guess": 1, "sure": 90, "right": None, "when": ""}
+    old = {"exercises": {"03.1": ENTRY}, "quiz": {"03": [True]}, "predictions": {"03.a": made}, "skipped": ["03.b"]}
+    progress_file.write_text(json.dumps({"format": 1} | old))
+    progress = Progress(progress_file)
+    assert progress.exercise("encodings.1")["status"] == "failed" and progress.quiz("encodings", 2) == [True, None]
+    assert progress.predictions() == {"encodings.a": made} and progress.skipped() == ["encodings.b"]
+    progress.attempted("encodings.1", "passed")
+    saved = json.loads(progress_file.read_text())
+    assert saved["format"] == 2 and saved["exercises"]["encodings.1"]["status"] == "passed"
 
 
 @pytest.mark.parametrize(
@@ -96,23 +111,23 @@ ENTRY = {"status": "failed", "attempts": 1, "hints": 0}
         b"\xff\xfe",
         {"format": 9, "exercises": {}, "quiz": {}},
         {"format": 1, "exercises": [], "quiz": {}},
-        {"format": 1, "exercises": {"99.1": 3}, "quiz": {}},
-        {"format": 1, "exercises": {"99.1": ENTRY | {"status": []}}, "quiz": {}},
-        {"format": 1, "exercises": {"99.1": ENTRY | {"attempts": -1}}, "quiz": {}},
-        {"format": 1, "exercises": {"99.1": ENTRY | {"failed": 3}}, "quiz": {}},
-        {"format": 1, "exercises": {}, "quiz": {"99": "yes"}},
+        {"format": 1, "exercises": {"trial.1": 3}, "quiz": {}},
+        {"format": 1, "exercises": {"trial.1": ENTRY | {"status": []}}, "quiz": {}},
+        {"format": 1, "exercises": {"trial.1": ENTRY | {"attempts": -1}}, "quiz": {}},
+        {"format": 1, "exercises": {"trial.1": ENTRY | {"failed": 3}}, "quiz": {}},
+        {"format": 1, "exercises": {}, "quiz": {"trial": "yes"}},
         {"format": 1, "exercises": {}, "quiz": {}, "predictions": []},
-        {"format": 1, "exercises": {}, "quiz": {}, "skipped": "99.a"},
-        {"format": 1, "exercises": {}, "quiz": {}, "predictions": {"99.a": {"guess": 1, "sure": 80, "right": None}}},
-        b'{"format":1,"exercises":{},"quiz":{},"predictions":{"99.a":{"guess":NaN,"sure":50,"right":true}}}',
+        {"format": 1, "exercises": {}, "quiz": {}, "skipped": "trial.a"},
+        {"format": 1, "exercises": {}, "quiz": {}, "predictions": {"trial.a": {"guess": 1, "sure": 80, "right": None}}},
+        b'{"format":1,"exercises":{},"quiz":{},"predictions":{"trial.a":{"guess":NaN,"sure":50,"right":true}}}',
     ],
 )
 def test_a_damaged_file_is_set_aside(content, progress_file):
     content = content if isinstance(content, bytes) else json.dumps(content).encode()
     progress_file.write_bytes(content)
     with pytest.warns(UserWarning, match="damaged"):
-        course.start("99")
-    assert scorecard("99").passed == 0
+        course.start("trial")
+    assert scorecard("trial").passed == 0
     assert progress_file.with_suffix(".damaged.json").read_bytes() == content and not progress_file.exists()
 
 
@@ -120,10 +135,10 @@ def test_progress_is_not_saved_in_a_pipe_or_device(tmp_path, monkeypatch, capsys
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     monkeypatch.setenv("SNNKIT_PROGRESS", str(pipe))
-    course.start("99")  # opening the pipe would wait for ever
+    course.start("trial")  # opening the pipe would wait for ever
     with pytest.warns(UserWarning, match="only a regular file"):
-        attempt("99.2", 42.0)
-    assert pipe.is_fifo() and scorecard("99").passed == 1
+        attempt("trial.2", 42.0)
+    assert pipe.is_fifo() and scorecard("trial").passed == 1
     with pytest.raises(FileExistsError):
         export(pipe)
 
@@ -138,17 +153,17 @@ def test_a_headless_run_has_its_progress_in_memory(monkeypatch):
 
 def test_an_export_holds_everything_that_counts(tmp_path, capsys):
     for answer in (lambda v, x, beta: v, lambda v, x, beta: v, lambda v, x, beta: beta * v):
-        attempt("99.1", answer)
-    attempt("99.2", 42.0)
-    current().progress.answered("99", 0, True, 1)
+        attempt("trial.1", answer)
+    attempt("trial.2", 42.0)
+    current().progress.answered("trial", 0, True, 1)
     path = export(tmp_path / "new" / "ada.json", name="Ada L.")
     data = json.loads(path.read_text(encoding="utf-8"))
-    assert (data["kind"], data["format"], data["kit"]) == ("snnkit progress", 1, snnkit.__version__)
+    assert (data["kind"], data["format"], data["kit"]) == ("snnkit progress", 2, snnkit.__version__)
     assert data["name"] == "Ada L." and data["when"].endswith("+00:00")
-    one, two = data["notebooks"]["99"]["exercises"]
-    assert (one["key"], one["title"], one["status"], one["attempts"]) == ("99.1", "One leaky step", "failed", 3)
+    one, two = data["notebooks"]["trial"]["exercises"]
+    assert (one["key"], one["title"], one["status"], one["attempts"]) == ("trial.1", "One leaky step", "failed", 3)
     assert one["failed"] == {"a silent neuron leaks": 2, "input charges": 1}
-    assert (two["status"], two["failed"]) == ("passed", {}) and data["notebooks"]["99"]["quiz"] == [True]
+    assert (two["status"], two["failed"]) == ("passed", {}) and data["notebooks"]["trial"]["quiz"] == [True]
     assert json.loads(export(tmp_path / "grace.json").read_text())["name"] == "grace"
     for name in ("x" * 61, "two\nlines", "  ", "\x1b[31mred"):
         with pytest.raises(ValueError, match="name must be one line"):
@@ -157,7 +172,7 @@ def test_an_export_holds_everything_that_counts(tmp_path, capsys):
 
 
 def test_unknown_notebooks_are_refused():
-    for bad in ("77", "", 1, "../../etc", "01.x"):
+    for bad in ("77", "", 1, "../../etc", "first_spiking_neuron.x"):
         for ask in (scorecard, course.start, quiz, course.exercises):
             with pytest.raises((TypeError, ValueError), match="notebook must be"):
                 ask(bad)

@@ -13,22 +13,24 @@ from snnkit.lab import challenge
 from snnkit.lab.course import (
     exercises,
     grade,
-    nb01,
-    nb02,
-    nb03,
-    nb04,
-    nb05,
-    nb06,
-    nb07,
-    nb08,
-    nb09,
-    nb10,
-    nb11,
-    nb12,
-    nb13,
-    nb15,
-    nb16,
     notebooks,
+)
+from snnkit.lab.exercises import (
+    blank_pages,
+    conv_snn,
+    encodings,
+    event_data,
+    first_spiking_neuron,
+    fused_neurons,
+    ipu_cuda,
+    local_learning,
+    memory_precision_batching,
+    microspike,
+    moving_house,
+    scaling_out,
+    surrogate_gradients,
+    sweeps_and_challenge,
+    train_your_first_network,
 )
 from snnkit.lab.hardware import scaling
 from snnkit.measure.traffic import Traffic
@@ -37,9 +39,9 @@ from snnkit.neuron.base import MembraneState
 from snnkit.nn import time_batched
 from snnkit.surrogate import ATan, Triangle
 from snnkit.train import slurm
-from tests.course.answers.nb04 import recipe
-from tests.course.answers.nb05 import _InTheWay
-from tests.course.answers.nb09 import BROKEN, repaired
+from tests.course.answers.moving_house import _InTheWay
+from tests.course.answers.scaling_out import BROKEN, repaired
+from tests.course.answers.train_your_first_network import recipe
 
 PLOTTED = [e for notebook in notebooks() for e in exercises(notebook) if e.plot is not None]
 
@@ -58,7 +60,7 @@ def test_01_the_steps_are_those_of_the_library(v_reset):
     x = torch.rand(60, 4, generator=seeded()) * 3
     v, spikes = torch.zeros(4), []
     for x_t in x:
-        spike, v = nb01.fire(nb01.lif_step(x_t, v, 5.0), 1.0, v_reset)
+        spike, v = first_spiking_neuron.fire(first_spiking_neuron.lif_step(x_t, v, 5.0), 1.0, v_reset)
         spikes.append(spike)
     wanted, state = LIF(tau=5.0, v_reset=v_reset)(x)
     assert torch.equal(torch.stack(spikes), wanted) and wanted.sum() > 5
@@ -68,41 +70,48 @@ def test_01_the_steps_are_those_of_the_library(v_reset):
 @pytest.mark.parametrize("alpha", [0.5, 50.0])
 def test_02_the_slope_is_the_surrogate_of_the_library(alpha):
     u = torch.linspace(-3, 3, 61, dtype=torch.float64)
-    torch.testing.assert_close(nb02.gradient(nb02.MySpike, u, alpha), ATan(alpha).derivative(u))
+    torch.testing.assert_close(
+        surrogate_gradients.gradient(surrogate_gradients.MySpike, u, alpha), ATan(alpha).derivative(u)
+    )
 
 
 def test_03_the_codes_are_those_of_the_library():
     x = torch.linspace(0, 1, 65).view(5, 13)
-    torch.testing.assert_close(nb03.latency_encode(x, 17), encode.latency(x, 17, linear=True))
+    torch.testing.assert_close(encodings.latency_encode(x, 17), encode.latency(x, 17, linear=True))
     poisson = encode.poisson(x, 17, generator=seeded(3))
-    torch.testing.assert_close(nb03.poisson_encode(x, 17, seeded(3)), poisson)
+    torch.testing.assert_close(encodings.poisson_encode(x, 17, seeded(3)), poisson)
 
 
 def test_04_the_loss_is_the_librarys_and_a_step_is_told_in_order():
     spikes, labels = (torch.rand(7, 5, 10, generator=seeded()) < 0.3).float(), torch.arange(5)
-    torch.testing.assert_close(nb04.count_cross_entropy(spikes, labels), loss.count_cross_entropy(spikes, labels))
-    assert grade("04.2", recipe("back", "zero", "step")).yours == "forward → backward → zero_grad → step"
+    torch.testing.assert_close(
+        train_your_first_network.count_cross_entropy(spikes, labels), loss.count_cross_entropy(spikes, labels)
+    )
+    assert (
+        grade("train_your_first_network.2", recipe("back", "zero", "step")).yours
+        == "forward → backward → zero_grad → step"
+    )
 
 
 def test_05_a_moved_state_goes_on_and_the_last_check_sees_spikes():
     x, cell = torch.rand(8, 2, 3), LIF()
     _, middle = cell(x[:4])
-    torch.testing.assert_close(cell(x[4:], nb05.move_state(middle, "cpu"))[0], cell(x)[0][4:])
-    net = nb05.NestedSNN((6, 5, 3), torch.arange(1.0, 7.0))
-    x, spikes = nb05.lively(net), []
+    torch.testing.assert_close(cell(x[4:], moving_house.move_state(middle, "cpu"))[0], cell(x)[0][4:])
+    net = moving_house.NestedSNN((6, 5, 3), torch.arange(1.0, 7.0))
+    x, spikes = moving_house.lively(net), []
     for cell in net.cells:
         cell.register_forward_hook(lambda _, __, result: spikes.append(result[0]))
     net(x)
     assert len(spikes) == 2 and all(0.1 < layer.mean() < 0.9 for layer in spikes)
-    assert "register_buffer" in grade("05.2", _InTheWay).message
-    assert nb05.pack_light(torch.zeros(2, 1, 8, 8, dtype=torch.uint8), 7, "cpu").stride(0) == 0
+    assert "register_buffer" in grade("moving_house.2", _InTheWay).message
+    assert moving_house.pack_light(torch.zeros(2, 1, 8, 8, dtype=torch.uint8), 7, "cpu").stride(0) == 0
 
 
 def test_06_bytes_are_those_that_were_watched():
-    assert nb06.bytes_moved([], 4, 4) == (0, 8, 20) and nb06.bytes_moved([], 2, 2) == (0, 4, 10)
+    assert fused_neurons.bytes_moved([], 4, 4) == (0, 8, 20) and fused_neurons.bytes_moved([], 2, 2) == (0, 4, 10)
     with Traffic() as seen:
         LIF(engine="eager").step(torch.rand(1), MembraneState(torch.zeros(1)))
-    assert nb06.bytes_moved(seen.kernels)[0] == seen.bytes > 80
+    assert fused_neurons.bytes_moved(seen.kernels)[0] == seen.bytes > 80
 
 
 @pytest.mark.parametrize("static", [False, True])
@@ -111,24 +120,24 @@ def test_07_the_price_is_that_of_pytorch(static):
     x = encode.repeat(torch.zeros(1, 3, 6, 7, device="meta"), 4)
     with FlopCounterMode(display=False) as counter:
         time_batched(layer, x if static else x.contiguous())
-    assert nb07.conv_flops(3, 5, 3, 6, 7, steps=4, static=static) == counter.get_total_flops()
+    assert conv_snn.conv_flops(3, 5, 3, 6, 7, steps=4, static=static) == counter.get_total_flops()
 
 
 @pytest.mark.parametrize(("samples", "size"), [(8, 2), (7, 3), (5, 8)])
 def test_08_parts_leave_the_gradient_of_the_whole_batch(samples, size):
-    net, diary, x, y = nb08._task(samples)
-    whole = nb08._mean_loss(net(x)[0], y)
+    net, diary, x, y = memory_precision_batching._task(samples)
+    whole = memory_precision_batching._mean_loss(net(x)[0], y)
     (want,) = torch.autograd.grad(whole, diary.linear.weight)
-    given = nb08.accumulate(net, nb08._mean_loss, x, y, size)
+    given = memory_precision_batching.accumulate(net, memory_precision_batching._mean_loss, x, y, size)
     assert torch.allclose(diary.linear.weight.grad, want, atol=1e-6) and given == pytest.approx(whole.item(), rel=1e-5)
 
 
-@pytest.mark.parametrize("missing", [*nb09.PARTS, None])
+@pytest.mark.parametrize("missing", [*scaling_out.PARTS, None])
 def test_09_a_whole_snapshot_goes_on_to_the_bit_and_each_part_matters(missing):
-    unbroken, again = nb09.TinyRun(), nb09.TinyRun()
+    unbroken, again = scaling_out.TinyRun(), scaling_out.TinyRun()
     for _ in range(4):
         unbroken.update()
-    again.restore({name: value for name, value in nb09.snapshot(unbroken).items() if name != missing})
+    again.restore({name: value for name, value in scaling_out.snapshot(unbroken).items() if name != missing})
     for run in (unbroken, again):
         run.losses = []
         for _ in range(4):
@@ -138,8 +147,8 @@ def test_09_a_whole_snapshot_goes_on_to_the_bit_and_each_part_matters(missing):
 
 def test_09_three_mistakes_are_planted_and_the_line_is_named():
     assert sorted(problem.rule for problem in slurm.check(BROKEN)) == ["devices", "port", "signal"]
-    assert slurm.check(nb09.REPAIRED) == []
-    outcome = grade("09.3", repaired(("=02:00:00", "=02:00")))
+    assert slurm.check(scaling_out.REPAIRED) == []
+    outcome = grade("scaling_out.3", repaired(("=02:00:00", "=02:00")))
     assert "--signal" in outcome.yours and "line 10" in outcome.inputs
 
 
@@ -147,7 +156,7 @@ def test_09_three_mistakes_are_planted_and_the_line_is_named():
 def test_09_the_ring_is_that_of_the_scaling_model(ranks):
     link = scaling.Link("a link", 2e9, 5e-6, "made up")
     one_node = scaling.Cluster("a node", ranks_per_node=512, inside=link, between=None, source="made up")
-    assert nb09.ring_seconds(ranks, 3e7, 5e-6, 2e9) == pytest.approx(scaling.all_reduce_s(3e7, one_node, ranks))
+    assert scaling_out.ring_seconds(ranks, 3e7, 5e-6, 2e9) == pytest.approx(scaling.all_reduce_s(3e7, one_node, ranks))
 
 
 def test_10_neuron_and_spike_train_as_the_library_does():
@@ -155,7 +164,7 @@ def test_10_neuron_and_spike_train_as_the_library_does():
     x, mem, count = torch.randn(3, 6, generator=seeded(2)) * 2, torch.zeros(3, 5), torch.zeros(())
     w, v = weights.clone().requires_grad_(), weights.clone().requires_grad_()
     for _ in range(8):
-        fired, mem = nb10.leaky(mem, x @ w.T, lambda u: nb10.spike(u, smooth))
+        fired, mem = ipu_cuda.leaky(mem, x @ w.T, lambda u: ipu_cuda.spike(u, smooth))
         count = count + fired
     out, _ = Leaky(0.9, surrogate=ATan(), engine="eager")((x @ v.T).expand(8, 3, 5))
     assert torch.equal(count, out.sum(0)) and count.any()
@@ -170,8 +179,8 @@ def test_11_a_step_and_its_bounds_are_the_rule_of_the_library(bound, mu):
     start = w = torch.rand(4, 6, generator=seeded()).double()
     x, y = torch.zeros(6).double(), torch.zeros(4).double()
     for pre_t, post_t in zip(pre, post, strict=True):
-        x, y, increase, decrease = nb11.stdp_step(pre_t, post_t, x, y, math.exp(-0.1), math.exp(-1 / 30))
-        w = nb11.bounded(w, rule.a_plus * increase, rule.a_minus * decrease, mu)
+        x, y, increase, decrease = local_learning.stdp_step(pre_t, post_t, x, y, math.exp(-0.1), math.exp(-1 / 30))
+        w = local_learning.bounded(w, rule.a_plus * increase, rule.a_minus * decrease, mu)
     want, _ = rule.run(pre[:, None], post[:, None], start)
     assert torch.allclose(w, want, rtol=0, atol=1e-12) and (want - start).abs().max() > 1e-2
 
@@ -180,34 +189,38 @@ def test_11_labels_are_assigned_as_the_library_does():
     counts = torch.rand(60, 30, generator=seeded()).lt(0.05).float()
     counts[:, 3], labels = 0, torch.randint(9, (60,), generator=seeded(1))
     want = plasticity.assign_labels(counts, labels, 10)
-    assert torch.equal(nb11.assign_labels(counts, labels, 10), want) and (want == -1).any() and len(want.unique()) > 5
+    assert (
+        torch.equal(local_learning.assign_labels(counts, labels, 10), want)
+        and (want == -1).any()
+        and len(want.unique()) > 5
+    )
 
 
 @pytest.mark.parametrize("window", [1, 700, 20_000])
 def test_12_counts_are_those_of_the_library(window):
-    recording = nb12.drawn(500, (7, 9), 10_000, seed=5)
-    assert torch.equal(nb12.count_events(recording, window), events.to_frames(recording, window=window))
+    recording = event_data.drawn(500, (7, 9), 10_000, seed=5)
+    assert torch.equal(event_data.count_events(recording, window), events.to_frames(recording, window=window))
 
 
 def test_12_a_witness_is_another_pixel_beside_and_not_long_before():
-    recording = nb12.drawn(200, (6, 5), 9000, seed=7)
+    recording = event_data.drawn(200, (6, 5), 9000, seed=7)
     t, x, y = (getattr(recording, name).tolist() for name in "txy")
     want = [
         any(0 <= t[i] - t[j] <= 400 and max(abs(x[i] - x[j]), abs(y[i] - y[j])) == 1 for j in range(i))
         for i in range(len(t))
     ]
-    assert nb12.supported(recording, 400).tolist() == want and 0 < sum(want) < len(want)
+    assert event_data.supported(recording, 400).tolist() == want and 0 < sum(want) < len(want)
 
 
 def test_13_score_and_front_are_those_of_the_challenge():
     net = challenge.reference("thrifty")
     seen = challenge.evaluate(net, *challenge.samples(300, seed=8))
-    value, error = nb13.score_of(seen.correct, seen.counts, challenge.PRICE)
+    value, error = sweeps_and_challenge.score_of(seen.correct, seen.counts, challenge.PRICE)
     assert value == pytest.approx(seen.accuracy - challenge.PRICE * seen.spikes, abs=1e-6)
     assert error == pytest.approx(challenge.reference_score("thrifty").error * (2000 / 300) ** 0.5, rel=0.4)
     columns, _ = challenge.recorded_sweep()
     table = polars.DataFrame(columns)
-    mine = nb13.front(columns["accuracy"], columns["spikes"])
+    mine = sweeps_and_challenge.front(columns["accuracy"], columns["spikes"])
     beaten = [
         ((table["accuracy"] >= a) & (table["spikes"] <= s) & ((table["accuracy"] > a) | (table["spikes"] < s))).any()
         for a, s in table.select("accuracy", "spikes").rows()
@@ -222,11 +235,11 @@ def test_15_and_16_are_neurons_of_the_library():
     x = (torch.rand(40, 3, 4, generator=seeded()) * 0.5).requires_grad_()
     feedback = torch.zeros(4, 4, requires_grad=True)
     wanted, _ = Leaky(0.75)(x)
-    assert torch.equal(nb15.recurrent(x, feedback, 0.75), wanted) and wanted.sum() > 5
+    assert torch.equal(microspike.recurrent(x, feedback, 0.75), wanted) and wanted.sum() > 5
     wanted, state = LIF(tau=4.0, v_reset=None, decay_input=False)(x)
-    spikes, v = nb16.population(x, 0.75, ATan(2.0))
+    spikes, v = blank_pages.population(x, 0.75, ATan(2.0))
     assert torch.equal(spikes, wanted) and wanted.sum() > 5
     torch.testing.assert_close(v, state.v)
     u = torch.linspace(-3, 3, 61).requires_grad_()
-    (slope,) = torch.autograd.grad(nb16.spike(u, 0.8).sum(), u)
+    (slope,) = torch.autograd.grad(blank_pages.spike(u, 0.8).sum(), u)
     torch.testing.assert_close(slope, Triangle(1 / 0.8).derivative(u.detach()))

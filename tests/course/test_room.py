@@ -21,7 +21,10 @@ def entry(key, status="to do", attempts=0, failed=None):
 def hand_in(folder, file, name, quiz=(None, None), made=(), when="2026-01-02T10:00:00+00:00", **rows):
     """Write an export: rows are n1=("passed", 2, {…}) and so on, ``made`` predictions as (sure, right)."""
     exercises = [entry(f"01.{n}", *rows.get(f"n{n}", ())) for n in (1, 2)]  # of an older kit: there are three now
-    notebooks = {"01": {"exercises": exercises, "quiz": list(quiz)}, "00": {"exercises": [], "quiz": [None]}}
+    notebooks = {
+        "01": {"exercises": exercises, "quiz": list(quiz)},
+        "00": {"exercises": [], "quiz": [None]},
+    }  # format 1
     if made:  # older files have none
         predictions = [
             {"key": f"01.{k}", "sure": sure, "right": right} for k, (sure, right) in zip("abc", made, strict=False)
@@ -33,8 +36,9 @@ def hand_in(folder, file, name, quiz=(None, None), made=(), when="2026-01-02T10:
 
 
 GOOD = {"kind": "snnkit progress", "format": 1, "kit": "0", "name": "N", "when": "2026-01-02T10:00:00+00:00"}
-ROW = entry("01.1")
-ONE, TWO = (find(key).title for key in ("01.1", "01.2"))  # not those of the files
+FIRST = "first_spiking_neuron"
+ROW = entry("first_spiking_neuron.1")
+ONE, TWO = (find(key).title for key in ("first_spiking_neuron.1", "first_spiking_neuron.2"))  # not those of the files
 
 
 @pytest.fixture
@@ -50,8 +54,8 @@ def folder(tmp_path):
 
 def test_who_is_where(folder):
     view = room(folder)
-    assert [learner.name for learner in view.learners] == ["Ada", "Bob", "Cy", "Dee"] and view.notebooks == ["01"]
-    assert [learner.passed("01") for learner in view.learners] == [(2, 3), (0, 3), (1, 3), (0, 3)]
+    assert [learner.name for learner in view.learners] == ["Ada", "Bob", "Cy", "Dee"] and view.notebooks == [FIRST]
+    assert [learner.passed(FIRST) for learner in view.learners] == [(2, 3), (0, 3), (1, 3), (0, 3)]
     text = repr(view)
     assert "4 learners, 3 of 12 exercises passed (25%)" in text
     ada, bob = (next(line for line in text.splitlines() if line.startswith(name)) for name in ("Ada", "Bob"))
@@ -96,15 +100,20 @@ def test_the_latest_file_of_a_name_counts_and_the_others_are_named(folder):
 
 
 def test_what_this_kit_does_not_have_is_named_and_does_not_count(folder):
-    invented = {f"x{n}": {"exercises": [entry("01.1", "passed", 1)], "quiz": [True]} for n in range(100)}
+    invented = {
+        f"x{n}": {"exercises": [entry("first_spiking_neuron.1", "passed", 1)], "quiz": [True]} for n in range(100)
+    }
     rows = [entry(f"01.{n}", "passed", 1) for n in range(2, 5000)]
-    made = [{"key": key, "sure": 90, "right": True} for key in ("01.a", "01.a", "09.z")]
+    made = [
+        {"key": key, "sure": 90, "right": True}
+        for key in ("first_spiking_neuron.a", "first_spiking_neuron.a", "scaling_out.z")
+    ]
     invented["01"] = {"exercises": rows, "quiz": [True] * 5000, "predictions": made}
     (folder / "y.json").write_text(json.dumps(GOOD | {"name": "Yve", "notebooks": invented}))
     view = room(folder)
-    assert view.notebooks == ["01"] and view.learners[-1].passed("01") == (2, 3)
-    marks = [len(questions("01")), 1]
-    assert [len(view.learners[-1].quiz["01"]), len(view.learners[-1].predictions)] == marks
+    assert view.notebooks == [FIRST] and view.learners[-1].passed(FIRST) == (2, 3)
+    marks = [len(questions(FIRST)), 1]
+    assert [len(view.learners[-1].quiz[FIRST]), len(view.learners[-1].predictions)] == marks
     named = "y.json: notebook x0, notebook x1, notebook x2, notebook x3, notebook x4 and 5092 more"
     assert f"Not in this kit, and not counted\n  {named}" in repr(view)
 
@@ -158,7 +167,7 @@ def work(**changes):
         ),
         (b"[]", "no exported progress"),
         (b'{"kind": []}', "no exported progress"),
-        (GOOD | {"format": 2}, "no exported progress of format 1"),
+        (GOOD | {"format": 3}, "no exported progress of format 2"),
         (GOOD, "damaged: 'notebooks'"),
         (work(exercises={"a": 1}), "damaged"),
         (work(quiz=[2]), "damaged: quiz marks are not booleans"),
@@ -194,7 +203,7 @@ def run(*words):
 
 
 def test_the_command_exports_and_shows_the_board(tmp_path):
-    course.attempt("01.1", lambda x, v, tau: v)
+    course.attempt("first_spiking_neuron.1", lambda x, v, tau: v)
     done = run("export", tmp_path / "room" / "ada.json", "--name", "Ada")
     assert done.exit_code == 0 and "ada.json" in done.output
     done = run("board", tmp_path / "room", "--html", tmp_path / "page.html")

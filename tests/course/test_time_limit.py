@@ -163,7 +163,7 @@ def test_what_a_check_needs_is_rehearsed_with_the_reference():
             needed.append(spin(0.3))
         assert candidate() == reference()
 
-    exercise = Exercise("99.1", "t", lambda: 1, [Check("needs", needs)], seconds=0.15)
+    exercise = Exercise("trial.1", "t", lambda: 1, [Check("needs", needs)], seconds=0.15)
     assert grade(exercise, lambda: 1).status == "passed" and needed == [None]
 
 
@@ -174,7 +174,7 @@ def test_the_reference_has_the_limit_of_an_answer():
         spin(0.3)
         return 1
 
-    outcome = grade(Exercise("99.1", "t", slow, [Check("c", lambda mine, theirs: mine())], seconds=0.1), slow)
+    outcome = grade(Exercise("trial.1", "t", slow, [Check("c", lambda mine, theirs: mine())], seconds=0.1), slow)
     assert "it had computed for 0.1 s" in outcome.message
 
 

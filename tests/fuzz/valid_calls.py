@@ -61,7 +61,7 @@ LEFT_OUT = {
     "engine.handle_of engine.plan_for engine.state_dtype": "called by unroll, which checks",
     "data.events.load measure.DeviceClock": "needs tonic; needs a GPU",
     "hardware.roofline.HoldoutNet.loss sweep.Manifest": "the value of a field; made by sweep.load",
-    "course.TinyRun": "a part of an exercise",
+    "exercises.TinyRun": "a part of an exercise",
 }
 NOT_CALLED = set(" ".join(LEFT_OUT).split())
 # Numbers of which a huge one is a request for huge work, and no mistake.
@@ -80,7 +80,7 @@ TABLE = r"""
 *: x=rand(5, 2, 8), steps=5, model=net(), net=net(), module=net(), spikes=spikes(), targets=tensor([0, 2])
 *: labels=torch.arange(6) % 3, images=images(), device="cpu", path="file.pt", folder=".", seed=0, dt=1e-3, state=None
 *: events=recording(), encode=repeat, loss=loss.count_cross_entropy, work=work(), progress=False, download=False
-*: cluster=cluster(), workload=workload(), batch_size=2, ranks=2, notebook="01", key="01.1", name="name"
+*: cluster=cluster(), workload=workload(), batch_size=2, ranks=2, notebook="encodings", key="encodings.1", name="name"
 *: project=project(), engine="eager", dtype=torch.float32, u=torch.randn(4), recipe=recipe(), message="no"
 *: function=lambda: None, owner=neuron.LIF(), texts=["a dog", "a cat"], example=rand(5, 2, 8), step=neuron.LIF()
 *: text="a dog", current=rand(2, 4), record=records.load("cpu_epyc_1thread"), root=find().root
@@ -99,10 +99,10 @@ challenge.train: updates=1
 course.Exercise: title="t", reference=abs, checks=[course.Check("c", print)]
 course.attempt: answer=None
 course.export: name="Ada"
-course.grade: exercise="01.1", candidate=None
+course.grade: exercise="encodings.1", candidate=None
 data: name="digits", n=4
-course.outcome: key="01.a", value=1
-course.predict: key="01.a"
+course.outcome: key="encodings.a", value=1
+course.predict: key="encodings.a"
 data.augment.Shift.__call__: images=rand(2, 1, 8, 8)
 data.events: t=tensor([0, 3, 9]), x=tensor([0, 1, 7]), y=tensor([2, 2, 7]), p=tensor([1, 0, 1]) > 0, size=(8, 8)
 data.events.Events.where: mask=tensor([True, False, True])

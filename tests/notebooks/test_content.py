@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from snnkit import data, loss, neuron, nn
-from snnkit.lab.course import question
+from snnkit.lab.course import order, question
 from snnkit.lab.tools import pair, parameters
 from snnkit.lab.tools.project import find
 
@@ -45,21 +45,21 @@ def test_a_notebook_has(name, wanted):
 
 @each_notebook
 def test_exercises_quiz_scorecard_and_the_way_on_come_in_this_order(name):
-    text, number = source(name), name[:2]
+    text, number, name_only = source(name), name[:2], name[3:]
     code = re.sub(r"(?m)^#.*\n", "", text)
-    keys = re.findall(r'\battempt\(\s*"(\d\d\.\d+)"', code)
-    assert len(keys) >= 2 and keys == [f"{number}.{n}" for n in range(1, len(keys) + 1)]
+    keys = re.findall(r'\battempt\(\s*"(\w+\.\d+)"', code)
+    assert len(keys) >= 2 and keys == [f"{name_only}.{n}" for n in range(1, len(keys) + 1)]
     assert re.findall(r'\b(attempt|quiz|scorecard)\(\s*"', code) == ["attempt"] * len(keys) + ["quiz", "scorecard"]
-    assert re.findall(r'\b(?:quiz|scorecard)\("(\d\d)"', code) == [number] * 2
+    assert re.findall(r'\b(?:quiz|scorecard)\("(\w+)"', code) == [name_only] * 2
     (below,) = re.split(r"(?m)^# ## (?:Where next|Next)\s*$", text[text.rindex("scorecard(") :])[1:]
     assert f"**{int(number) + 1:02d} · " in below.replace("**[", "**") or name == NAMES[-1]
 
 
 @each_notebook
 def test_every_prompt_to_predict_has_its_card_and_every_card_its_prompt(name):
-    known = question.read(name[:2])["predictions"]
+    known = question.read(name[3:])["predictions"]
     text = source(name)
-    predicted, came = (re.findall(rf"(?m)^ *{word}\(\s*\"(\d\d\.\w)\"", text) for word in ("predict", "outcome"))
+    predicted, came = (re.findall(rf"(?m)^ *{word}\(\s*\"(\w+\.\w)\"", text) for word in ("predict", "outcome"))
     assert predicted == list(known) == sorted(set(came)) and len(predicted) >= 3
     events = re.findall(r"\*\*Predict first|^predict\(", text, re.MULTILINE)
     assert re.fullmatch("(Pp+)+", "".join("P" if event.startswith("*") else "p" for event in events))
@@ -117,7 +117,7 @@ def notebook(name):
 
 
 def test_notebooks_are_counted_from_00_and_none_is_without_a_source():
-    assert [name[:2] for name in NAMES] == [f"{n:02d}" for n in range(17)]
+    assert [f"{order.label(name)}_{name}" for name in order.NOTEBOOKS] == NAMES
     assert PROJECT.orphans() == []
 
 

@@ -15,8 +15,8 @@ def cell(source, *printed):
     return new_code_cell(source, outputs=outputs)
 
 
-PREDICT, RUN = cell('predict("00.c")', "Prediction 00.c: what?"), cell("print(net(x))", WRONG)
-OUTCOME = cell('outcome("00.c", 2)', WRONG, f"Outcome 00.c: {WRONG}\n  20 steps of …")
+PREDICT, RUN = cell('predict("preflight.c")', "Prediction 00.c: what?"), cell("print(net(x))", WRONG)
+OUTCOME = cell('outcome("preflight.c", 2)', WRONG, f"Outcome 00.c: {WRONG}\n  20 steps of …")
 BELOW = new_markdown_cell(f"<details>\n\nThere is {WRONG}.\n\n</details>\n\n## Next\n\nThere was {WRONG}.")
 
 
@@ -24,19 +24,19 @@ BELOW = new_markdown_cell(f"<details>\n\nThere is {WRONG}.\n\n</details>\n\n## N
     ("cells", "found"),
     [
         ([PREDICT, RUN, OUTCOME, BELOW], []),
-        ([RUN, PREDICT, OUTCOME], [f"cell 0 tells 00.c: {WRONG}"]),
-        ([PREDICT, cell('x = attempt("00.1", x)', WRONG), OUTCOME], [f"cell 1 tells 00.c: {WRONG}"]),
-        ([PREDICT, OUTCOME, new_markdown_cell(f"There is *{WRONG}*.")], [f"cell 2 tells 00.c: {WRONG}"]),
-        ([PREDICT, new_markdown_cell(f"Here is {WRONG}."), OUTCOME], [f"cell 1 tells 00.c: {WRONG}"]),
-        ([PREDICT, RUN, BELOW], ["00.c has no outcome"]),
-        ([OUTCOME, PREDICT], ["cell 0 ends 00.c, which has not been asked", "00.c has no outcome"]),
+        ([RUN, PREDICT, OUTCOME], [f"cell 0 tells preflight.c: {WRONG}"]),
+        ([PREDICT, cell('x = attempt("preflight.1", x)', WRONG), OUTCOME], [f"cell 1 tells preflight.c: {WRONG}"]),
+        ([PREDICT, OUTCOME, new_markdown_cell(f"There is *{WRONG}*.")], [f"cell 2 tells preflight.c: {WRONG}"]),
+        ([PREDICT, new_markdown_cell(f"Here is {WRONG}."), OUTCOME], [f"cell 1 tells preflight.c: {WRONG}"]),
+        ([PREDICT, RUN, BELOW], ["preflight.c has no outcome"]),
+        ([OUTCOME, PREDICT], ["cell 0 ends preflight.c, which has not been asked", "preflight.c has no outcome"]),
         (
-            [PREDICT, cell('x = attempt("00.1", x)\noutcome("00.c")')],
-            ["cell 1 ends 00.c, and what it shows is not hidden"],
+            [PREDICT, cell('x = attempt("preflight.1", x)\noutcome("preflight.c")')],
+            ["cell 1 ends preflight.c, and what it shows is not hidden"],
         ),
         (
-            [cell('predict("00.b")'), new_markdown_cell("12 neurons"), cell('outcome("00.b", 12)')],
-            ["cell 1 tells 00.b: 12 neurons"],
+            [cell('predict("preflight.b")'), new_markdown_cell("12 neurons"), cell('outcome("preflight.b", 12)')],
+            ["cell 1 tells preflight.b: 12 neurons"],
         ),
     ],
 )
@@ -47,4 +47,4 @@ def test_what_is_told_too_early_is_found(cells, found):
 def test_a_result_that_is_not_the_answer_is_found():
     assert contradicted([OUTCOME, cell("", "Outcome 00.b: 20 neurons\n  12 of …")]) == []
     wrong = [cell("", "Outcome 00.b: 30 neurons"), cell("", "Outcome 00.c: an error")]
-    assert [line.partition(" has")[0] for line in contradicted(wrong)] == ["00.b", "00.c"]
+    assert [line.partition(" has")[0] for line in contradicted(wrong)] == ["preflight.b", "preflight.c"]

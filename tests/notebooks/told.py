@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from snnkit.lab.course import gate, progress, question
+from snnkit.lab.course import gate, order, progress, question
 
-CALLS = {name: re.compile(rf"\b{name}\(\s*[\"'](\d\d\.[a-z])[\"']") for name in ("predict", "outcome")}
+CALLS = {name: re.compile(rf"\b{name}\(\s*[\"'](\w+\.[a-z])[\"']") for name in ("predict", "outcome")}
 FOLDED = re.compile(r"<details>.*?</details>", re.DOTALL)
 _NEXT = re.compile(r"^#{1,6} |^\*\*Predict first", re.MULTILINE)
 
@@ -81,7 +81,8 @@ def _outputs(cell: Any) -> Iterator[str]:
 
 
 def _outcomes(text: str) -> list[tuple[str, str]]:
-    return re.findall(r"(?m)^Outcome (\d\d\.[a-z]): (.+)$", text)
+    found = re.findall(r"(?m)^Outcome (\S+\.[a-z]): (.+)$", text)
+    return [(order.named(label), words) for label, words in found]
 
 
 def _tells(key: str, results: dict[str, str], texts: Iterable[tuple[int, str]]) -> Iterator[str]:

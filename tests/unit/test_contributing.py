@@ -63,17 +63,17 @@ def test_the_exercise_has_all_that_is_asked_of_one(tmp_path, monkeypatch):
     module = executed(example("one exercise"), tmp_path, "exercise_example", monkeypatch)
     (exercise,) = module.EXERCISES
     assert grade(exercise, exercise.reference).status == "passed"
-    wrong = [Mistake(*row) for row in module.WRONG["42.1"]]
-    assert lacking(exercise, Answers(wrong, module.RIGHT["42.1"], module.STUBS["42.1"])) == []
+    wrong = [Mistake(*row) for row in module.WRONG[1]]
+    assert lacking(exercise, Answers(wrong, module.RIGHT[1], module.STUBS[1])) == []
     for mistake in wrong:
         outcome = grade(exercise, mistake.answer)
         assert (outcome.status, outcome.check, outcome.hint) == ("failed", mistake.check, exercise.hints[mistake.hint])
-    assert [grade(exercise, answer).status for answer in module.RIGHT["42.1"]] == ["passed", "passed"]
-    assert [grade(exercise, stub).status for stub in module.STUBS["42.1"]] == ["to do", "to do"]
+    assert [grade(exercise, answer).status for answer in module.RIGHT[1]] == ["passed", "passed"]
+    assert [grade(exercise, stub).status for stub in module.STUBS[1]] == ["to do", "to do"]
 
 
 def test_the_questions_are_read():
-    read = question.parse(example("predictions and a quiz"), "42")
+    read = question.parse(example("predictions and a quiz"), "without_a_leak")
     assert [one["kind"] for one in read["predictions"].values()] == ["choice", "number", "sketch"]
     assert len(read["quiz"]) == 1
 
@@ -95,5 +95,5 @@ def test_files_that_are_named_exist():
     assert len(named) > 20
     kit = ROOT / "snnkit"
     folders = (ROOT, kit, kit / "engine", kit / "lab")
-    example = re.compile(r"NN|nb\d\d|42_|utils|ROOM")
+    example = re.compile(r"NN|NAME|42_|without_a_leak|utils|ROOM")
     assert not [name for name in named if not example.search(name) and not any((f / name).exists() for f in folders)]

@@ -27,6 +27,7 @@ LAB = [
     {"bench"},
     {"viz"},
     {"challenge", "course"},
+    {"exercises"},
     {"tools"},
     {"sweep", "workshop"},
     {"cli"},

@@ -17,7 +17,7 @@ from snnkit import data, device, encode, loss, neuron, nn, surrogate
 from snnkit.data.events import events_of, saccades
 from snnkit.engine import missing_compiler
 from snnkit.lab import pages, viz
-from snnkit.lab.course.nb06 import least_seconds
+from snnkit.lab.exercises.fused_neurons import least_seconds
 from snnkit.lab.pages import web
 from snnkit.lab.viz import labs
 from snnkit.lab.viz.labs import equations

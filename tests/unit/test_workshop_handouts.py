@@ -119,9 +119,9 @@ def test_slides_of_a_notebook_have_few_words_and_a_heading(name):
 
 def test_each_exercise_is_followed_by_its_solution_checks_and_hints():
     cells = handouts.annotated(pair.notebook(PROJECT, "01_first_spiking_neuron"))
-    at = next(i for i, cell in enumerate(cells) if 'attempt("01.1"' in cell.source)
-    page, exercise = cells[at + 1], registry.find("01.1")
-    assert page.cell_type == "markdown" and page.id == "solution-01-1"
+    at = next(i for i, cell in enumerate(cells) if 'attempt("first_spiking_neuron.1"' in cell.source)
+    page, exercise = cells[at + 1], registry.find("first_spiking_neuron.1")
+    assert page.cell_type == "markdown" and page.id == "solution-first_spiking_neuron-1"
     assert f"def {exercise.reference.__name__}" in page.source
     assert all(hint in page.source for hint in exercise.hints)
     assert all(check.name in page.source for check in exercise.checks)

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from snnkit.lab import course
-from snnkit.lab.course import exercise as registry
+from snnkit.lab.course import exercise as registry, order
 from snnkit.lab.tools.project import find
 from snnkit.lab.workshop import handouts
 
@@ -47,11 +47,10 @@ def test_every_command_is_one(name, monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("name", [name for name in PAGES if "budget" not in name])  # its hours look like keys
 def test_every_exercise_that_is_named_exists(name):
-    keys = {one.key for number in registry.notebooks() for one in registry.exercises(number)}
+    known = {order.label(one.key) for name in registry.notebooks() for one in registry.exercises(name)}
     text = re.sub(r"(?ms)^```.*?^```", "", PAGES[name])
-    for key in re.findall(r"(?<![\d.,/])(\d\d\.\d)(?![\d.%–]| ?×)", text):
-        if key[:2] in registry.notebooks():
-            assert key in keys, f"{name} names an exercise {key}"
+    for label in re.findall(r"(?<![\d.,/])(\d\d\.\d)(?![\d.%–]| ?×)", text):
+        assert label == order.named(label) or label in known, f"{name} names an exercise {label}"
 
 
 def test_the_functions_that_pages_name_exist():

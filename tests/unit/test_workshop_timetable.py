@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from snnkit.lab.cli.workshop import workshop
-from snnkit.lab.course import exercise as registry
+from snnkit.lab.course import exercise as registry, order
 from snnkit.lab.tools.project import find
 from snnkit.lab.workshop import minutes, timetable
 
@@ -55,7 +55,9 @@ def test_a_facilitator_page_names_each_section_and_checks_that_exist(name):
     (rows,) = timetable.tables(page, timetable.TIMINGS)
     sections = {title.strip() for _, cells in rows for title in cells["section"].split(";") if title}
     assert sections == set(headings) - OUTRO
-    checks = {exercise.key: [one.name for one in exercise.checks] for exercise in registry.exercises(name[:2])}
+    checks = {
+        order.label(exercise.key): [one.name for one in exercise.checks] for exercise in registry.exercises(name[3:])
+    }
     (rows,) = timetable.tables(page, MISTAKES)
     assert {cells["exercise"] for _, cells in rows} == set(checks)
     assert [cells for _, cells in rows if cells["check that fails"] not in checks[cells["exercise"]]] == []
@@ -73,17 +75,16 @@ def test_stated_minutes_are_those_of_the_rule(name):
 def test_what_counts_as_minutes(tmp_path):
     head = '# %% [markdown] tags=["badge"]\n# x\n\n'
     prose = "# %% [markdown]\n# # T\n#\n# 5 minutes\n#\n# ## A (3 minutes)\n# " + "word " * 400 + "$x$ [a](b/c)\n"
-    code = "\n# %%\n" + "a = 1\n\n" * 24 + '\n# %%\npredict("00.a")\npredict("00.b")\n'
-    apart = (
-        '\n# %% tags=["exercise"]\nb = attempt("00.1", b)\n\n# %% [markdown]\n# ### B (optional)\n# three more words\n'
-    )
+    code = "\n# %%\n" + "a = 1\n\n" * 24 + '\n# %%\npredict("preflight.a")\npredict("preflight.b")\n'
+    apart = '\n# %% tags=["exercise"]\nb = attempt("preflight.1", b)\n\n# %% [markdown]\n# ### B (optional)\n'
+    apart += "# three more words\n"
     (tmp_path / "notebooks" / "src").mkdir(parents=True)
     project = dataclasses.replace(PROJECT, root=tmp_path)
     project.source("00_x").write_text(
         head + prose + code + apart + "#\n# ## References\n# not read\n", encoding="utf-8"
     )
     found = minutes.count(project, "00_x")
-    (exercise,) = [one.minutes for one in registry.exercises("00")[:1]]
+    (exercise,) = [one.minutes for one in registry.exercises("preflight")[:1]]
     assert found.sections["A (3 minutes)"] == (400 + 3 + 1, 24, 1, 2, exercise + 3)
     assert found.optional["A (3 minutes)"][:2] == (5, 0) and found.more == 5
     assert found.minutes == 5 * round((406 / 200 + 2 + 1 + exercise + 3) / 5)

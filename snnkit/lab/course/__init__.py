@@ -1,14 +1,14 @@
 """Predictions, attempt-or-fall-back exercises, hints, quizzes and scorecards for the notebooks.
 
-    course.start("01", solve=SOLVE)
-    predict("01.b")                          # asks, locks, explains
-    outcome("01.b", rates[1] / rates[0])     # what the notebook finds, beside the prediction
-    lif_step = attempt("01.1", lif_step)     # the learner's function if it passes, else the reference
+    course.start("first_spiking_neuron", solve=SOLVE)
+    predict("first_spiking_neuron.b")                          # asks, locks, explains
+    outcome("first_spiking_neuron.b", rates[1] / rates[0])     # what the notebook finds, beside the prediction
+    lif_step = attempt("first_spiking_neuron.1", lif_step)     # the learner's function if it passes, else the reference
     course.export("ada.json")                # a learner's whole progress, to be handed in
     course.room("room/")                     # all learners: who is where, who is stuck, what fails most
 
-The exercises of notebook "01" are in ``snnkit/lab/course/nb01.py``, its predictions and quiz in ``questions/01.yaml``.
-Tests of the checks call ``grade("01.1", candidate)``.
+The exercises of a notebook are in ``snnkit/lab/exercises/NAME.py``, its predictions and quiz in ``NAME.yaml``.
+Tests of the checks call ``grade("first_spiking_neuron.1", candidate)``.
 """
 
 from snnkit import lazy
@@ -32,4 +32,4 @@ from snnkit.lab.course.exercise import (
 from snnkit.lab.course.predictions import outcome as outcome, predict as predict, quiz as quiz
 from snnkit.lab.course.progress import Scorecard as Scorecard, export as export, scorecard as scorecard, start as start
 
-__getattr__, __dir__, __all__ = lazy.attach(__name__, "expect", "nb09:TinyRun")  # which brings the SLURM tools along
+__getattr__, __dir__, __all__ = lazy.attach(__name__, "expect")

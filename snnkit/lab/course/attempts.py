@@ -13,7 +13,7 @@ from traceback import FrameSummary
 from typing import Any
 
 from snnkit import checks
-from snnkit.lab.course import exercise as registry, progress, sandbox, time_limit
+from snnkit.lab.course import exercise as registry, order, progress, sandbox, time_limit
 from snnkit.lab.course.card import TONES, Card, Line, short, unshowable
 from snnkit.lab.course.exercise import Check, Exercise, NotWritten, Violation
 from snnkit.lab.viz.frontend import live
@@ -141,7 +141,7 @@ def _changed(what: list[str]) -> dict[str, Any]:
 
 
 def attempt(key: str, answer: Any) -> Any:
-    """Check ``answer`` to the exercise ``key`` ("01.1"), show the result, and return something that works.
+    """Check ``answer`` to the exercise ``key`` ("encodings.1"), show the result, and return something that works.
 
     Returns ``answer`` if it passes every check, else the reference. An answer that is wrong or unfinished, raises or
     does not end never raises here: a card shows what is wrong. In solve mode the reference is checked and returned. In
@@ -167,7 +167,7 @@ def attempt(key: str, answer: Any) -> Any:
         display(_buttons(exercise, hints=outcome.status != "passed"))
     if outcome.status != "to do":  # a stub that Run All passes over is no attempt
         now.progress.attempted(key, outcome.status, outcome.check)
-        progress.tell(key[:2])
+        progress.tell(order.notebook_of(key))
         _plot(exercise, answer)
     return answer if outcome.status == "passed" else exercise.reference
 
@@ -297,8 +297,8 @@ def _buttons(exercise: Exercise, *, hints: bool) -> Any:
         buttons.append(one)
 
     if hints and exercise.hints:
-        button("Hint", f"Open the next hint of {exercise.key}", opened, _next_hint)
+        button("Hint", f"Open the next hint of {order.label(exercise.key)}", opened, _next_hint)
         if progress.current().opened.get(exercise.key):
             opened.value = _open_hints(exercise).announced()
-    button("Solution", f"Show the solution of {exercise.key}", solved, _reveal)
+    button("Solution", f"Show the solution of {order.label(exercise.key)}", solved, _reveal)
     return widgets.VBox([widgets.HBox(buttons), opened, solved])

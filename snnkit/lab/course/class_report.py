@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from snnkit import checks, files, tables
-from snnkit.lab.course import exercise, progress, question
+from snnkit.lab.course import exercise, order, progress, question
 from snnkit.tables import one_line
 
 LARGEST = 1 << 20  # bytes of a file; an export has about 20 kB
@@ -67,31 +67,32 @@ class Learner:
 def read_learner(path: Path) -> Learner:
     """The learner of a file that ``course.export`` wrote; ValueError with the reason for any other file."""
     data = files.small_json(path, LARGEST)
-    if not isinstance(data, dict) or data.get("kind") != progress.EXPORT or data.get("format") != progress.FORMAT:
+    kind = (data.get("kind"), data.get("format")) if isinstance(data, dict) else ()
+    if kind not in ((progress.EXPORT, 1), (progress.EXPORT, progress.FORMAT)):
         raise ValueError(f"no exported progress of format {progress.FORMAT}")
     try:
         when = datetime.fromisoformat(data["when"]).astimezone()
         exercises, quiz, predictions, unknown = {}, {}, [], []
-        for number, work in data["notebooks"].items():
-            rows = {row["key"]: _entry(row) for row in work["exercises"]}
-            made = {one["key"]: one for one in work.get("predictions", [])}  # older files have none
+        for name, work in progress.by_name(data["notebooks"]).items():
+            rows = {order.named(row["key"]): _entry(row) for row in work["exercises"]}
+            made = {order.named(one["key"]): one for one in work.get("predictions", [])}  # older files have none
             progress.check_marks(work["quiz"])
             for one in made.values():
                 progress.check_prediction(one)
-            if number not in _known():
-                unknown.append(f"notebook {number}")
+            if name not in _known():
+                unknown.append(f"notebook {name}")
                 continue
-            titles, known, questions = _known()[number]
+            titles, known, questions = _known()[name]
             unknown += [key for key in (*rows, *made) if key not in titles and key not in known]
             # A file of an older kit may have fewer exercises; learners are compared by those of this one.
-            exercises[number] = [
+            exercises[name] = [
                 rows.get(key, Entry(key, title, "to do", 0, 0, {}))._replace(title=title)
                 for key, title in titles.items()
             ]
-            quiz[number] = work["quiz"][:questions]
+            quiz[name] = work["quiz"][:questions]
             predictions += [{"sure": one["sure"], "right": one["right"]} for key, one in made.items() if key in known]
-        name = progress.check_name(data["name"])
-        return Learner(name, one_line(path.name), when, exercises, quiz, predictions, _listed(unknown))
+        learner = progress.check_name(data["name"])
+        return Learner(learner, one_line(path.name), when, exercises, quiz, predictions, _listed(unknown))
     except (KeyError, ValueError, TypeError, AttributeError, OverflowError) as error:
         raise ValueError(f"damaged: {one_line(error, 120)}") from None
 
@@ -100,17 +101,17 @@ def read_learner(path: Path) -> Learner:
 def _known() -> dict[str, tuple[dict[str, str], set[str], int]]:
     """Of each notebook: titles of exercises by key, keys of predictions, and the number of quiz questions."""
     known = {}
-    for number in exercise.notebooks():
-        prompts = question.read(number)
-        titles = {one.key: one.title for one in exercise.exercises(number)}
-        known[number] = (titles, set(prompts["predictions"]), len(prompts["quiz"]))
+    for name in exercise.notebooks():
+        prompts = question.read(name)
+        titles = {one.key: one.title for one in exercise.exercises(name)}
+        known[name] = (titles, set(prompts["predictions"]), len(prompts["quiz"]))
     return known
 
 
 def _entry(row: dict[str, Any]) -> Entry:
     progress.check_entry(row)
     failed = {one_line(check): times for check, times in row.get("failed", {}).items()}
-    return Entry(row["key"], "", row["status"], row["attempts"], row["hints"], failed)
+    return Entry(order.named(row["key"]), "", row["status"], row["attempts"], row["hints"], failed)
 
 
 def _listed(keys: Sequence[object]) -> str:
@@ -140,7 +141,7 @@ class Room:
             for notebook, rows in learner.exercises.items()
             if any(row.attempts or row.hints for row in rows) or any(m is not None for m in learner.quiz[notebook])
         }
-        return sorted(worked)
+        return sorted(worked, key=order.label)
 
     def _entries(self) -> Iterator[tuple[Learner, Entry]]:
         for learner in self.learners:
@@ -153,7 +154,9 @@ class Room:
         sentences = []
         for learner, row in sorted(stuck, key=lambda pair: -pair[1].attempts):
             at = f", mostly fails at “{max(row.failed, key=row.failed.__getitem__)}”" if row.failed else ""
-            sentences.append(f"{learner.name}: {row.key} {row.title}, {row.attempts} attempts, {row.hints} hints{at}")
+            sentences.append(
+                f"{learner.name}: {order.label(row.key)} {row.title}, {row.attempts} attempts, {row.hints} hints{at}"
+            )
         return sentences
 
     def hurdles(self) -> list[str]:
@@ -166,7 +169,7 @@ class Room:
             learners = Counter(check for row in entries for check, times in row.failed.items() if times)
             tried = sum(row.attempts > 0 for row in entries)
             for check, failed in learners.most_common(1):
-                sentence = f"{key} {entries[0].title}: {failed} of {tried} learners failed at “{check}”"
+                sentence = f"{order.label(key)} {entries[0].title}: {failed} of {tried} learners failed at “{check}”"
                 sentences.append((-failed, sentence))
         return [sentence for _, sentence in sorted(sentences)]
 
@@ -198,7 +201,7 @@ class Room:
             made = [prediction["right"] for prediction in one.predictions]
             bars = (_bar(*one.passed(n)) for n in notebooks)
             rows.append([one.name, *bars, _share(marks), _share(made), f"{one.when:%d %b %H:%M}"])
-        return ["learner", *notebooks, "quiz", "predictions", "exported"], rows
+        return ["learner", *map(order.label, notebooks), "quiz", "predictions", "exported"], rows
 
     def _summary(self) -> str:
         if not self.learners:
@@ -250,7 +253,8 @@ def room(folder: str | os.PathLike[str]) -> Room:
 def _replaced(one: Learner, last: Learner) -> str:
     """Attempts only become more, so one learner's earlier file has none that the later one lacks."""
     lost = one.attempts() - last.attempts()
-    doubt = f"; but it has attempts at {_listed(sorted(lost))} that are not in there: are there two learners?"
+    at = _listed(sorted(map(order.label, lost)))
+    doubt = f"; but it has attempts at {at} that are not in there: are there two learners?"
     return f"{last.name} has a later one, {last.file}{doubt if lost else ''}"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import pkgutil
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from snnkit import checks
-from snnkit.lab.course import question
+from snnkit.lab.course import order, question
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -53,7 +52,7 @@ class Check:
 class Exercise:
     """One exercise of a notebook."""
 
-    key: str  #: "NN.n": the notebook's two digits, then the exercise's number
+    key: str  #: "NAME.n": the notebook's name, then the exercise's number
     title: str
     reference: Any  #: the solution: a function, a class, or (for "work out this number") a plain value
     #: Each is a Check, or a function whose name becomes the check's: ``_it_leaks`` is "it leaks". They run up to the
@@ -73,32 +72,31 @@ class Exercise:
 
     @property
     def heading(self) -> str:
-        return f"{self.key} {self.title}"
+        """As readers see it: "03.1 Latency" for the key "encodings.1"."""
+        return f"{order.label(self.key)} {self.title}"
 
 
 def notebooks() -> list[str]:
-    """The notebooks that have a course module, as ["00", "01", …]."""
-    import snnkit.lab.course
-
-    names = (module.name for module in pkgutil.iter_modules(snnkit.lab.course.__path__))
-    return sorted(name[2:] for name in names if name.startswith("nb"))
+    """The names of the notebooks, in the order of the course: ["preflight", "first_spiking_neuron", …]."""
+    return list(order.NOTEBOOKS)
 
 
 def exercises(notebook: str) -> list[Exercise]:
-    """The exercises of a notebook ("01"), in order."""
-    return list(getattr(_module(notebook), "EXERCISES", ()))
+    """The exercises of a notebook ("encodings"), in order."""
+    return list(_module(notebook).EXERCISES)
 
 
 def questions(notebook: str) -> list[dict[str, Any]]:
-    """The quiz questions of a notebook ("01"), in order, as ``question.parse`` gives them."""
+    """The quiz questions of a notebook ("encodings"), in order, as ``question.parse`` gives them."""
     _module(notebook)  # raises where there is none
     return question.read(notebook)["quiz"]
 
 
 @checks.arguments
 def find(key: str) -> Exercise:
-    """The exercise with this key ("01.1"). If there is none: ValueError with a list of the keys."""
-    known = {one.key: one for one in exercises(key.partition(".")[0])}
+    """The exercise with this key ("encodings.1"). If there is none: ValueError with a list of the keys."""
+    order.check_named("key", key)
+    known = {one.key: one for one in exercises(order.notebook_of(key))}
     if key not in known:
         listed = ", ".join(known)
         raise ValueError(f"key must be an exercise of this notebook ({listed}), but it is {checks.shown(key)}")
@@ -106,7 +104,8 @@ def find(key: str) -> Exercise:
 
 
 def _module(notebook: str) -> ModuleType:
-    name = f"snnkit.lab.course.nb{notebook}"
+    name = f"snnkit.lab.exercises.{notebook}"
     if name not in sys.modules:
+        order.check_named("notebook", notebook)
         checks.choice("notebook", notebook, notebooks())
     return importlib.import_module(name)

@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from snnkit.lab.course import card, progress
+from snnkit.lab.course import card, order, progress
 from snnkit.lab.viz.frontend import attended, on_colab
 
-_OUTCOME = re.compile(r"\boutcome\(\s*[\"'](\d\d\.[a-z])[\"']")
+_OUTCOME = re.compile(r"\boutcome\(\s*[\"'](\w+\.[a-z])[\"']")
 _OPEN = re.compile(r"\b(?:predict|attempt|hint|solution|quiz|scorecard)\(")
 # What holds the outputs of a cell, and one of them: in JupyterLab, and in VS Code. On Colab each cell is a page.
 _PLACES = ((".jp-OutputArea", ".jp-OutputArea-child"), (".cell_container", ".output_container"))
@@ -61,7 +61,8 @@ def _close(info: Any) -> None:
     now, keys = progress.current(), closes(source, getattr(info, "cell_id", None) or source)
     now.gated = bool(keys) and attended()
     if now.gated:
-        card.show("gatePage", {"keys": keys, "line": now.line}, _closed(), "", plain=True)
+        data = {"keys": {key: order.label(key) for key in keys}, "line": now.line}
+        card.show("gatePage", data, _closed(), "", plain=True)
 
 
 def _end(result: Any) -> None:

@@ -6,7 +6,7 @@ import html
 from typing import Any
 
 from snnkit import checks
-from snnkit.lab.course import card, exercise as registry, gate, progress, question
+from snnkit.lab.course import card, exercise as registry, gate, order, progress, question
 from snnkit.lab.course.card import rich
 from snnkit.lab.course.question import SURE
 from snnkit.lab.viz.frontend import attended, headless
@@ -16,7 +16,7 @@ _NO_SCRIPT = "Write your guess down, then read on. (To choose here, run this cel
 
 @checks.arguments
 def predict(key: str) -> None:
-    """Ask for a prediction ("01.a"). On its card the learner answers, says how sure, and locks, or skips it.
+    """Ask for a prediction ("encodings.a"). On its card the learner answers, says how sure, and locks, or skips it.
 
     Until then, outputs of the cells below are hidden, up to the one that calls ``outcome``. (Exercises are not, and a
     run without a reader hides nothing.) A prediction stays locked or skipped if the cell runs again, and in the next
@@ -26,12 +26,17 @@ def predict(key: str) -> None:
     gate.ask(key, line)
     shown = {name: value for name, value in prompt.items() if name not in ("answer", "why")}
     data = {"line": line, "question": shown, "record": progress.record(key)}
-    card.show("predictPage", data, _fallback(prompt), f"Prediction {key}: {prompt['ask']}\n  {question.how(prompt)}")
+    card.show(
+        "predictPage",
+        data,
+        _fallback(prompt),
+        f"Prediction {prompt['label']}: {prompt['ask']}\n  {question.how(prompt)}",
+    )
 
 
 @checks.arguments
 def outcome(key: str, value: Any = None) -> None:
-    """Show the result beside the learner's prediction ("01.b"), and why. Both are hidden until it is locked or skipped.
+    """Show the result beside the learner's prediction ("encodings.b"), and why; hidden until it is locked or skipped.
 
     Args:
         value: a number; the index or text of a choice; or, for a sketch, the curve (xs, ys), from lists or tensors.
@@ -46,25 +51,25 @@ def outcome(key: str, value: Any = None) -> None:
     result = question.truth(prompt, stated if value is None else value)
     if headless() and stated is not None and not question.is_right(prompt, stated, result):
         stated, came = question.in_words(prompt, stated), question.in_words(prompt, result)
-        raise ValueError(f"outcome of {key} must agree with its answer in questions/ ({stated}), but it is {came}")
+        raise ValueError(f"outcome of {key} must agree with the answer in its file ({stated}), but it is {came}")
     progress.current().outcomes[key] = result
     _judge(key)
     data = {"line": card.line(receive), "question": prompt, "record": progress.record(key), "truth": result}
     data["open"] = not attended()
-    words = f"Outcome {key}: {question.in_words(prompt, result)}"
+    words = f"Outcome {prompt['label']}: {question.in_words(prompt, result)}"
     card.show("outcomePage", data, f"<p>{rich(words)}</p><p>{rich(prompt['why'])}</p>", f"{words}\n  {prompt['why']}")
-    progress.tell(key[:2])
+    progress.tell(order.notebook_of(key))
 
 
 @checks.arguments
 def quiz(notebook: str) -> None:
-    """Ask the questions of a notebook ("01"), with a reply to each choice and a second try. Without a page: as text."""
+    """Ask the questions of a notebook ("encodings"): a reply to each choice, a second try. Without a page: as text."""
     questions = registry.questions(notebook)
     lines = []
     for number, one in enumerate(questions, start=1):
         lines += [f"Question {number}: {one['text']}"]
         lines += [f"  {i}: {choice['text']}" for i, choice in enumerate(one["choices"], start=1)]
-    data = {"line": card.line(receive), "notebook": notebook, "questions": questions}
+    data = {"line": card.line(receive), "notebook": notebook, "label": order.label(notebook), "questions": questions}
     fallback = "".join(f"<p>{rich(line)}</p>" for line in lines)
     card.show("quizPage", data, f"{fallback}<p>{_NO_SCRIPT}</p>", "\n".join(lines))
 
@@ -98,12 +103,12 @@ def receive(message: Any) -> dict[str, Any]:
             if (record := progress.record(key)) is None or record["guess"] is not None:
                 now.progress.locked(key, guess, sure, again=record is None)
                 _judge(key)
-            return _news(key[:2], [key])
+            return _news(order.notebook_of(key), [key])
         if "skip" in message:
             key = question.find(message["skip"])["key"]
             if progress.record(key) is None:
                 now.progress.skip(key)
-            return _news(key[:2], [key])
+            return _news(order.notebook_of(key), [key])
         if "quiz" in message:
             notebook, right = message["quiz"], checks.flag("right", message["right"])
             of = len(registry.questions(notebook))

@@ -20,12 +20,12 @@ from typing import Any
 
 import snnkit
 from snnkit import checks, files
-from snnkit.lab.course import card, exercise as registry, question
+from snnkit.lab.course import card, exercise as registry, order, question
 from snnkit.lab.course.card import Card, Line
 from snnkit.lab.course.question import SURE
 from snnkit.lab.viz.frontend import headless
 
-FORMAT = 1  # of the progress file and of an export
+FORMAT = 2  # of the progress file and of an export; in format 1 keys had the number of the notebook
 EXPORT = "snnkit progress"
 NAME_LENGTH = 60  # characters of a learner's name
 _RANK = {"to do": 0, "failed": 1, "passed": 2}
@@ -168,7 +168,7 @@ def _now() -> str:
 
 def _checked(data: Any) -> dict[str, Any]:
     """``data`` if it has the form that ``Progress`` writes, else ValueError."""
-    if not isinstance(data, dict) or data.get("format") != FORMAT:
+    if not isinstance(data, dict) or data.get("format") not in (1, FORMAT):
         raise ValueError("not a progress file")
     for entry in data["exercises"].values():
         check_entry(entry)
@@ -180,7 +180,15 @@ def _checked(data: Any) -> dict[str, Any]:
     skipped = data.setdefault("skipped", [])
     if not isinstance(skipped, list) or not all(isinstance(key, str) for key in skipped):
         raise ValueError("skipped predictions without a key")
+    if data["format"] == 1:
+        data |= {part: by_name(data[part]) for part in ("exercises", "quiz", "predictions")}
+        data |= {"skipped": [order.named(key) for key in skipped], "format": FORMAT}
     return data
+
+
+def by_name(entries: Mapping[str, Any]) -> dict[str, Any]:
+    """What a file of format 1 holds by number or key, with today's names."""
+    return {order.named(key): value for key, value in entries.items()}
 
 
 def check_entry(entry: Any) -> None:
@@ -241,7 +249,7 @@ def current() -> Session:
 
 @checks.arguments
 def start(notebook: str, *, solve: bool = False) -> None:
-    """Begin a notebook ("01"): load the progress file, close the opened hints.
+    """Begin a notebook ("encodings"): load the progress file, close the opened hints.
 
     With ``solve=True`` the references are used: ``attempt`` checks and returns them, and records nothing. ValueError
     for a notebook that has no exercises.
@@ -280,7 +288,7 @@ class ExerciseScore:
         notes += [f"{n} {noun}{'s' * (n > 1)}" for n, noun in ((self.attempts, "attempt"), (self.hints, "hint")) if n]
         notes += ["solution seen"] * self.solution_seen
         mark = "" if self.title.endswith("?") else ":"
-        return f"{_SIGNS[self.status]} {self.key} {self.title}{mark} {', '.join(notes)}"
+        return f"{_SIGNS[self.status]} {order.label(self.key)} {self.title}{mark} {', '.join(notes)}"
 
 
 @dataclass(frozen=True)
@@ -311,7 +319,7 @@ class Scorecard:
         lines.append(Line(f"{marks}  ({self.quiz.count(True)} of {len(self.quiz)} right)", label="Quiz"))
         solved = sum(row.status == "solution" for row in self.exercises)
         word = f"{self.passed} of {len(self.exercises)} exercises passed" + (f", {solved} solved" if solved else "")
-        title = f"Notebook {self.notebook}"
+        title = f"Notebook {order.label(self.notebook)}"
         return Card("good" if self.passed + solved == len(self.exercises) else "open", title, word, lines)
 
     def __repr__(self) -> str:
@@ -324,7 +332,7 @@ class Scorecard:
 
 @checks.arguments
 def scorecard(notebook: str) -> Scorecard:
-    """The learner's scorecard of a notebook ("01"). ValueError if it has no exercises."""
+    """The learner's scorecard of a notebook ("encodings"). ValueError if it has no exercises."""
     now = current()
     rows = []
     for exercise in registry.exercises(notebook):
@@ -380,7 +388,7 @@ def export(path: str | os.PathLike[str], name: str = "") -> Path:
     for notebook in registry.notebooks():
         exercises = registry.exercises(notebook)
         rows = [{"key": one.key, "title": one.title} | progress.exercise(one.key) for one in exercises]
-        made = sorted((key, one) for key, one in progress.predictions().items() if key[:2] == notebook)
+        made = sorted((key, one) for key, one in progress.predictions().items() if order.notebook_of(key) == notebook)
         predictions = [{"key": key, "sure": one["sure"], "right": one["right"]} for key, one in made]
         quiz = progress.quiz(notebook, len(registry.questions(notebook)))
         notebooks[notebook] = {"exercises": rows, "quiz": quiz, "predictions": predictions}

@@ -1,4 +1,4 @@
-"""The predictions and quiz questions of a notebook: data in ``questions/NN.yaml``, read and checked here.
+"""The predictions and quiz questions of a notebook: data in ``snnkit/lab/exercises/NAME.yaml``, read and checked here.
 
 A prediction is one of three kinds: "choice" (of ``choices``), "number" (with ``unit``, ``low`` and ``high``) or
 "sketch" (of a curve over ``x`` and ``y``). The learner's answer is the *guess*, the notebook's result the *truth*. Both
@@ -17,6 +17,7 @@ import torch
 
 from snnkit import checks
 from snnkit.files import read_yaml
+from snnkit.lab.course import order
 
 POINTS = 41  # of a sketch, evenly over its x axis
 SURE = (50, 70, 90, 99)  # percent
@@ -25,20 +26,21 @@ _MOST = 400  # points of a result's curve that go into a page
 
 @functools.cache
 def read(notebook: str) -> dict[str, Any]:
-    """{"predictions": {key: prediction}, "quiz": [question, …]} of a notebook ("01"); both empty if it has no file.
+    """{"predictions": {key: prediction}, "quiz": [question, …]} of a notebook ("encodings"); empty if it has no file.
 
     Raises:
         ModuleNotFoundError: PyYAML is missing.
         ValueError: the file is not as CONTRIBUTING says; the message names the place.
     """
-    file = resources.files("snnkit.lab.course") / "questions" / f"{notebook}.yaml"
+    file = resources.files("snnkit.lab.exercises") / f"{notebook}.yaml"
     return parse(file.read_text(encoding="utf-8"), notebook) if file.is_file() else {"predictions": {}, "quiz": []}
 
 
 def find(key: str) -> dict[str, Any]:
-    """The prediction with this key ("01.a"). If there is none: ValueError with a list of the keys."""
-    notebook = str(key).partition(".")[0]
-    known = read(notebook)["predictions"] if notebook.isdecimal() else {}
+    """The prediction with this key ("encodings.a"). If there is none: ValueError with a list of the keys."""
+    order.check_named("key", str(key))
+    notebook = order.notebook_of(str(key))
+    known = read(notebook)["predictions"] if notebook.isidentifier() else {}
     if key not in known:
         listed = ", ".join(known) or "there are none"
         raise ValueError(f"key must be a prediction of its notebook ({listed}), but it is {checks.shown(key)}")
@@ -59,13 +61,15 @@ def parse(text: str, notebook: str) -> dict[str, Any]:
         raise ValueError(f"{notebook}.yaml must be YAML, but: {error}") from None
     _fields(f"{notebook}.yaml", data, (), ("predictions", "quiz"))
     predictions, quiz = data.get("predictions", {}), data.get("quiz", [])
-    due = [f"{notebook}.{letter}" for letter in string.ascii_lowercase]
-    if not isinstance(predictions, dict) or list(predictions) != due[: len(predictions)]:
-        raise ValueError(f"predictions of {notebook}.yaml must be {due[0]}, {due[1]}, … in this order")
+    if not isinstance(predictions, dict) or list(predictions) != [*string.ascii_lowercase[: len(predictions)]]:
+        raise ValueError(f"predictions of {notebook}.yaml must be a, b, … in this order")
     if not isinstance(quiz, list):
         raise ValueError(f"quiz of {notebook}.yaml must be a list of questions, but it is {checks.shown(quiz)}")
     return {
-        "predictions": {key: {"key": key} | _prediction(key, one) for key, one in predictions.items()},
+        "predictions": {
+            (key := f"{notebook}.{letter}"): {"key": key, "label": order.label(key)} | _prediction(key, one)
+            for letter, one in predictions.items()
+        },
         "quiz": [_question(f"question {number} of {notebook}", one) for number, one in enumerate(quiz, start=1)],
     }
 

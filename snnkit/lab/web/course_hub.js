@@ -89,12 +89,12 @@ export function whenAnswered({key, line, record}, known) {
   }, LATE);
 }
 
-/** Hides the outputs below it until all predictions of `keys` are answered. @param {{keys: string[], line: ?string}} */
+/** Hides the outputs below it until all predictions in `keys`, by key to label, are answered. @param {{keys: Object, line: ?string}} */
 export function gatePage(place, {keys, line}) {
-  const gate = place.querySelector(".snn-gate"), left = new Set(keys), button = document.createElement("button");
+  const gate = place.querySelector(".snn-gate"), left = new Set(Object.keys(keys)), button = document.createElement("button");
   const shown = document.createElement("span");
   const say = () => {
-    const names = [...left], last = names.pop();
+    const names = [...left].map((key) => keys[key]), last = names.pop();
     const which = names.length ? `predictions ${names.join(", ")} and ${last}` : `prediction ${last}`;
     shown.textContent = `Hidden until you lock or skip ${which} above. `;
     button.textContent = "Skip";
@@ -111,7 +111,7 @@ export function gatePage(place, {keys, line}) {
   place.addEventListener("keydown", (event) => event.stopPropagation());
   gate.replaceChildren(shown, button);
   say();
-  for (const key of keys) {
+  for (const key of Object.keys(keys)) {
     whenAnswered({key, line}, () => {
       left.delete(key);
       say();

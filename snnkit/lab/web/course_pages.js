@@ -106,7 +106,7 @@ function answering(question, labelledBy, clear) {
  */
 export function predictPage(place, data) {
   const {question, line} = data, hub = courseHub(), id = `snn-${cardsOf}-${++cardsMade}`;
-  const body = card(place, `Prediction ${question.key}`, "predict");
+  const body = card(place, `Prediction ${question.label}`, "predict");
   const says = make("p", {className: "says", role: "status"});
   const clear = () => (says.textContent = "");
   const answer = answering(question, id, clear);
@@ -117,7 +117,7 @@ export function predictPage(place, data) {
     make("span", {}, "How sure?"), ...levels.map((level, i) => make("label", {}, level, make("span", {}, `${SURE[i]} %`))));
   const lock = make("button", {type: "button", className: "primary", textContent: "Lock"});
   const skip = make("button", {type: "button", className: "quiet", textContent: "Skip",
-    title: "Show the result without a guess", "aria-label": `Skip prediction ${question.key}, and show the result without a guess`});
+    title: "Show the result without a guess", "aria-label": `Skip prediction ${question.label}, and show the result without a guess`});
   const head = heading("Predict", question.ask, id);
   const entry = make("div", {className: "entry"}, answer.element, make("div", {className: "foot"}, sure, make("span", {className: "keys"}, skip, lock)));
   body.append(head, entry, says);
@@ -167,12 +167,12 @@ export function predictPage(place, data) {
  * @param {Object} data as of predictPage, `truth`, and `open`: nobody is there to guess, so nothing is hidden
  */
 export function outcomePage(place, data) {
-  const {question, truth, line} = data, body = card(place, `Outcome of prediction ${question.key}`, "outcome");
+  const {question, truth, line} = data, body = card(place, `Outcome of prediction ${question.label}`, "outcome");
   const head = heading("Outcome", question.ask);
   const open = (...parts) =>
     body.replaceChildren(head, make("div", {className: "entry"}, ...parts), words("why", ...rich(question.why)));
   const skip = make("button", {type: "button", className: "quiet", textContent: "Skip",
-    "aria-label": `Skip prediction ${question.key}, and show its result`});
+    "aria-label": `Skip prediction ${question.label}, and show its result`});
   skip.addEventListener("click", () => answered(line, question.key));
   const waiting = words("waiting", "Lock or skip your prediction above first. ", skip);
   if (data.open) open(result(question, truth));
@@ -183,10 +183,10 @@ export function outcomePage(place, data) {
 
 /**
  * The quiz: a reply to each choice, a second try, then the solution.
- * @param {{notebook: string, questions: Object[], line: ?string}} data
+ * @param {{notebook: string, label: string, questions: Object[], line: ?string}} data
  */
-export function quizPage(place, {notebook, questions, line}) {
-  const body = card(place, `Quiz of notebook ${notebook}`, "quiz");
+export function quizPage(place, {notebook, label, questions, line}) {
+  const body = card(place, `Quiz of notebook ${label}`, "quiz");
   questions.forEach((question, index) => {
     const id = `snn-${cardsOf}-${++cardsMade}`, replies = make("div", {role: "status"});
     const check = make("button", {type: "button", textContent: "Check"});

@@ -31,7 +31,7 @@ _SOURCE = re.compile(r"(?<=[\w.,;:)]) \[\d+\](?!\()")
 _EQUATION, _TAG = re.compile(r"\$\$.+?\$\$", re.DOTALL), re.compile(r"\\tag\{(\w+)\}")
 _CITED = re.compile(r"(?:[Ee]quations?|[Rr]ules?|and|or|by|of|in|that|does) \((\d+)\)")
 _FOLDED = re.compile(r"<details>\n<summary><b>(.*?)</b></summary>\n\n(.*?)\n\n</details>", re.DOTALL)
-_KEY = re.compile(r'\battempt\(\s*"(\d\d\.\d+)"')
+_KEY = re.compile(r'\battempt\(\s*"(\w+\.\d+)"')
 
 
 def _page(template: str, **values: Any) -> str:
@@ -239,7 +239,7 @@ def annotated(notebook: NotebookNode) -> list[NotebookNode]:
             checks = "\n".join(f"1. {check.name}" for check in exercise.checks)
             hints = "\n".join(f"1. {hint}" for hint in exercise.hints)
             page = nbformat.v4.new_markdown_cell(
-                f"> **For the instructor: {exercise.key} {exercise.title}** ({exercise.minutes} minutes)\n\n"
+                f"> **For the instructor: {exercise.heading}** ({exercise.minutes} minutes)\n\n"
                 f"```python\n{attempts.source(exercise)}\n```\n\n"
                 f"What is checked, in this order:\n\n{checks}\n\nThe hints, as they open:\n\n{hints}"
             )

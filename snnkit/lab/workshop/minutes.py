@@ -86,7 +86,7 @@ def count(project: Project, name: str) -> Count:
         tags = cell.metadata.get("tags", [])
         if cell.cell_type == "code":
             if not {"bootstrap", "parameters"} & set(tags) and not pair.IMPORTS.search(cell.source):
-                add(_of_code(cell.source, name[:2], is_read="exercise" not in tags))
+                add(_of_code(cell.source, is_read="exercise" not in tags))
             continue
         for line in _NO_PROSE.sub(" ", "" if "badge" in tags else cell.source).splitlines():
             heading = _HEADING.fullmatch(line)
@@ -102,10 +102,11 @@ def count(project: Project, name: str) -> Count:
     return tally
 
 
-def _of_code(source: str, notebook: str, *, is_read: bool) -> Load:
+def _of_code(source: str, *, is_read: bool) -> Load:
     keys, quizzes = (re.findall(rf'(?m)^\s*(?:\w+ = )?{call}\(\s*"(.+?)"', source) for call in ("attempt", "quiz"))
-    known = {one.key: one.minutes for one in registry.exercises(notebook)} if keys else {}
-    others = sum(known[key] for key in keys) + GUESS * sum(len(registry.questions(one)) for one in quizzes)
+    others = sum(registry.find(key).minutes for key in keys) + GUESS * sum(
+        len(registry.questions(one)) for one in quizzes
+    )
     guesses = len(_PREDICT.findall(source))
     lines = sum(bool(line.strip()) for line in source.splitlines()) if is_read and not guesses else 0
     return Load(lines=lines, exercises=len(keys), predictions=guesses, others=others)

@@ -1,13 +1,14 @@
-"""Answers that learners give to the exercises: wrong ones, right ones, stubs. A module for each notebook, and in it
+"""Answers that learners give to the exercises: wrong ones, right ones, stubs. A module for each notebook, and in it,
+by the number of the exercise,
 
-    WRONG = {"01.1": [(answer, "the check that it fails", hint), ...], ...}
-    RIGHT = {"01.1": [answer, ...], ...}
-    STUBS = {"01.1": [answer, ...], ...}
+    WRONG = {1: [(answer, "the check that it fails", hint), ...], ...}
+    RIGHT = {1: [answer, ...], ...}
+    STUBS = {1: [answer, ...], ...}
 
 ``hint`` is the number of the exercise's hint that the card shows, a piece of the hint if the check has one of its own,
 or None where the message says all. ``RIGHT`` holds other ways than the reference's. A module may also have
 
-    NUDGES = {"01.1": {0}, ...}
+    NUDGES = {1: {0}, ...}
 
 for hints that are opened by ``hint(...)`` and shown with no mistake: a first push, or the answer itself.
 """
@@ -20,6 +21,7 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from snnkit.lab.course import order
 from snnkit.lab.course.exercise import Exercise
 
 MISTAKES, WAYS = 3, 2  # how many of each an exercise has at least
@@ -49,17 +51,18 @@ class Answers(NamedTuple):
 
 def answers(exercise: Exercise) -> Answers:
     """What the tables of the exercise's notebook hold for it."""
-    tables = module(exercise.key[:2])
+    tables = module(order.notebook_of(exercise.key))
     if tables is None:
         return Answers((), (), ())
-    wrong = [Mistake(*row) for row in tables.WRONG.get(exercise.key, ())]
-    nudges = frozenset(getattr(tables, "NUDGES", {}).get(exercise.key, ()))
-    return Answers(wrong, tables.RIGHT.get(exercise.key, ()), tables.STUBS.get(exercise.key, ()), nudges)
+    number = int(exercise.key.rpartition(".")[2])
+    wrong = [Mistake(*row) for row in tables.WRONG.get(number, ())]
+    nudges = frozenset(getattr(tables, "NUDGES", {}).get(number, ()))
+    return Answers(wrong, tables.RIGHT.get(number, ()), tables.STUBS.get(number, ()), nudges)
 
 
 def module(notebook: str) -> ModuleType | None:
-    """The tables of a notebook ("01"), None if nobody has written them yet."""
-    name = f"{__name__}.nb{notebook}"
+    """The tables of a notebook ("encodings"), None if nobody has written them yet."""
+    name = f"{__name__}.{notebook}"
     return importlib.import_module(name) if importlib.util.find_spec(name) else None
 
 

@@ -1,0 +1,47 @@
+"""The notebooks of the course in their order. All else names them, so that a notebook can move to another place."""
+
+from __future__ import annotations
+
+NOTEBOOKS = (
+    "preflight",
+    "first_spiking_neuron",
+    "surrogate_gradients",
+    "encodings",
+    "train_your_first_network",
+    "moving_house",
+    "fused_neurons",
+    "conv_snn",
+    "memory_precision_batching",
+    "scaling_out",
+    "ipu_cuda",
+    "local_learning",
+    "event_data",
+    "sweeps_and_challenge",
+    "taking_a_network_home",
+    "microspike",
+    "blank_pages",
+)  #: the first is number 00; a notebook's file has its number before its name
+
+
+def notebook_of(key: str) -> str:
+    """The notebook of an exercise or a prediction: "encodings" of "encodings.1"."""
+    return key.partition(".")[0]
+
+
+def label(key: str) -> str:
+    """How readers see a notebook or a key: "03" for "encodings", "03.1" for "encodings.1"."""
+    name, dot, rest = key.partition(".")
+    return f"{NOTEBOOKS.index(name):02d}{dot}{rest}" if name in NOTEBOOKS else key
+
+
+def named(label: str) -> str:
+    """The reverse of ``label``: "encodings.1" for "03.1". What is no label of this course comes back as it is."""
+    number, dot, rest = label.partition(".")
+    place = int(number) if number.isdecimal() and len(number) == 2 else len(NOTEBOOKS)
+    return f"{NOTEBOOKS[place]}{dot}{rest}" if place < len(NOTEBOOKS) else label
+
+
+def check_named(argument: str, text: str) -> None:
+    """ValueError if ``text`` is the label of a notebook or a key: what it must be instead."""
+    if isinstance(text, str) and (name := named(text)) != text:
+        raise ValueError(f"{argument} must be {name!r} (the notebook's name, not its number), but it is {text!r}")
