@@ -20,6 +20,7 @@ from snnkit.train.distributed import PEER, REQUEUED
 
 _GRACE = 60.0  # seconds for the current update and a checkpoint, after SIGTERM
 _WORDS = __name__ + ".words"
+_PACKAGE = __name__.rpartition(".")[0]  # whose commands `python -m` runs, too
 _ORDERLY = (130, 143, REQUEUED)  # exit codes of ranks that have printed what they did
 
 
@@ -210,7 +211,7 @@ def _start_ranks(name: str, settings: dict[str, Any], devices: int, nodes: int, 
         raise click.ClickException(str(error)) from None
     try:
         launch(
-            [sys.executable, "-m", __name__.rpartition(".")[0], "train", *click.get_current_context().meta[_WORDS], "--no-progress"],
+            [sys.executable, "-m", _PACKAGE, "train", *click.get_current_context().meta[_WORDS], "--no-progress"],
             devices,
             on_line=lambda rank, line: click.echo(f"[rank {rank}] {line}" if rank else line, err=rank > 0),
             grace=_GRACE,

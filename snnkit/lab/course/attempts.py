@@ -166,8 +166,8 @@ def attempt(key: str, answer: Any) -> Any:
 
         display(_buttons(exercise, hints=outcome.status != "passed"))
     if outcome.status != "to do":  # a stub that Run All passes over is no attempt
-        now.progress.attempted(key, outcome.status, outcome.check)
-        progress.tell(order.notebook_of(key))
+        now.progress.attempted(exercise.key, outcome.status, outcome.check)
+        progress.tell(order.notebook_of(exercise.key))
         _plot(exercise, answer)
     return answer if outcome.status == "passed" else exercise.reference
 

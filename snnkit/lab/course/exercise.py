@@ -82,20 +82,21 @@ def notebooks() -> list[str]:
 
 
 def exercises(notebook: str) -> list[Exercise]:
-    """The exercises of a notebook ("encodings"), in order."""
-    return list(_module(notebook).EXERCISES)
+    """The exercises of a notebook ("encodings" or "03"), in order."""
+    return list(_module(order.named(notebook)).EXERCISES)
 
 
 def questions(notebook: str) -> list[dict[str, Any]]:
-    """The quiz questions of a notebook ("encodings"), in order, as ``question.parse`` gives them."""
+    """The quiz questions of a notebook ("encodings" or "03"), in order, as ``question.parse`` gives them."""
+    notebook = order.named(notebook)
     _module(notebook)  # raises where there is none
     return question.read(notebook)["quiz"]
 
 
 @checks.arguments
 def find(key: str) -> Exercise:
-    """The exercise with this key ("encodings.1"). If there is none: ValueError with a list of the keys."""
-    order.check_named("key", key)
+    """The exercise with this key ("encodings.1" or "03.1"). If there is none: ValueError with a list of the keys."""
+    key = order.named(key)
     known = {one.key: one for one in exercises(order.notebook_of(key))}
     if key not in known:
         listed = ", ".join(known)
@@ -106,6 +107,5 @@ def find(key: str) -> Exercise:
 def _module(notebook: str) -> ModuleType:
     name = f"snnkit.lab.exercises.{notebook}"
     if name not in sys.modules:
-        order.check_named("notebook", notebook)
         checks.choice("notebook", notebook, notebooks())
     return importlib.import_module(name)

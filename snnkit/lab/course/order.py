@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 NOTEBOOKS = (
     "preflight",
     "first_spiking_neuron",
@@ -34,14 +36,8 @@ def label(key: str) -> str:
     return f"{NOTEBOOKS.index(name):02d}{dot}{rest}" if name in NOTEBOOKS else key
 
 
-def named(label: str) -> str:
-    """The reverse of ``label``: "encodings.1" for "03.1". What is no label of this course comes back as it is."""
-    number, dot, rest = label.partition(".")
+def named(label: Any) -> Any:
+    """The reverse of ``label``: "encodings.1" for "03.1", which is what a card shows. All else stays as it is."""
+    number, dot, rest = label.partition(".") if isinstance(label, str) else ("", "", "")
     place = int(number) if number.isdecimal() and len(number) == 2 else len(NOTEBOOKS)
     return f"{NOTEBOOKS[place]}{dot}{rest}" if place < len(NOTEBOOKS) else label
-
-
-def check_named(argument: str, text: str) -> None:
-    """ValueError if ``text`` is the label of a notebook or a key: what it must be instead."""
-    if isinstance(text, str) and (name := named(text)) != text:
-        raise ValueError(f"{argument} must be {name!r} (the notebook's name, not its number), but it is {text!r}")

@@ -23,6 +23,7 @@ def predict(key: str) -> None:
     kernel. Without a page, the question is printed. ValueError if there is no such prediction.
     """
     prompt, line = question.find(key), card.line(receive)
+    key = prompt["key"]
     gate.ask(key, line)
     shown = {name: value for name, value in prompt.items() if name not in ("answer", "why")}
     data = {"line": line, "question": shown, "record": progress.record(key)}
@@ -47,6 +48,7 @@ def outcome(key: str, value: Any = None) -> None:
             the answer in the file contradicts the value.
     """
     prompt = question.find(key)
+    key = prompt["key"]
     stated = prompt["answer"]
     result = question.truth(prompt, stated if value is None else value)
     if headless() and stated is not None and not question.is_right(prompt, stated, result):
@@ -64,7 +66,7 @@ def outcome(key: str, value: Any = None) -> None:
 @checks.arguments
 def quiz(notebook: str) -> None:
     """Ask the questions of a notebook ("encodings"): a reply to each choice, a second try. Without a page: as text."""
-    questions = registry.questions(notebook)
+    notebook, questions = order.named(notebook), registry.questions(notebook)
     lines = []
     for number, one in enumerate(questions, start=1):
         lines += [f"Question {number}: {one['text']}"]

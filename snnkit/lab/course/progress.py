@@ -333,7 +333,7 @@ class Scorecard:
 @checks.arguments
 def scorecard(notebook: str) -> Scorecard:
     """The learner's scorecard of a notebook ("encodings"). ValueError if it has no exercises."""
-    now = current()
+    now, notebook = current(), order.named(notebook)
     rows = []
     for exercise in registry.exercises(notebook):
         entry = now.progress.exercise(exercise.key)

@@ -37,9 +37,9 @@ def read(notebook: str) -> dict[str, Any]:
 
 
 def find(key: str) -> dict[str, Any]:
-    """The prediction with this key ("encodings.a"). If there is none: ValueError with a list of the keys."""
-    order.check_named("key", str(key))
-    notebook = order.notebook_of(str(key))
+    """The prediction with this key ("encodings.a" or "03.a"). If there is none: ValueError with a list of the keys."""
+    key = order.named(str(key))
+    notebook = order.notebook_of(key)
     known = read(notebook)["predictions"] if notebook.isidentifier() else {}
     if key not in known:
         listed = ", ".join(known) or "there are none"
