@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -68,6 +69,22 @@ def presence_of(equation: Equation, x: Tensor, gradients: Sequence[Tensor | None
     return [flag.expand(x.shape[1]) for flag in one_for_all] if equation.flags else []
 
 
+class Forward(NamedTuple):
+    """What a forward pass gives.
+
+    Attributes:
+        out: [T, N].
+        last: the state after the last step, each [N].
+        saved: what backward needs besides ``Pass``; empty unless it was to be saved.
+        is_finite: whether the engine has seen that ``last`` is finite, while it was in the cache.
+    """
+
+    out: Tensor
+    last: list[Tensor]
+    saved: Sequence[Tensor] = ()
+    is_finite: bool = False
+
+
 # Gradients of x, of the first state (and what became of the flags), and of the parameters.
 Results = tuple[Tensor | None, list[Tensor], list[Tensor | None]]
 
@@ -79,8 +96,8 @@ class Backend(Protocol):
         """An empty string, or the reason why this engine can't run the equation there."""
         ...
 
-    def forward(self, run: Pass, out_dtype: torch.dtype, save: bool) -> tuple[Tensor, list[Tensor], list[Tensor]]:
-        """(out, last state, what backward needs besides ``run``: nothing unless ``save``)."""
+    def forward(self, run: Pass, out_dtype: torch.dtype, save: bool) -> Forward:
+        """Run over x. ``save``: whether backward will follow."""
         ...
 
     def backward(self, run: Pass, saved: Sequence[Tensor], d: Gradients) -> Results:
@@ -196,9 +213,12 @@ def run(
     state: Any,
     out_dtype: torch.dtype,
     once: Tensor | None = None,
-) -> tuple[Tensor, Any]:
-    """As ``eager.run``, by the ``equation`` of ``step``. ``once``: the one step if x is an expanded view of it; its
-    gradient is summed over time at once. Raises CompilationFailed."""
+) -> tuple[Tensor, Any, bool]:
+    """As ``eager.run``, by the ``equation`` of ``step``; the third result is ``Forward.is_finite``.
+
+    ``once``: the one step if x is an expanded view of it; its gradient is summed over time at once. Raises
+    CompilationFailed.
+    """
     layout = Layout.of(x)
     rebuild = getattr(type(state), "_make", tuple)
     tensors = [layout.flatten_sequence(x), *(layout.flatten_step(part) for part in state)]
@@ -212,11 +232,31 @@ def run(
         repeat = 0
         if once is not None and not transformed:
             repeat, tensors[0] = len(x), layout.flatten_step(once).contiguous()
-        every = _Unrolled.apply(engine, equation, Origin(step, rebuild), out_dtype, repeat, *tensors)
+        call = _Call(engine, equation, Origin(step, rebuild), out_dtype, repeat)
+        every = _Unrolled.apply(call, *tensors)
         out, *last = every[: 1 + len(state)]  # type: ignore[index]
+        is_finite = call.is_finite
     else:
-        out, last, _ = backend(engine).forward(_pass(equation, tensors), out_dtype, save=False)
-    return layout.restore_sequence(out), rebuild([layout.restore_step(part) for part in last])
+        out, last, _, is_finite = backend(engine).forward(_pass(equation, tensors), out_dtype, save=False)
+    return layout.restore_sequence(out), rebuild([layout.restore_step(part) for part in last]), is_finite
+
+
+@dataclass
+class _Call:
+    """All but tensors that autograd's functions take and leave: what runs, and what was seen.
+
+    Attributes:
+        origin: what ``equation`` was traced from.
+        repeat: so many times x, one step [N], is repeated; 0: x is [T, N].
+        is_finite: as ``Forward.is_finite``, once forward has run.
+    """
+
+    engine: str
+    equation: Equation
+    origin: Origin
+    out_dtype: torch.dtype
+    repeat: int
+    is_finite: bool = False
 
 
 class _Function(torch.autograd.Function):
@@ -231,37 +271,26 @@ class _Function(torch.autograd.Function):
 
 
 class _Unrolled(_Function):
-    """(engine, equation, origin, out_dtype, repeat, x, *state, *parameters) -> (out, *last, *saved).
-
-    x is [T, N] or, if it is to be repeated so many times, [N]. ``origin`` is what ``equation`` was traced from.
-    """
+    """(call, x, *state, *parameters) -> (out, *last, *saved)."""
 
     @staticmethod
-    def forward(
-        engine: str,
-        equation: Equation,
-        origin: Origin,
-        out_dtype: torch.dtype,
-        repeat: int,
-        *tensors: Tensor,
-    ) -> tuple[Tensor, ...]:
-        run = _pass(equation, tensors, repeat)
+    def forward(call: _Call, *tensors: Tensor) -> tuple[Tensor, ...]:
+        run = _pass(call.equation, tensors, call.repeat)
         needs = (tensors[0].requires_grad, *(p.requires_grad for p in run.parameters))
-        compiled = backend(engine)
+        compiled = backend(call.engine)
         if any(needs) and hasattr(compiled, "expect_backward"):  # of a compiler that is another process
-            compiled.expect_backward(run, needs, repeat > 0)  # type: ignore[attr-defined]
-        out, last, saved = compiled.forward(run, out_dtype, save=True)
+            compiled.expect_backward(run, needs, call.repeat > 0)  # type: ignore[attr-defined]
+        out, last, saved, call.is_finite = compiled.forward(run, call.out_dtype, save=True)
         return (out, *last, *saved)
 
     @staticmethod
     def setup_context(ctx, inputs, output) -> None:
-        engine, equation, origin, out_dtype, repeat, *tensors = inputs
-        saved = output[1 + equation.states :]
+        call, *tensors = inputs
+        saved = output[1 + call.equation.states :]
         ctx.mark_non_differentiable(*saved)
         ctx.save_for_backward(*tensors, *saved)
         ctx.dtypes = [t.dtype for t in (*tensors, *saved)]
-        ctx.engine, ctx.equation, ctx.repeat, ctx.arguments = engine, equation, repeat, len(tensors)
-        ctx.origin, ctx.out_dtype = origin, out_dtype
+        ctx.call, ctx.arguments = call, len(tensors)
         ctx.set_materialize_grads(False)  # most losses do not look at the last state
 
     @staticmethod
@@ -270,19 +299,17 @@ class _Unrolled(_Function):
         if [t.dtype for t in every] != ctx.dtypes:  # a hook of autograd's gave them back in another form
             every = tuple(t.to(dtype) for t, dtype in zip(every, ctx.dtypes, strict=True))
         tensors, saved = every[: ctx.arguments], every[ctx.arguments :]
-        equation: Equation = ctx.equation
+        call: _Call = ctx.call
+        equation, needed = call.equation, ctx.needs_input_grad[1:]
         first = 1 + equation.states
         # Under torch.func's transforms gradients are always recorded; second derivatives were refused before.
         higher = torch.is_grad_enabled() and not inside_functional_transform()
         if higher or recorder() or foreign(*every, *(g for g in gradients if g is not None)):
-            names = list(tensors_of(ctx.origin.step))
-            again = recorded_backward(
-                *(ctx.origin, names, equation.dtype, ctx.out_dtype, ctx.repeat),
-                *(tensors, gradients, ctx.needs_input_grad[5:]),
-            )
-            return (None, None, None, None, None, *again)
-        needs = (ctx.needs_input_grad[5], *ctx.needs_input_grad[5 + first :])
-        run = _pass(equation, tensors, ctx.repeat)
+            names = list(tensors_of(call.origin.step))
+            how = (call.origin, names, equation.dtype, call.out_dtype, call.repeat)
+            return (None, *recorded_backward(*how, tensors, gradients, needed))
+        needs = (needed[0], *needed[first:])
+        run = _pass(equation, tensors, call.repeat)
         # Zeros that take the memory of one.
         pairs = zip(gradients, (run.x, *run.state), strict=False)
         d = [t.new_zeros(()).expand(t.shape) if g is None else as_stored(g) for g, t in pairs]
@@ -290,42 +317,42 @@ class _Unrolled(_Function):
         try:
             # Only a transform differentiates the result.
             backward = _Backward.apply if inside_functional_transform() else _Backward.forward
-            results = backward(ctx.engine, equation, needs, ctx.repeat, *tensors, *d, *saved)
+            results = backward(call, needs, *tensors, *d, *saved)
         except CompilationFailed as error:
             raise RuntimeError(f"the backward pass can't be compiled ({error}); use engine='eager'") from None
         remaining = iter(results)  # type: ignore[arg-type]
         wanted = (needs[0], *(True for _ in range(equation.states)), *needs[1:])
-        return (None, None, None, None, None, *(next(remaining) if wants else None for wants in wanted))
+        return (None, *(next(remaining) if wants else None for wants in wanted))
 
     @staticmethod
-    def vmap(info, in_dims, engine, equation, origin, out_dtype, repeat, *tensors: Tensor):
-        samples = _Samples(info.batch_size, tensors[0], in_dims[5])  # a sequence: under transforms nothing is repeated
-        rest = [samples.together(t, d) for t, d in zip(tensors[1:], in_dims[6:], strict=True)]
-        # The saved values have another shape then; without them, backward computes them again.
-        every = _Unrolled.apply(engine, equation, origin, out_dtype, repeat, samples.x, *rest)
-        out, *last = every[: 1 + equation.states]  # type: ignore[index]
+    def vmap(info, in_dims, call: _Call, *tensors: Tensor):
+        _, of_x, *dims = in_dims
+        samples = _Samples(info.batch_size, tensors[0], of_x)  # a sequence: under transforms nothing is repeated
+        rest = [samples.together(t, d) for t, d in zip(tensors[1:], dims, strict=True)]
+        # The saved values have another shape then; without them, backward recomputes them.
+        every = _Unrolled.apply(call, samples.x, *rest)
+        out, *last = every[: 1 + call.equation.states]  # type: ignore[index]
         return (samples.apart(out), *(samples.apart(part) for part in last)), (1, *(0 for _ in last))
 
 
 class _Backward(_Function):
-    """(engine, equation, needs, repeat, x, *state, *parameters, d_out, *d_last, *flags, *saved) -> the needed
-    gradients; for a repeated x, the sum over time.
+    """(call, needs, x, *state, *parameters, d_out, *d_last, *flags, *saved) -> the needed gradients; for a repeated x,
+    the sum over time.
 
     It is a separate function, so that ``torch.func`` can transform it, and that only a request for a second derivative
     is refused.
     """
 
     @staticmethod
-    def forward(
-        engine: str, equation: Equation, needs: tuple[bool, ...], repeat: int, *tensors: Tensor
-    ) -> tuple[Tensor, ...]:
+    def forward(call: _Call, needs: tuple[bool, ...], *tensors: Tensor) -> tuple[Tensor, ...]:
+        equation, repeat = call.equation, call.repeat
         count = 1 + equation.states + equation.parameters
         run = _pass(equation, tensors[:count], repeat)
         d_out, *d_last = tensors[count : count + 1 + equation.carried]
         saved = tensors[count + 1 + equation.carried :]
         d_last = [d if is_one_for_all(d) else d.contiguous() for d in d_last]
         d = Gradients(side_by_side(d_out), d_last, needs, repeat > 0)
-        d_x, d_state, d_parameters = backend(engine).backward(run, saved, d)
+        d_x, d_state, d_parameters = backend(call.engine).backward(run, saved, d)
         d_x = None if d_x is None else d_x.to(run.x.dtype)
         return tuple(d for d in (d_x, *d_state[: equation.states], *d_parameters) if d is not None)
 
@@ -341,8 +368,9 @@ class _Backward(_Function):
         )
 
     @staticmethod
-    def vmap(info, in_dims, engine, equation, needs: tuple[bool, ...], repeat: int, *tensors: Tensor):
-        dims, states = in_dims[4:], equation.states
+    def vmap(info, in_dims, call: _Call, needs: tuple[bool, ...], *tensors: Tensor):
+        _, _, *dims = in_dims
+        equation, states = call.equation, call.equation.states
         samples = _Samples(info.batch_size, tensors[0], dims[0])
         together = [samples.together(t, d) for t, d in zip(tensors[1:], dims[1:], strict=True)]
         state, parameters = together[:states], together[states : states + equation.parameters]
@@ -353,7 +381,7 @@ class _Backward(_Function):
             if need and shared[i]:
                 parameters[i] = parameters[i].expand(samples.x.shape[1]).contiguous()
             shared[i] = tensors[1 + states + i].dim() - (dims[1 + states + i] is not None) == 0
-        flat = _Backward.apply(engine, equation, needs, repeat, samples.x, *state, *parameters, *together[gradients])
+        flat = _Backward.apply(call, needs, samples.x, *state, *parameters, *together[gradients])
         results = [samples.apart(d) for d in flat]  # type: ignore[union-attr]
         first = needs[0] + states
         wanted = [is_shared for is_shared, need in zip(shared, needs[1:], strict=True) if need]

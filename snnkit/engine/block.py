@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from snnkit.engine.autograd import CompilationFailed, Gradients, Pass, Results
+from snnkit.engine.autograd import CompilationFailed, Forward, Gradients, Pass, Results
 from snnkit.engine.code_cache import secure_inductor
 from snnkit.engine.cpp.toolchain import missing_compiler
 from snnkit.engine.page_pool import fresh
@@ -88,7 +88,7 @@ def supports(equation: Equation, device: torch.device) -> str:
     return missing_compiler(device.type)
 
 
-def forward(run: Pass, out_dtype: torch.dtype, save: bool) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+def forward(run: Pass, out_dtype: torch.dtype, save: bool) -> Forward:
     """Run over x [T, N]; saved are the states at the starts of all blocks but the first. See ``autograd.Backend``."""
     equation, x, state, parameters = run
     current = [s.contiguous() for s in state]
@@ -100,7 +100,7 @@ def forward(run: Pass, out_dtype: torch.dtype, save: bool) -> tuple[Tensor, list
             boundaries += current
         kernel = _kernel(equation, steps, x, out_dtype, run.dims, None)
         current = list(kernel(*xs[start : start + steps], *outs[start : start + steps], *current, *parameters))
-    return out, current, boundaries
+    return Forward(out, current, boundaries)
 
 
 def backward(run: Pass, saved: Sequence[Tensor], d: Gradients) -> Results:
@@ -108,7 +108,7 @@ def backward(run: Pass, saved: Sequence[Tensor], d: Gradients) -> Results:
     (equation, x, state, parameters), (d_out, d_last, needs, summed) = run, d
     blocks, states, carried = list(_blocks(len(x), x.device)), equation.states, equation.carried
     if len(saved) < states * (len(blocks) - 1):
-        saved = forward(run, x.dtype, save=True)[2]
+        saved = forward(run, x.dtype, save=True).saved
     every = [*(s.contiguous() for s in state), *saved]
     # One gradient per neuron; a parameter shared by all neurons gets their sum.
     sums = (needs[0] and summed, *needs[1:])

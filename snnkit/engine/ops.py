@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from snnkit.engine.autograd import Gradients, Layout, Pass, backend, presence_of, tensors_of
 from snnkit.engine.plan import candidates, facts_of
-from snnkit.engine.trace import Equation, NotElementwise, thread
+from snnkit.engine.trace import Equation, NotElementwise
 from snnkit.engine.trace_cache import equation_of
 
 # Steps up to which a loop is inlined.
@@ -115,10 +115,8 @@ class _Flat:
 def _unroll(x: Tensor, state: list[Tensor], parameters: list[Tensor], handle: str, uint8: bool) -> list[Tensor]:
     engine, _, name = handle.partition(":")
     flat, out_dtype = _Flat(x, state, parameters), torch.uint8 if uint8 else x.dtype
-    known = thread.last_is_finite  # of a pass whose step or hook calls this
-    out, last, _ = backend(engine).forward(flat.run(name), out_dtype, save=False)
-    thread.last_is_finite = known
-    out, last = flat.restore(out, last)
+    done = backend(engine).forward(flat.run(name), out_dtype, save=False)
+    out, last = flat.restore(done.out, done.last)
     return [out, *last]
 
 

@@ -106,6 +106,8 @@ def make_plan(facts: Facts, equation: Callable[[], Equation | str], device: torc
     least = min(least for _, least in AUTO[facts.device])
     small = not requested and facts.size < least
     few = f"fewer than {least:,} neuron-steps: compiling would not pay"
+    if small and facts.device == "cpu" and facts.enough_steps and facts.static:
+        few = f"fewer than {least:,} neuron-steps, and x is the same at each step, so its gradient is a sum over time"
     engines = candidates(facts)
     if not engines:
         return Plan("eager", few)
@@ -119,7 +121,9 @@ def make_plan(facts: Facts, equation: Callable[[], Equation | str], device: torc
     refusals = [backend(engine).supports(traced, device) for engine in engines]
     for engine, refusal in zip(engines, refusals, strict=True):
         if not refusal:
-            many = "equal to eager to the bit" if small else f"{least:,} neuron-steps or more are worth compiling"
+            many = f"{least:,} neuron-steps or more are worth compiling"
+            if small:
+                many = f"{FEWEST_STEPS} steps or more, and equal to eager to the bit"
             why = refusals[0] or ("requested" if requested else many)
             return Plan(engine, why, fallback=bool(refusals[0]), equation=traced)
     return Plan("eager", refusals[0], fallback=not small)

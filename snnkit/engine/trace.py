@@ -41,7 +41,6 @@ _lock = threading.Lock()
 
 class _Thread(threading.local):
     tracing = False  # a step: then a layer that it calls has no trace of its own
-    last_is_finite = False  # the last state of the latest pass, as the C++ engine sees while that is in the cache
     observers: tuple[Callable[[Any, Tensor, Tensor], None], ...] = ()  # of every pass: step, x and out
 
 

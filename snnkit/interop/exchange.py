@@ -214,13 +214,14 @@ class _Writer:
     def write(self, module: nn.Module, name: str, x: Tensor) -> tuple[Structure, Tensor]:
         """Add the nodes of a module with the input x [1, 1, ...]; returns the module's structure and x after it."""
         kind = type(module)
-        if kind in (Sequential, nn.Sequential):
+        # A subclass, too, such as models.ConvNet, if it calls its layers as a Sequential does.
+        if kind.forward in (Sequential.forward, nn.Sequential.forward):
             parts: dict[str, Structure] = {}
             for part, layer in module._modules.items():
                 if layer is not None:
                     parts[part], x = self.write(layer, f"{name}_{part}" if name else part, x)
             # At the top, to be called with a state.
-            return ["Sequential" if kind is Sequential or not name else "torch.Sequential", parts], x
+            return ["Sequential" if isinstance(module, Sequential) or not name else "torch.Sequential", parts], x
         if kind in (TimeBatched, Once):
             inside, x = self.write(module.module, name, x)  # type: ignore[arg-type]
             return [kind.__name__, inside], x

@@ -125,7 +125,7 @@ class Neuron(nn.Module):
         if isinstance(self.surrogate, Surrogate):
             return self.surrogate(u, strict=strict)
         if self.surrogate is None:
-            raise TypeError(f"{type(self).__name__} has no surrogate to spike with; give one to super().__init__")
+            raise TypeError(f"{type(self).__name__} has no surrogate to spike with; make it with surrogate=ATan(), say")
         out = self.surrogate(u)
         if not isinstance(out, Tensor) or (out.shape, out.dtype) != (u.shape, u.dtype):
             hint = f"{list(out.shape)} of {out.dtype}" if isinstance(out, Tensor) else f"a {type(out).__name__}"
@@ -223,7 +223,7 @@ class Neuron(nn.Module):
 
 def everywhere(x: Tensor, value: Value) -> Tensor:
     """``value`` for each neuron of ``x`` [B, ...]; one number in memory for all where ``x`` is."""
-    if not isinstance(x, Tensor):
+    if not isinstance(x, Tensor) or x.is_sparse:
         checks.instance("x", x, Tensor, "a tensor [B, ...]")
     if isinstance(value, Tensor):
         return torch.zeros_like(x) + value

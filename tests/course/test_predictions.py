@@ -72,7 +72,8 @@ def test_a_file_is_as_it_should_be(path):
 
 
 def test_files_are_of_notebooks():
-    assert FILES and {path.stem for path in FILES} <= set(course.notebooks())
+    assert {path.stem for path in FILES} == set(course.notebooks())
+    assert {path.stem for path in FILES} | {"__init__"} == {path.stem for path in FILES[0].parent.glob("*.py")}
 
 
 @pytest.mark.parametrize(

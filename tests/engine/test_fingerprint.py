@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from snnkit import engine
-from snnkit.engine import block, trace_cache
+from snnkit.engine import block, over_time, trace_cache
 from snnkit.engine.trace_cache import reading_of
 from snnkit.neuron import LIF, MembraneState, Neuron
 from snnkit.surrogate import Surrogate
@@ -233,7 +233,7 @@ def test_neurons_that_are_gone_are_forgotten():
     for make in (LIF, Mixing):
         neuron = make(engine="cpp")
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(engine, "warn_of_fallback", lambda *arguments: None)
+            patch.setattr(over_time, "warn_of_fallback", lambda *arguments: None)
             neuron(torch.rand(4, 2, 3))
         gone = weakref.ref(neuron)
         del neuron

@@ -14,7 +14,7 @@ from snnkit.engine.cpp import toolchain as missing
 from snnkit.neuron import LIF, PLIF, Leaky, MembraneState, Neuron, Recurrent
 from snnkit.nn import Sequential
 
-REST = (torch.zeros(2, 3),)
+REST = (torch.zeros(()).expand(2, 3),)
 x = torch.rand(5, 2, 3)
 
 
@@ -175,6 +175,8 @@ def bad_steps():
     yield lambda x, s: (x, (1.0,)), TypeError, "returned state.0 as a float"
     yield lambda x, s: (x, (s[0].sum(),)), ValueError, r"changed the shape of state.0 from \[2, 3\] to \[\]"
     yield lambda x, s: (x, (s[0].double(),)), TypeError, "changed the dtype of state.0"
+    yield lambda x, s: (x if x > 0.5 else -x, s), TypeError, "must decide with torch.where: `if`, `and` and `while`"
+    yield lambda x, s: (s[0].add_(x), s), TypeError, "must return new tensors, and not change x or the state in place"
 
 
 @pytest.mark.parametrize("step, error, message", list(bad_steps()))

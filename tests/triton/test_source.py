@@ -64,7 +64,7 @@ def test_states_that_move_into_one_another():
         return x + state.before, Trace(0.5 * state.v + x, state.v)
 
     one, x = equation(step), torch.rand(11, 3)
-    out, last, _ = triton.forward(Pass(one, x, [torch.ones(3), torch.zeros(3)], []), x.dtype, save=False)
+    out, last, *_ = triton.forward(Pass(one, x, [torch.ones(3), torch.zeros(3)], []), x.dtype, save=False)
     state = Trace(torch.ones(3), torch.zeros(3))
     for t in range(11):
         expected, state = step(x[t], state)
@@ -79,7 +79,7 @@ def test_results_that_do_not_depend_on_the_neuron(dtype):
         return torch.full_like(x, 0.25), (torch.ones_like(x),)
 
     one, x = equation(step, 1, dtype), torch.rand(3, 5, dtype=dtype)
-    out, last, saved = triton.forward(Pass(one, x, [torch.zeros(5, dtype=dtype)], []), dtype, save=True)
+    out, last, saved, _ = triton.forward(Pass(one, x, [torch.zeros(5, dtype=dtype)], []), dtype, save=True)
     assert torch.equal(out, torch.full_like(x, 0.25)) and torch.equal(last[0], torch.ones(5, dtype=dtype))
     ones = torch.ones(5, dtype=dtype)
     d_x, d_state, _ = triton.backward(Pass(one, x, [ones], []), saved, Gradients(torch.ones_like(x), [ones], (True,)))
@@ -129,7 +129,7 @@ def test_operations(name):
     x = torch.cat([torch.arange(-3.0, 3.5, 0.5, dtype=torch.float64), torch.randn(20, dtype=torch.float64)]) + 0.0
     x = torch.stack([x, x]).requires_grad_()
     state = [torch.zeros(33, dtype=torch.float64)]
-    out, _, saved = triton.forward(Pass(one, x.detach(), state, []), x.dtype, save=True)
+    out, _, saved, _ = triton.forward(Pass(one, x.detach(), state, []), x.dtype, save=True)
     expected = OPERATIONS[name](x)
     torch.testing.assert_close(out, expected, rtol=1e-12, atol=1e-12)
     weight = torch.randn_like(out)

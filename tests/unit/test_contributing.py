@@ -11,6 +11,7 @@ import torch
 from snnkit.lab.course import grade, question
 from snnkit.lab.tools import pair, runner
 from tests.course.answers import Answers, Mistake, lacking
+from tests.course.test_answers import ODD
 from tests.unit import tiny_project
 
 ROOT = Path(__file__).parents[2]
@@ -70,6 +71,9 @@ def test_the_exercise_has_all_that_is_asked_of_one(tmp_path, monkeypatch):
         assert (outcome.status, outcome.check, outcome.hint) == ("failed", mistake.check, exercise.hints[mistake.hint])
     assert [grade(exercise, answer).status for answer in module.RIGHT[1]] == ["passed", "passed"]
     assert [grade(exercise, stub).status for stub in module.STUBS[1]] == ["to do", "to do"]
+    for odd in ODD.values():
+        outcome = grade(exercise, lambda steps, drive, odd=odd: odd)
+        assert outcome.status == "failed" and "could not be checked" not in outcome.message, outcome
 
 
 def test_the_questions_are_read():
@@ -80,13 +84,13 @@ def test_the_questions_are_read():
 
 def test_the_notebook_is_built_and_runs(tmp_path):
     project = tiny_project.make(tmp_path / "kit", {})
-    project.source("42_without_a_leak").write_text(example("the smallest notebook"), encoding="utf-8")
-    pair.build(project, "42_without_a_leak")
-    assert not list(pair.check(project, "42_without_a_leak"))
+    project.source("17_without_a_leak").write_text(example("the smallest notebook"), encoding="utf-8")
+    pair.build(project, "17_without_a_leak")
+    assert not list(pair.check(project, "17_without_a_leak"))
     jobs = runner.prepare(project, project.names(), {})
     (result,) = runner.execute_all(project, jobs, runner.output_folder(project, tmp_path / "out"))
     assert result.status == "ok", result.error
-    copy = (tmp_path / "out" / "notebooks" / "42_without_a_leak.ipynb").read_text(encoding="utf-8")
+    copy = (tmp_path / "out" / "notebooks" / "17_without_a_leak.ipynb").read_text(encoding="utf-8")
     assert "6 spikes" in copy and "image/png" in copy
 
 
@@ -95,5 +99,5 @@ def test_files_that_are_named_exist():
     assert len(named) > 20
     kit = ROOT / "snnkit"
     folders = (ROOT, kit, kit / "engine", kit / "lab")
-    example = re.compile(r"NN|NAME|42_|without_a_leak|utils|ROOM")
+    example = re.compile(r"NN|NAME|17_|without_a_leak|utils|ROOM")
     assert not [name for name in named if not example.search(name) and not any((f / name).exists() for f in folders)]

@@ -206,6 +206,19 @@ def test_a_note_about_modules_is_not_believed_where_it_does_not_fit(note):
     assert torch.equal(run(back, x), run(net, x))
 
 
+class Named(Sequential):
+    """As ``models.ConvNet``: it is a Sequential that makes its own layers."""
+
+    def __init__(self):
+        super().__init__(nn.Linear(3, 4), LIF(), nn.Linear(4, 2), IF())
+
+
+def test_a_subclass_of_sequential_is_written_as_what_it_is():
+    net, x = quick(Named()).eval(), sequence((3,), 0)
+    back = read(written(net, x))
+    assert torch.equal(run(back, x), run(net, x)) and back.state_dict().keys() == net.state_dict().keys()
+
+
 def test_every_kind_of_layer_through_a_file(tmp_path):
     net = quick(
         Sequential(

@@ -380,6 +380,9 @@ def test_the_history_counts_training_alone(monkeypatch):
     assert history.seconds == [3.0, 3.0] and history.samples_per_second == pytest.approx([40 / 3] * 2)
     for name, key in (("train_loss", "train/loss"), ("test_accuracy", "val/acc"), ("output_rate", "train/rate")):
         assert getattr(history, name) == [epoch[key] for epoch in metrics.epochs]
+    loader = torch.utils.data.DataLoader([(torch.rand(64), n % 10) for n in range(25)], batch_size=10)
+    trainer(Clock(), made := lit.HistoryCallback(), max_epochs=2).fit(module(), loader)  # which knows no labels
+    assert made.history.samples_per_second == pytest.approx([25 / 3] * 2)
 
 
 @pytest.fixture

@@ -283,7 +283,7 @@ def _check_scene(images: Tensor, path: Tensor, threshold: float, mismatch: float
     low, high = float(images.min()), float(images.max())
     if not (low >= 0 and high <= 1):
         raise ValueError(f"images must be in [0, 1], but their values go from {low:g} to {high:g}")
-    if path.ndim != 2 or path.shape[1] != 2 or len(path) < 2:
+    if path.ndim != 2 or path.shape[1] != 2 or len(path) < 2 or path.is_complex():
         raise ValueError(
             f"path must be a tensor [T + 1, 2] of places in pixels (x, y), T at least 1, but it is {checks.shown(path)}"
         )

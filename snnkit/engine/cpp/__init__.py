@@ -17,13 +17,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from snnkit.engine.autograd import Gradients, Pass, Results, is_one_for_all
+from snnkit.engine.autograd import Forward, Gradients, Pass, Results, is_one_for_all
 from snnkit.engine.cpp import toolchain
 from snnkit.engine.cpp.cpp_source import CPP, backward_source, forward_source
 from snnkit.engine.cpp.toolchain import NO_COMPILER, cpp_compiler, load
 from snnkit.engine.page_pool import POOL, SMALLEST
 from snnkit.engine.program import Untranslatable, programs
-from snnkit.engine.trace import Equation, thread
+from snnkit.engine.trace import Equation
 from snnkit.tables import size_of
 
 __all__ = [
@@ -75,7 +75,7 @@ def _untranslatable(equation: Equation) -> str:
     return ""
 
 
-def forward(run: Pass, out_dtype: torch.dtype, save: bool) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+def forward(run: Pass, out_dtype: torch.dtype, save: bool) -> Forward:
     """Run over x [T, N]. See ``autograd.Backend``."""
     equation, x, state, parameters = run
     steps, neurons = x.shape
@@ -87,8 +87,8 @@ def forward(run: Pass, out_dtype: torch.dtype, save: bool) -> tuple[Tensor, list
     most = _FORWARD_TILE // max(_size(equation) * len(state), 1) if streaming else _CACHED_RUN
     tile = _tile(neurons, threads, most, streaming)
     sizes = (steps, neurons, x.stride(0), tile, streaming, *map(is_one_for_all, state))
-    thread.last_is_finite = bool(_call(source, (x, out, *state, *last, *parameters), constants, sizes, threads))
-    return out, last, []
+    is_finite = _call(source, (x, out, *state, *last, *parameters), constants, sizes, threads)
+    return Forward(out, last, is_finite=bool(is_finite))
 
 
 def backward(run: Pass, saved: Sequence[Tensor], d: Gradients) -> Results:

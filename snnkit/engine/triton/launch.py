@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from snnkit.engine.autograd import CompilationFailed, Gradients, Pass, Results
+from snnkit.engine.autograd import CompilationFailed, Forward, Gradients, Pass, Results
 from snnkit.engine.code_cache import secure_triton
 from snnkit.engine.trace import Equation
 from snnkit.engine.triton.triton_source import (
@@ -50,7 +50,7 @@ _lock = threading.Lock()
 
 def forward(
     run: Pass, out_dtype: torch.dtype, save: bool, wrap: Callable[[Any], Any] = lambda kernel: kernel
-) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+) -> Forward:
     """See ``autograd.Backend``; saved is the state before every block of steps, [ceil(T/K), N] for each part."""
     equation, x, state, parameters = run
     steps, neurons = x.shape
@@ -62,7 +62,7 @@ def forward(
     saved = [s.new_empty((blocks, neurons)) for s in state] if save and saves_state(equation) else []
     tensors = (x, out, *state, *last, *saved, *parameters)
     _launch(source, lanes(equation, neurons, x.dtype, False), tensors, x.shape, (x.stride(0),), wrap)
-    return out, last, saved
+    return Forward(out, last, saved)
 
 
 def backward(

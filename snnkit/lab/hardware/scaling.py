@@ -266,6 +266,8 @@ def fit_link(name: str, measured: Sequence[Sequence[float]], source: str) -> Lin
     """
     import numpy as np
 
+    if not all(isinstance(one, Sequence) and len(one) == 3 for one in measured):
+        raise ValueError(f"measured must hold (ranks, bytes, seconds), but it is {checks.shown(measured)}")
     if len({size for ranks, size, _ in measured if ranks > 1}) < 2:
         raise ValueError("measured must hold all-reduces of at least two sizes on two or more ranks")
     # Linear in the latency and in the inverse of the bandwidth; divided by the time, so that errors are relative.

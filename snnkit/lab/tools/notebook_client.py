@@ -73,9 +73,11 @@ def errors_in_outputs(outputs: Iterable[Mapping[str, Any]], cell: int | None = N
 def errors_in(notebook: Mapping[str, Any], widgets: Iterable[Mapping[str, Any]] = ()) -> list[Problem]:
     """Errors anywhere in an executed notebook, and in the states of its widgets (OutputModel has `outputs`)."""
     problems = []
+    checks.mapping("notebook", notebook, "cells")
     for index, cell in enumerate(notebook["cells"]):
         problems += errors_in_outputs(cell.get("outputs", ()), index)
     for state in widgets:
+        checks.mapping("each of widgets", state, "a widget's state")
         problems += errors_in_outputs(state.get("outputs") or ())
     return problems
 

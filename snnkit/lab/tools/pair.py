@@ -100,6 +100,7 @@ def build(project: Project, name: str) -> list[str]:
 def check(project: Project, name: str) -> list[str]:
     """How the two files of notebook `name` differ from what `build` would write; empty if they are in sync."""
     differences = []
+    checks.choice("name", name, [*project.names(), *project.workers()])
     for path, text in _wanted(project, name):
         file = path.relative_to(project.root)
         if not path.exists():

@@ -104,9 +104,12 @@ def check(project: Project) -> list[str]:
     known, guides = notebooks(project), pages(project.root, FACILITATOR)
     problems = []
     for name, minutes in known.items():
-        parts = timings(guides.get(name[:2], ""))
+        page = f"{FACILITATOR}/{name[:2]}.md"
+        if name[:2] not in guides:
+            problems.append(f"{page}: is missing; it says how many minutes the parts of {name} take")
+            continue
+        parts = timings(guides[name[:2]])
         if (total := sum(parts.values()) - parts[0]) != minutes:
-            page = f"{FACILITATOR}/{name[:2]}.md"
             problems.append(f"{page}: the parts add up to {total} minutes, but {name} says {minutes}")
     for name in pages(project.root, SCHEDULES):
         problems += read(name, project.root, known)[1]

@@ -73,7 +73,7 @@ def check(platforms: Sequence[str], pythons: Sequence[str]) -> None:
 @checks.arguments
 def pinned(lock: Path, platform: str, python: str) -> dict[str, str]:
     """The requirements of a lock file that hold for a system and a full version of Python, by package."""
-    environment = SYSTEMS[platform].environment(python)
+    environment = SYSTEMS[checks.choice("platform", platform, SYSTEMS)].environment(python)
     lines = [Requirement(line) for line in lock.read_text(encoding="utf-8").splitlines() if line]
     held = [one for one in lines if one.marker is None or one.marker.evaluate(environment)]
     return {canonicalize_name(one.name): f"{one.name}{one.specifier}" for one in held}

@@ -14,7 +14,7 @@ from lightning.pytorch.callbacks import GradientAccumulationScheduler
 from torch import Tensor
 
 from snnkit import checks, data
-from snnkit.checks import counts, integer, mapping, shown
+from snnkit.checks import counts, integer, mapping, number, shown
 from snnkit.train.loop import Data, check_samples
 from snnkit.train.recipes import load_data
 from snnkit.train.seeding import check_seed
@@ -113,6 +113,7 @@ class SharedBatches:
 
     def smallest_share(self, batches: float) -> int:
         """Samples of a rank in the smallest of the first so many batches."""
+        batches = number("batches", batches, at_least=0)
         sizes = [min(self.batch_size, len(self.labels))]
         if batches >= len(self):
             sizes.append(len(self.labels) - (len(self) - 1) * self.batch_size)

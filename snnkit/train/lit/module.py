@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import math
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -203,6 +204,7 @@ class SpikingModule(LightningModule):
             ValueError: it is damaged, or no checkpoint of Lightning's Trainer; it does not fit the model; an argument
                 is missing, which the message names.
         """
+        checks.instance("checkpoint_path", checkpoint_path, (str, os.PathLike), "the path of a file")
         if weights_only is False:
             return super().load_from_checkpoint(checkpoint_path, map_location, hparams_file, strict, False, **kwargs)
         path, content = read_archive(checkpoint_path, "checkpoint", "cpu")

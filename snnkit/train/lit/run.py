@@ -61,6 +61,7 @@ class HistoryCallback(Callback):
     def __init__(self) -> None:
         self.history = History()
         self._seconds = 0.0  # of this epoch, up to the last batch
+        self._samples = 0  # of this epoch, on all ranks
         self._clock = 0.0
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -75,6 +76,7 @@ class HistoryCallback(Callback):
         if trainer.is_last_batch and pl_module.device.type == "cuda":
             torch.cuda.synchronize(pl_module.device)  # the last updates may still be under way
         now = time.perf_counter()
+        self._samples += len(batch[0]) * trainer.world_size
         self._seconds += now - self._clock
         self._clock = now
 
@@ -84,10 +86,11 @@ class HistoryCallback(Callback):
         for name, key in self._LOGGED.items():
             if key in logged:
                 getattr(history, name).append(float(logged[key]))
-        samples = len(trainer.train_dataloader.labels)  # type: ignore[union-attr]  # of all ranks together
+        # Ranks of the kit share a batch unevenly, and it knows all; another loader gives each rank as many.
+        samples = len(getattr(trainer.train_dataloader, "labels", ())) or self._samples
         history.seconds.append(self._seconds)
         history.samples_per_second.append(samples / max(self._seconds, 1e-9))
-        self._seconds = 0.0
+        self._seconds, self._samples = 0.0, 0
 
     def state_dict(self) -> dict[str, Any]:
         return {"history": self.history.to_dict(), "seconds": self._seconds}

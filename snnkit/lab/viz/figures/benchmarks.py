@@ -369,6 +369,7 @@ def _checked(records: Record | Sequence[Record], kind: str = "") -> list[Record]
     if not every:
         raise ValueError("records must hold at least one record, but it is empty")
     for record in every:
+        checks.mapping("each of records", record, "what records.load gives")
         if not record.get("provenance") or "rows" not in record:
             raise ValueError("records must say where their numbers come from (provenance), else they are not shown")
         if kind and record["kind"] != kind:

@@ -157,7 +157,7 @@ def marked(numbers: Iterable[Marked], unit: str, *, title: str = "", one: str = 
     if not numbers:
         raise ValueError("numbers must hold at least one Marked, but it is empty")
     for number in numbers:
-        number.check()
+        checks.instance("each of numbers", number, Marked, "a Marked").check()
     lanes = {lane: row for row, lane in enumerate(dict.fromkeys(number.lane for number in numbers))}
     figure = go.Figure()
     for mark, (colour, symbol, width, dash) in _LOOKS.items():
