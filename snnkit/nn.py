@@ -21,8 +21,9 @@ from torch.nn.modules.dropout import _DropoutNd
 from snnkit import checks
 from snnkit.engine.memory_gate import is_captured
 from snnkit.engine.trace import name_of, observed
+from snnkit.linear import is_hooked, linear
 from snnkit.neuron import Neuron, Recurrent
-from snnkit.neuron.base import is_hooked, linear, refuse_plain_sequential
+from snnkit.neuron.base import refuse_plain_sequential
 from snnkit.pooling import max_pool
 
 __all__ = ["Once", "Recording", "Recurrent", "Sequential", "TimeBatched", "detach", "is_stateful", "is_static"]

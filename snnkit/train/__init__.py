@@ -15,7 +15,8 @@ from snnkit.train.distributed import (
     launch as launch,
 )
 from snnkit.train.history import History as History, TensorBoard as TensorBoard
-from snnkit.train.loop import BatchInfo as BatchInfo, evaluate as evaluate, fit as fit
+from snnkit.train.loop import evaluate as evaluate, fit as fit
+from snnkit.train.metrics import BatchInfo as BatchInfo
 from snnkit.train.recipe import OneCycle as OneCycle, Recipe as Recipe
 from snnkit.train.seeding import seed_everything as seed_everything
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -21,7 +19,7 @@ from snnkit.device.usage import evaluating
 from snnkit.train.checkpoint import RunState, checkpoint_file
 from snnkit.train.graphed import GraphedStep
 from snnkit.train.history import CallbackList, History
-from snnkit.train.metrics import RunningMetrics, batch_metrics, check_weights, loss_not_finite
+from snnkit.train.metrics import BatchInfo, RunningMetrics, batch_metrics, check_weights, loss_not_finite
 from snnkit.train.recipe import make_optimizer
 from snnkit.train.seeding import generators_of, seed_everything
 from snnkit.train.step import (
@@ -38,39 +36,6 @@ Data = tuple[Tensor, Tensor] | list[Tensor]  # a list of two, as a DataLoader gi
 
 # Seconds between two reads of the running metrics on an accelerator: each waits until the device has caught up.
 SECONDS_BETWEEN_READS = 0.5
-
-
-@dataclass(frozen=True)
-class BatchInfo:
-    """The argument of ``on_batch`` of ``fit``, after each update; epochs and batches count from 0.
-
-    ``loss``, ``accuracy`` (a fraction) and ``output_rate`` (mean output per neuron and step), are means over the
-    samples of the update. The first use reads them from the device, and waits for an accelerator. ``output`` is valid
-    until the next update.
-    """
-
-    epoch: int
-    batch: int
-    batches: int  #: updates per epoch
-    samples: int  #: of this update
-    figures: Tensor  #: loss, accuracy and output rate [3]
-    output: Tensor  #: [T, B, ...] of the update's last batch, detached
-
-    @cached_property
-    def _read(self) -> list[float]:
-        return self.figures.tolist()
-
-    @property
-    def loss(self) -> float:
-        return self._read[0]
-
-    @property
-    def accuracy(self) -> float:
-        return self._read[1]
-
-    @property
-    def output_rate(self) -> float:
-        return self._read[2]
 
 
 @checks.arguments

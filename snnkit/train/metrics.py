@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
@@ -20,6 +22,39 @@ class MetricsSnapshot(NamedTuple):
     updates: int  # made so far
     stopped: bool  # whether the loss of the next one was not finite
     last_loss: float  # of the latest update, or the one that is not finite
+
+
+@dataclass(frozen=True)
+class BatchInfo:
+    """The argument of ``on_batch`` of ``fit``, after each update; epochs and batches count from 0.
+
+    ``loss``, ``accuracy`` (a fraction) and ``output_rate`` (mean output per neuron and step), are means over the
+    samples of the update. The first use reads them from the device, and waits for an accelerator. ``output`` is valid
+    until the next update.
+    """
+
+    epoch: int
+    batch: int
+    batches: int  #: updates per epoch
+    samples: int  #: of this update
+    figures: Tensor  #: loss, accuracy and output rate [3]
+    output: Tensor  #: [T, B, ...] of the update's last batch, detached
+
+    @cached_property
+    def _read(self) -> list[float]:
+        return self.figures.tolist()
+
+    @property
+    def loss(self) -> float:
+        return self._read[0]
+
+    @property
+    def accuracy(self) -> float:
+        return self._read[1]
+
+    @property
+    def output_rate(self) -> float:
+        return self._read[2]
 
 
 class RunningMetrics:

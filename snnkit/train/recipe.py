@@ -17,7 +17,7 @@ from snnkit.data import CLASSES, augment
 from snnkit.engine import ENGINES
 
 if TYPE_CHECKING:
-    from snnkit.train.loop import BatchInfo
+    from snnkit.train.metrics import BatchInfo
 
 ENCODERS = ("repeat", "poisson", "latency", "constant_current_lif", "sequence")
 LOSSES = ("rate_mse", "rate_cross_entropy", "count_cross_entropy", "count_mse", "membrane_max_cross_entropy")

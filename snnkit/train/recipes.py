@@ -32,7 +32,8 @@ from snnkit.data import resolve_device
 from snnkit.files import write_text
 from snnkit.train.checkpoint import checkpoint_file
 from snnkit.train.history import CallbackList, History
-from snnkit.train.loop import BatchInfo, Data, fit
+from snnkit.train.loop import Data, fit
+from snnkit.train.metrics import BatchInfo
 from snnkit.train.recipe import NETWORKS, Recipe, make_optimizer, make_scheduler
 from snnkit.train.seeding import seed_everything
 

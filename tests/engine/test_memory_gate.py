@@ -22,10 +22,10 @@ from snnkit import encode, loss
 from snnkit.device.spike_packing import pack, packed_spikes
 from snnkit.engine import explain, unroll
 from snnkit.engine.memory_gate import foreign, is_plain, recorder
+from snnkit.linear import linear
 from snnkit.measure import MemoryTracker, Traffic
 from snnkit.models import ConvNet, mlp
 from snnkit.neuron import LIF, CubaLIF, Recurrent
-from snnkit.neuron.base import linear
 from snnkit.nn import Once, Sequential, TimeBatched
 from snnkit.plasticity import PairSTDP, TripletSTDP
 from snnkit.pooling import max_pool

@@ -6,8 +6,9 @@ from torch import nn
 from torch.nn.modules.module import register_module_forward_hook
 from torch.utils.flop_counter import FlopCounterMode
 
+from snnkit import linear
 from snnkit.device import optimize_memory_usage, truncated
-from snnkit.neuron import LIF, MembraneState, Recurrent, base
+from snnkit.neuron import LIF, MembraneState, Recurrent
 from snnkit.nn import Once, Sequential, TimeBatched, detach, is_static
 
 
@@ -334,9 +335,9 @@ def onednn(monkeypatch):
     """Products of oneDNN on any processor; the shapes of those that ran."""
     if not hasattr(torch.ops.mkldnn, "_linear_pointwise") or not torch.backends.mkldnn.is_available():
         pytest.skip("PyTorch was built without oneDNN")
-    ran, product = [], base._product
-    monkeypatch.setattr(base, "_onednn_is_faster", lambda: True)
-    monkeypatch.setattr(base, "_product", lambda x, *rest: ran.append(tuple(x.shape)) or product(x, *rest))
+    ran, product = [], linear._product
+    monkeypatch.setattr(linear, "_onednn_is_faster", lambda: True)
+    monkeypatch.setattr(linear, "_product", lambda x, *rest: ran.append(tuple(x.shape)) or product(x, *rest))
     return ran
 
 

@@ -13,6 +13,7 @@ LIBRARY = [
     {"files", "tables"},
     {"measure", "records", "surrogate"},
     {"engine"},
+    {"linear"},
     {"encode", "loss", "neuron"},
     {"pooling"},
     {"nn"},

@@ -17,7 +17,7 @@ from snnkit.lab.viz.live.renderers import NotebookRenderer, Renderer, TextRender
 from snnkit.lab.viz.live.stop import StopRequest
 from snnkit.tables import duration_of
 from snnkit.train.history import History
-from snnkit.train.loop import BatchInfo
+from snnkit.train.metrics import BatchInfo
 
 # Seconds from one to the next at least, and share of the time: at most a fiftieth in all. Reading the loss waits for an
 # accelerator.
