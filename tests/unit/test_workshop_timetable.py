@@ -144,7 +144,7 @@ def test_check_names_what_is_wrong(tmp_path, monkeypatch):
     source.parent.mkdir(parents=True)
     source.write_text("# %% [markdown]\n# # One\n# 10 minutes\n#\n# ## Only\n")
     monkeypatch.chdir(tmp_path)
-    assert "facilitator/00.md: the parts add up to 0 minutes, but 00_one says 10" in run("check", code=1)
+    assert "facilitator/00.md: is missing; it says how many minutes the parts of 00_one take" in run("check", code=1)
 
 
 def test_a_schedule_by_the_clock():
