@@ -229,6 +229,7 @@ def run(
     differentiable = torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
     transformed = inside_functional_transform()
     if differentiable or transformed:
+        tensors = [t.clone() if t.is_inference() else t for t in tensors]  # or autograd could not save them
         repeat = 0
         if once is not None and not transformed:
             repeat, tensors[0] = len(x), layout.flatten_step(once).contiguous()
@@ -295,7 +296,9 @@ class _Unrolled(_Function):
 
     @staticmethod
     def backward(ctx, *gradients: Tensor | None):
-        every = ctx.saved_tensors  # once: under activation checkpointing, looking again is an error
+        # Once: under activation checkpointing, looking again is an error. The function that torch.func.vjp returns is
+        # called when its transform has ended, and what it saved is still wrapped.
+        every, gradients = unwrap_dead_wrappers(ctx.saved_tensors), unwrap_dead_wrappers(gradients)
         if [t.dtype for t in every] != ctx.dtypes:  # a hook of autograd's gave them back in another form
             every = tuple(t.to(dtype) for t, dtype in zip(every, ctx.dtypes, strict=True))
         tensors, saved = every[: ctx.arguments], every[ctx.arguments :]
@@ -303,7 +306,8 @@ class _Unrolled(_Function):
         equation, needed = call.equation, ctx.needs_input_grad[1:]
         first = 1 + equation.states
         # Under torch.func's transforms gradients are always recorded; second derivatives were refused before.
-        higher = torch.is_grad_enabled() and not inside_functional_transform()
+        recorded = torch.is_grad_enabled() and not inside_functional_transform()
+        higher = recorded and any(t is not None and t.requires_grad for t in (*every, *gradients))
         if higher or recorder() or foreign(*every, *(g for g in gradients if g is not None)):
             names = list(tensors_of(call.origin.step))
             how = (call.origin, names, equation.dtype, call.out_dtype, call.repeat)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
+import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -298,6 +299,8 @@ class _Reader:
             first = self._add("mul", [values[1], factor], dtype)
             return self._add("add", [values[0], self._add(kind.removeprefix("addc"), [first, values[2]], dtype)], dtype)
         decimals = int(node.kwargs.get("decimals", 0))  # type: ignore[arg-type]
+        if abs(decimals) > sys.float_info.max_10_exp:
+            raise Untranslatable(f"round to {decimals} decimals")
         if decimals:  # as PyTorch does it
             scale, (into, back) = 10.0 ** abs(decimals), ("mul", "div") if decimals > 0 else ("div", "mul")
             rounded = self._add("round", [self._add(into, [values[0], scale], dtype)], dtype)
@@ -316,6 +319,8 @@ class _Reader:
         floats = [self.dtypes[v] for v in values if isinstance(v, str) and self.dtypes[v].is_floating_point]
         if any(not isinstance(v, (str, bool)) for v in values) and not floats:
             floats = [dtype if dtype.is_floating_point else self.dtype]
+        if kind == "div" and not floats:  # of two bools
+            floats = [dtype]
         if floats:
             wide = torch.float64 if torch.float64 in floats else torch.float32
             condition = 1 if kind == "where" else 0

@@ -16,6 +16,7 @@ raises ``NotElementwise`` with the reason, and the equation runs in the eager en
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import operator
 import threading
@@ -170,7 +171,10 @@ def _trace(
         _require_elementwise(graphs)
     if [graph.code, gradient.code] != [g.code for g in again]:
         raise NotElementwise("it depends on the shape of its input, or on the number of neurons")
-    flags = with_presence(gradient, arguments, states)
+    try:
+        flags = with_presence(gradient, arguments, states)
+    except RecursionError:
+        raise NotElementwise("each of its operations needs the one before, and there are too many in a row") from None
     key = "\n".join([str(dtype), device.type, graph.code, gradient.code])
     return Equation(graph, gradient, states, len(names), dtype, key, flags)
 
@@ -348,7 +352,7 @@ class _DataDependent(Exception):
     """An operation that takes a value out of a tensor."""
 
 
-_READS = {Tensor.numpy, Tensor.tolist, Tensor.data_ptr, Tensor.__array__}
+_READS = {Tensor.numpy, Tensor.tolist, Tensor.data_ptr, Tensor.__array__, Tensor.__dlpack__}
 
 
 class _WithoutValues(TorchFunctionMode):
@@ -378,7 +382,8 @@ def _functional(step: Callable | nn.Module, like: Any, names: Sequence[str]) -> 
     def functional(x: Tensor, state: Sequence[Tensor], parameters: Sequence[Tensor]) -> tuple[Tensor, ...]:
         state, call = rebuild(state), step
         if isinstance(step, nn.Module):
-            own = dict((*step.named_parameters(), *step.named_buffers()))
+            every = (step.named_parameters(remove_duplicate=False), step.named_buffers(remove_duplicate=False))
+            own = dict(itertools.chain(*every))
             call = _with_tensors(step, {id(own[name]): p for name, p in zip(names, parameters, strict=True)}).step
         result = call(x, state)  # type: ignore[operator]
         check_step_result(result, x, state, step)

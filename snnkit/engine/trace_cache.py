@@ -200,8 +200,8 @@ class _Follower:
     def _object(self, value: Any) -> None:
         kind = type(value)
         self.facts.append(kind)
-        if hasattr(value, "tobytes") and hasattr(value, "dtype"):  # NumPy's scalars and arrays
-            self.reading.quick &= not hasattr(value, "__setitem__")
+        if hasattr(kind, "tobytes") and hasattr(kind, "dtype"):  # NumPy's scalars and arrays
+            self.reading.quick &= not hasattr(kind, "__setitem__")
             self.facts.append((str(value.dtype), value.tobytes()))
         elif isinstance(value, nn.Module):
             self._class(kind, _called_of(kind, value, _methods(kind)))

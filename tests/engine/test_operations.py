@@ -23,6 +23,7 @@ OPERATIONS = {
     "atanh": lambda a, b: torch.atanh(a / 2e4),
     "sgn": lambda a, b: torch.sgn(a) * b + torch.sgn(b - a),
     "sgn-of-lerp": lambda a, b: torch.sgn(torch.lerp(a, b, 0.25)) * b,  # its slope is a tensor without memory
+    "bools-divided": lambda a, b: torch.nan_to_num((a > 0.5) / (b > 0.4), 7.0, 8.0).to(a.dtype) + a,
     "round-to-tenths": lambda a, b: torch.round(a * b, decimals=1) + a,
     "round-to-tens": lambda a, b: torch.round(a * b, decimals=-1) + a,
     "maximum-of-itself": lambda a, b: torch.maximum(a, 0.5 * a + 0.1),

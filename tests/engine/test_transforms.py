@@ -136,3 +136,26 @@ def test_only_wanted_gradients_are_made(compiled):
     both(compiled, PLIF, lambda n: torch.autograd.grad(n(x)[0].sum(), n.w))
     moving = x.clone().requires_grad_()
     both(compiled, PLIF, lambda n: torch.autograd.grad(n.requires_grad_(False)(moving)[0].sum(), moving))
+
+
+@pytest.mark.parametrize("grad", [True, False])
+def test_what_vjp_returns_is_called_when_its_transform_has_ended(grad):
+    x, results = torch.rand(4, 2, 5, dtype=torch.float64) * 3, []
+    for engine in ("eager", "cpp"):
+        neuron = LIF(engine=engine)
+        with torch.set_grad_enabled(grad):
+            out, back = torch.func.vjp(lambda x, neuron=neuron: neuron(x)[0], x)
+            results.append((out, *back(torch.ones_like(out))))
+    for ours, wanted in zip(*reversed(results), strict=True):
+        torch.testing.assert_close(ours, wanted)
+
+
+def test_a_state_of_inference_mode_is_continued_in_training():
+    x, gradients = torch.rand(4, 2, 5), []
+    for engine in ("eager", "cpp"):
+        with torch.inference_mode():
+            _, state = LIF(engine=engine)(x)
+        leaf = x.clone().requires_grad_()
+        LIF(engine=engine)(leaf, state)[0].sum().backward()
+        gradients.append(leaf.grad)
+    torch.testing.assert_close(*gradients)

@@ -4,6 +4,7 @@ import subprocess
 import sys
 import warnings
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -185,3 +186,52 @@ def bad_steps():
 def test_a_wrong_step_is_named_in_every_engine(step, error, message, name):
     with pytest.raises(error, match=message):
         engine.unroll(step, x, REST, engine=name)
+
+
+class Settings:
+    """Knows names that are keys only."""
+
+    def __getattr__(self, name):
+        return {"gain": 2.0}[name]
+
+
+class Twice(Neuron):
+    """A number under two names."""
+
+    State = MembraneState
+
+    def __init__(self):
+        super().__init__(engine="cpp")
+        self.a = self.b = nn.Parameter(torch.tensor(0.5))
+
+    def step(self, x, state):
+        return self.a * x + self.b * state.v, MembraneState(x)
+
+
+def long_chain(x, state):
+    v = state[0]
+    for _ in range(300):
+        v = v + 0.01 * (x - v)
+    return v / (1 + v * v), (v,)
+
+
+settings = Settings()
+STEPS = {
+    "a class that answers every name": lambda x, s: (x * settings.gain, s),
+    "a long chain": long_chain,
+    "more decimals than there are": lambda x, s: (torch.nan_to_num(torch.round(x, decimals=309)), s),
+    "values through DLPack": lambda x, s: (x * float(np.from_dlpack(x.detach()).mean()), s),
+    "a number under two names": Twice().step,
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.filterwarnings("ignore:.*eager engine")
+def test_steps_that_are_hard_to_trace_give_what_eager_gives(name):
+    results = []
+    for chosen in ("eager", "cpp"):
+        leaf = (x + 1).requires_grad_()
+        rest = MembraneState(*REST) if "names" in name else REST
+        out, _ = engine.unroll(STEPS[name], leaf, rest, engine=chosen)
+        results.append((out.detach(), torch.autograd.grad(out.sum(), leaf, allow_unused=True)[0]))
+    torch.testing.assert_close(*results)
