@@ -26,7 +26,7 @@ from snnkit.engine.autograd import CompilationFailed, Forward, Gradients, Pass, 
 from snnkit.engine.code_cache import secure_inductor
 from snnkit.engine.cpp.toolchain import missing_compiler
 from snnkit.engine.page_pool import fresh
-from snnkit.engine.trace import Disturbed, Equation, undisturbed
+from snnkit.engine.trace import Disturbed, Equation, renew_in_children, undisturbed
 from snnkit.engine.trace_cache import recent
 
 # Steps in a block: the largest that fits is used, so T = 25 is 4 + 4 + 4 + 4 + 4 + 4 + 1 on a CPU. There, forward plus
@@ -79,6 +79,7 @@ _lock = threading.RLock()
 # One thread at a time: PyTorch notes in a global variable that it is tracing, and two threads leave it set, which
 # ``torch.compile`` then refuses for the rest of the process.
 _tracing = threading.Lock()
+renew_in_children(globals(), _lock=threading.RLock, _tracing=threading.Lock)
 
 
 def supports(equation: Equation, device: torch.device) -> str:

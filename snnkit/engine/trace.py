@@ -19,6 +19,7 @@ import functools
 import itertools
 import math
 import operator
+import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -38,6 +39,15 @@ from snnkit.engine.presence import operation_of, with_presence
 Result = TypeVar("Result")
 
 _lock = threading.Lock()
+
+
+def renew_in_children(scope: dict[str, Any], **locks: Callable[[], Any]) -> None:
+    """Make the locks of a module new after a fork: another thread of the parent may have held them."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=lambda: scope.update({name: make() for name, make in locks.items()}))
+
+
+renew_in_children(globals(), _lock=threading.Lock)
 
 
 class _Thread(threading.local):

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from snnkit import checks
 from snnkit.engine.autograd import tensors_of
-from snnkit.engine.trace import Equation, NotElementwise, trace
+from snnkit.engine.trace import Equation, NotElementwise, renew_in_children, trace
 from snnkit.surrogate import Surrogate
 
 # Attributes of every module. Parameters and buffers are arguments of the graphs, submodules are followed.
@@ -48,6 +48,7 @@ _MOST_FACTS = 5000
 _MOST_EQUATIONS = 256
 _equations: OrderedDict[Hashable, Equation | str] = OrderedDict()
 _lock = threading.RLock()
+renew_in_children(globals(), _lock=threading.RLock)
 
 
 class Opaque(Exception):

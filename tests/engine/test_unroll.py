@@ -1,5 +1,6 @@
 """Which engine is taken and why, what a step may be, and what is said when it can't be compiled."""
 
+import os
 import subprocess
 import sys
 import warnings
@@ -235,3 +236,32 @@ def test_steps_that_are_hard_to_trace_give_what_eager_gives(name):
         out, _ = engine.unroll(STEPS[name], leaf, rest, engine=chosen)
         results.append((out.detach(), torch.autograd.grad(out.sum(), leaf, allow_unused=True)[0]))
     torch.testing.assert_close(*results)
+
+
+FORK = """
+import os, threading, time, torch
+from snnkit.engine import unroll
+x, rest, begun = torch.rand(4, 5), (torch.zeros(5),), threading.Event()
+def slow(x, s):
+    begun.set()
+    time.sleep(5)
+    return x * 1.7 + s[0], s
+threading.Thread(target=lambda: unroll(slow, x, rest, engine="cpp"), daemon=True).start()
+begun.wait()
+child = os.fork()
+if child == 0:
+    unroll(lambda x, s: (x * 3.3 + s[0], s), x, rest, engine="cpp")
+    os._exit(7)
+for _ in range(600):
+    done, status = os.waitpid(child, os.WNOHANG)
+    if done:
+        os._exit(os.waitstatus_to_exitcode(status))
+    time.sleep(0.1)
+os.kill(child, 9)
+os._exit(1)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
+def test_a_child_that_was_forked_while_another_thread_traced_has_locks_of_its_own():
+    assert subprocess.run([sys.executable, "-c", FORK]).returncode == 7
