@@ -243,7 +243,7 @@ def _check_float16(out: Tensor, step: Any) -> None:
 
 
 def _explained(error: Exception, step: Callable | nn.Module, x: Tensor, state: Any) -> Exception | None:
-    """A clearer error, if a parameter's shape, the kind of state or too little memory caused this one."""
+    """A clearer error, where the step, a parameter's shape, the kind of state or too little memory caused this one."""
     who = name_of(step)
     if isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error):
         need = size_of(x.numel() * x.element_size())

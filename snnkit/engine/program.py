@@ -317,10 +317,10 @@ class _Reader:
     def _add(self, kind: str, values: list[Value], dtype: torch.dtype) -> Value:
         # PyTorch computes in the widest floating-point dtype among the tensors; a bool may meet a float or a number.
         floats = [self.dtypes[v] for v in values if isinstance(v, str) and self.dtypes[v].is_floating_point]
-        if any(not isinstance(v, (str, bool)) for v in values) and not floats:
-            floats = [dtype if dtype.is_floating_point else self.dtype]
-        if kind == "div" and not floats:  # of two bools
+        if not floats and dtype.is_floating_point:  # of numbers, or of bools alone, as in a division
             floats = [dtype]
+        elif not floats and any(not isinstance(v, (str, bool)) for v in values):
+            floats = [self.dtype]
         if floats:
             wide = torch.float64 if torch.float64 in floats else torch.float32
             condition = 1 if kind == "where" else 0
