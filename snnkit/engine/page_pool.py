@@ -27,6 +27,7 @@ import torch
 from torch import Tensor
 
 from snnkit.checks import integer
+from snnkit.engine.trace import renew_in_children
 
 SMALLEST = 1 << 20  # bytes; the C library gives smaller tensors memory that it already has
 _HUGE_PAGE = 2 << 20
@@ -183,9 +184,4 @@ def fresh(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Ten
     return POOL.empty(shape, dtype) if device.type == "cpu" else torch.empty(shape, dtype=dtype, device=device)
 
 
-if hasattr(os, "register_at_fork"):
-
-    def _renew_lock() -> None:
-        POOL._lock = threading.Lock()  # another thread of the parent may have held it
-
-    os.register_at_fork(after_in_child=_renew_lock)
+renew_in_children(vars(POOL), _lock=threading.Lock)

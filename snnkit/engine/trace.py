@@ -42,7 +42,7 @@ _lock = threading.Lock()
 
 
 def renew_in_children(scope: dict[str, Any], **locks: Callable[[], Any]) -> None:
-    """Make the locks of a module new after a fork: another thread of the parent may have held them."""
+    """Make the locks in ``scope`` (of a module or an object) new after a fork: another thread may have held them."""
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=lambda: scope.update({name: make() for name, make in locks.items()}))
 

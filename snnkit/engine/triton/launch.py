@@ -19,7 +19,7 @@ from torch import Tensor
 
 from snnkit.engine.autograd import CompilationFailed, Forward, Gradients, Pass, Results
 from snnkit.engine.code_cache import secure_triton
-from snnkit.engine.trace import Equation
+from snnkit.engine.trace import Equation, renew_in_children
 from snnkit.engine.triton.triton_source import (
     BLOCK_STEPS,
     Source,
@@ -46,6 +46,7 @@ _ROOM = 24
 _SIZES = ("T", "N", "x_step", "g_step")
 
 _lock = threading.Lock()
+renew_in_children(globals(), _lock=threading.Lock)
 
 
 def forward(
