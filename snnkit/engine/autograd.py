@@ -18,8 +18,9 @@ from torch import Tensor, nn
 from torch._functorch.utils import unwrap_dead_wrappers
 
 from snnkit.engine.eager import Origin, recorded_backward
-from snnkit.engine.memory_gate import as_stored, foreign, inside_functional_transform, recorder
-from snnkit.engine.trace import Equation
+from snnkit.engine.memory_gate import as_stored, foreign, inside_functional_transform, recorder, tensors_of
+from snnkit.engine.trace import Disturbed, Equation, NotElementwise, name_of
+from snnkit.engine.trace_cache import equation_of
 
 
 class CompilationFailed(Exception):
@@ -109,20 +110,6 @@ class Backend(Protocol):
 def backend(engine: str) -> Backend:
     """The compiled engine of this name."""
     return importlib.import_module(f"{__package__}.{engine}")  # type: ignore[return-value]
-
-
-def tensors_of(step: Callable | nn.Module) -> dict[str, Tensor]:
-    """A module's floating-point parameters and buffers, which become arguments of the kernel."""
-    named = parameters_and_buffers(step) if isinstance(step, nn.Module) else ()
-    return {name: tensor for name, tensor in named if tensor is not None and tensor.is_floating_point()}
-
-
-def parameters_and_buffers(module: nn.Module) -> tuple[tuple[str, Tensor | None], ...]:
-    """All of them with their names, submodules' included."""
-    if any(child is not None for child in module._modules.values()):
-        return *module.named_parameters(), *module.named_buffers()
-    # The same for a neuron alone, ten times as fast.
-    return *module._parameters.items(), *module._buffers.items()
 
 
 class Layout(NamedTuple):
@@ -290,7 +277,7 @@ class _Unrolled(_Function):
         saved = output[1 + call.equation.states :]
         ctx.mark_non_differentiable(*saved)
         ctx.save_for_backward(*tensors, *saved)
-        ctx.dtypes = [t.dtype for t in (*tensors, *saved)]
+        ctx.forms = [(t.dtype, t.stride()) for t in (*tensors, *saved)]
         ctx.call, ctx.arguments = call, len(tensors)
         ctx.set_materialize_grads(False)  # most losses do not look at the last state
 
@@ -299,8 +286,8 @@ class _Unrolled(_Function):
         # Once: under activation checkpointing, looking again is an error. The function that torch.func.vjp returns is
         # called when its transform has ended, and what it saved is still wrapped.
         every, gradients = unwrap_dead_wrappers(ctx.saved_tensors), unwrap_dead_wrappers(gradients)
-        if [t.dtype for t in every] != ctx.dtypes:  # a hook of autograd's gave them back in another form
-            every = tuple(t.to(dtype) for t, dtype in zip(every, ctx.dtypes, strict=True))
+        if [(t.dtype, t.stride()) for t in every] != ctx.forms:  # a hook of autograd's gave them back in another form
+            every = tuple(_in_form(t, *form) for t, form in zip(every, ctx.forms, strict=True))
         tensors, saved = every[: ctx.arguments], every[ctx.arguments :]
         call: _Call = ctx.call
         equation, needed = call.equation, ctx.needs_input_grad[1:]
@@ -310,6 +297,7 @@ class _Unrolled(_Function):
         higher = recorded and any(t is not None and t.requires_grad for t in (*every, *gradients))
         if higher or recorder() or foreign(*every, *(g for g in gradients if g is not None)):
             names = list(tensors_of(call.origin.step))
+            _require_same_step(call, names, tensors)
             how = (call.origin, names, equation.dtype, call.out_dtype, call.repeat)
             return (None, *recorded_backward(*how, tensors, gradients, needed))
         needs = (needed[0], *needed[first:])
@@ -337,6 +325,28 @@ class _Unrolled(_Function):
         every = _Unrolled.apply(call, samples.x, *rest)
         out, *last = every[: 1 + call.equation.states]  # type: ignore[index]
         return (samples.apart(out), *(samples.apart(part) for part in last)), (1, *(0 for _ in last))
+
+
+def _in_form(tensor: Tensor, dtype: torch.dtype, stride: tuple[int, ...]) -> Tensor:
+    tensor = tensor.to(dtype)
+    return tensor if tensor.stride() == stride else tensor.contiguous()
+
+
+def _require_same_step(call: _Call, names: Sequence[str], tensors: Sequence[Tensor]) -> None:
+    """The step runs again, so its numbers must be those of the forward pass."""
+    step, equation = call.origin.step, call.equation
+    state = call.origin.rebuild(tensors[1 : 1 + equation.states])
+    try:
+        now = equation_of(step, state, equation.dtype, tensors[0].device)
+    except NotElementwise:
+        now = None
+    except Disturbed:  # nothing can be said
+        return
+    if now is None or now.key != equation.key or len(names) != equation.parameters:
+        raise RuntimeError(
+            f"{name_of(step)} must stay as it was in its forward pass until its gradients are computed with "
+            "create_graph=True, but a number that its step reads has changed; use engine='eager' for that"
+        )
 
 
 class _Backward(_Function):

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from snnkit.engine.autograd import tensors_of
+from snnkit.engine.memory_gate import tensors_of
 from snnkit.engine.program import Dialect, Op, Program, Untranslatable, Value, programs, split
 from snnkit.engine.trace import Equation, field_names
 from snnkit.engine.trace_cache import equation_of

@@ -9,6 +9,7 @@ the answer is no, PyTorch's own operations run.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from functools import reduce
 from operator import or_
 from typing import Any
@@ -81,16 +82,31 @@ def is_left_to_pytorch(gradient: Tensor) -> bool:
     return torch.is_grad_enabled() or is_watched() or bool(foreign(gradient))
 
 
+def tensors_of(step: Callable | nn.Module) -> dict[str, Tensor]:
+    """A module's floating-point parameters and buffers, which become arguments of the kernel."""
+    named = parameters_and_buffers(step) if isinstance(step, nn.Module) else ()
+    return {name: tensor for name, tensor in named if tensor is not None and tensor.is_floating_point()}
+
+
+def parameters_and_buffers(module: nn.Module) -> tuple[tuple[str, Tensor | None], ...]:
+    """All of them with their names, submodules' included."""
+    if any(child is not None for child in module._modules.values()):
+        return *module.named_parameters(), *module.named_buffers()
+    # The same for a neuron alone, ten times as fast.
+    return *module._parameters.items(), *module._buffers.items()
+
+
 def foreign(*tensors: Tensor) -> str:
     """What the first tensor is that a kernel can't read, or an empty string.
 
     A kernel reads plain tensors of a CPU or a CUDA device, with any strides. It can't read subclasses, which may have
     no memory (wrappers of other tensors, fake ones, distributed ones) or mean something else by it, and none that is
-    sparse, nested, quantised, conjugate or without values (meta). A negative bit is ``as_stored``'s to resolve. Inside
-    a transform, the tensor that it wraps is meant.
+    sparse, nested, quantised, conjugate or without values (meta, or its memory was freed). A negative bit is
+    ``as_stored``'s to resolve. Inside a transform, the tensor that it wraps is meant.
     """
     for tensor in tensors:
-        if (type(tensor) is Tensor or type(tensor) is nn.Parameter) and not _keys(tensor).raw_repr() & _OTHER:
+        known = (type(tensor) is Tensor or type(tensor) is nn.Parameter) and not _keys(tensor).raw_repr() & _OTHER
+        if known and _has_memory(tensor):
             continue  # most of a short call would be spent on what follows
         while _is_wrapped(tensor):
             tensor = _functorch.get_unwrapped(tensor)
@@ -98,7 +114,14 @@ def foreign(*tensors: Tensor) -> str:
             return f"a {type(tensor).__name__}"
         if _keys(tensor).raw_repr() & _OTHER:
             return f"a tensor of another form ({_keys(tensor)})"
+        if not _has_memory(tensor):
+            return "a tensor whose memory was freed"
     return ""
+
+
+def _has_memory(tensor: Tensor) -> bool:
+    # Sharded training frees the memory of parameters while they aren't used: untyped_storage().resize_(0).
+    return tensor.untyped_storage().nbytes() > 0 or tensor.numel() == 0
 
 
 def _is_wrapped(tensor: Tensor) -> bool:
@@ -113,7 +136,8 @@ def as_stored(tensor: Tensor) -> Tensor:
 
 def is_plain(tensor: Any) -> bool:
     """Whether a kernel may read it just as it is stored: no ``foreign`` one, none with a negative bit."""
-    return type(tensor) in (Tensor, nn.Parameter) and not _keys(tensor).raw_repr() & ~_PLAIN
+    known = type(tensor) in (Tensor, nn.Parameter) and not _keys(tensor).raw_repr() & ~_PLAIN
+    return known and _has_memory(tensor)
 
 
 def shows_values(*tensors: Tensor) -> bool:

@@ -18,7 +18,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from snnkit.engine.autograd import Gradients, Layout, Pass, backend, presence_of, tensors_of
+from snnkit.engine.autograd import Gradients, Layout, Pass, backend, presence_of
+from snnkit.engine.memory_gate import tensors_of
 from snnkit.engine.plan import candidates, facts_of
 from snnkit.engine.trace import Equation, NotElementwise
 from snnkit.engine.trace_cache import equation_of

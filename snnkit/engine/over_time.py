@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from snnkit import checks
 from snnkit.engine import autograd, eager
 from snnkit.engine.autograd import CompilationFailed
-from snnkit.engine.memory_gate import shows_values
+from snnkit.engine.memory_gate import parameters_and_buffers, shows_values
 from snnkit.engine.ops import as_operation
 from snnkit.engine.plan import after_failure, check_engine, plan_for, state_dtype, warn_of_fallback
 from snnkit.engine.trace import all_observers, field_names, name_of, thread
@@ -29,6 +29,12 @@ def unroll(
     repeat: int | None = None,
 ) -> tuple[Tensor, Any]:
     """Run an equation over time: ``out[t], state = step(x[t], state)`` for every t.
+
+    Compiled engines call the step only to record its operations. So it must depend on its arguments and on what it
+    holds alone. One that reads anything else (the time, random numbers, whether gradients are needed), or that changes
+    what it holds, runs in the eager engine, with a warning that says why. Two differences to the eager engine remain:
+    an ``autograd.Function`` in a step is asked for all gradients (``ctx.needs_input_grad``), and a hook on a tensor of
+    the last state does not see what reaches it through ``out``.
 
     Args:
         step: ``step(x_t, state) -> (out_t, state)`` in plain elementwise PyTorch on tensors [B, ...]; a function, or a
@@ -197,7 +203,7 @@ def _checked_out_dtype(out_dtype: torch.dtype | None, step: Any, x: Tensor, stat
 
 def _check_parameters(module: nn.Module, x: Tensor) -> None:
     """Parameters and buffers must be on the device of ``x``, and not have higher precision than ``x``."""
-    for name, tensor in autograd.parameters_and_buffers(module):
+    for name, tensor in parameters_and_buffers(module):
         if tensor is None:
             continue
         if tensor.device != x.device and tensor.dim() > 0:
@@ -256,6 +262,8 @@ def _explained(error: Exception, step: Callable | nn.Module, x: Tensor, state: A
         wanted = type(step.initial_state(torch.empty(x.shape[1:], dtype=state_dtype(x), device=x.device)))  # type: ignore
         if not isinstance(state, wanted):
             return TypeError(f"state of {who} must be a {wanted.__name__}, but it is a {type(state).__name__}")
+    if "out of bounds for storage of size 0" in str(error):
+        return ValueError(f"x, state or a parameter of {who} has no memory, as its storage was freed ({error})")
     if "Boolean value of Tensor" in str(error):
         return TypeError(
             f"step of {who} must decide with torch.where: `if`, `and` and `while` take one value only ({error})"

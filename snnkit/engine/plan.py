@@ -23,10 +23,11 @@ from torch.autograd import forward_ad
 
 from snnkit import checks
 from snnkit.engine.autograd import backend
-from snnkit.engine.memory_gate import foreign, inside_functional_transform, recorder
+from snnkit.engine.memory_gate import foreign, inside_functional_transform, recorder, tensors_of
 from snnkit.engine.program import is_exact
+from snnkit.engine.reading import Opaque, Reading, reading_of
 from snnkit.engine.trace import Disturbed, Equation, NotElementwise, name_of, trace
-from snnkit.engine.trace_cache import Opaque, Reading, equation_by_key, reading_of, tensors_of
+from snnkit.engine.trace_cache import equation_by_reading
 from snnkit.tables import text_table
 
 ENGINES = ("auto", "eager", "block", "cpp", "triton")
@@ -194,7 +195,7 @@ def plan_for(engine: str, step: Callable | nn.Module, x: Tensor, state: Any) -> 
 
         def equation() -> Equation | str:
             if known is not None:
-                return equation_by_key(known.reading.key, step, state, dtype, x.device)
+                return equation_by_reading(known.reading, step, state, dtype, x.device)
             try:
                 return trace(step, state, list(tensors_of(step)), dtype, x.device)
             except NotElementwise as reason:

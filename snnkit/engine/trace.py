@@ -21,8 +21,9 @@ import math
 import operator
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -48,6 +49,21 @@ def renew_in_children(scope: dict[str, Any], **locks: Callable[[], Any]) -> None
 
 
 renew_in_children(globals(), _lock=threading.Lock)
+
+
+# Seconds. A step is traced in a fraction of one; a thread that waits for longer may have been started by that step.
+_PATIENCE = 30.0
+
+
+@contextmanager
+def patiently(lock: Any) -> Iterator[None]:
+    """Hold ``lock``; Disturbed if it isn't free for ``_PATIENCE`` seconds."""
+    if not lock.acquire(timeout=_PATIENCE):
+        raise Disturbed(f"another thread has been tracing a step for {_PATIENCE:g} s")
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 class _Thread(threading.local):
@@ -160,7 +176,8 @@ def _trace(
         with torch.enable_grad():
             outputs = functional(inputs[0], inputs[1 : 1 + states], inputs[1 + states :])
         gradients = rest[states + len(names) :]
-        pairs = [(o, g) for o, g in zip(outputs, gradients, strict=True) if o.requires_grad]
+        with torch._C.DisableTorchFunction():  # a step may not ask, but we may
+            pairs = [(o, g) for o, g in zip(outputs, gradients, strict=True) if o.requires_grad]
         if not pairs:
             return tuple(torch.zeros_like(t) for t in inputs)
         # As torch.autograd.grad does, but without its import of sympy to compare shapes.
@@ -178,7 +195,7 @@ def _trace(
             _forget_shape(graph, shape)
     (graph, gradient), again = pairs
     for graphs in (graph, gradient):
-        _require_elementwise(graphs)
+        _require_elementwise(graphs, has_parameters=bool(names))
     if [graph.code, gradient.code] != [g.code for g in again]:
         raise NotElementwise("it depends on the shape of its input, or on the number of neurons")
     try:
@@ -195,7 +212,8 @@ def undisturbed(function: Callable[..., Result], *arguments: Any) -> Result:
     They belong to a thread (``torch.func``'s levels, saved-tensor hooks, autocast, grad mode), so it runs in another.
 
     Raises:
-        Disturbed: no thread can be started (``ulimit -u``, WebAssembly), and what is active here can't be set aside.
+        Disturbed: no thread can be started (``ulimit -u``, WebAssembly), and what is active here can't be set aside;
+            or another thread has been tracing for long.
     """
     try:
         _hold_device_guard()
@@ -259,6 +277,7 @@ class _Recorder(TorchDispatchMode):
         self.graph = fx.Graph()
         self.nodes: dict[int, fx.Node] = {}
         self.tensors: list[Tensor] = []  # or an id might be given out twice
+        self.given: set[int] = set()  # the memory of inputs
         self.constants: dict[str, Tensor] = {}
 
     @classmethod
@@ -267,6 +286,7 @@ class _Recorder(TorchDispatchMode):
 
     def input(self, tensor: Tensor) -> None:
         self._note(tensor, self.graph.placeholder(f"input_{len(self.tensors)}"))
+        self.given.add(_memory_of(tensor))
 
     def output(self, results: Sequence[Tensor]) -> fx.GraphModule:
         self.graph.output([self._node_of(result) for result in results])
@@ -283,6 +303,8 @@ class _Recorder(TorchDispatchMode):
             raise _DataDependent
         if torch.Tag.nondeterministic_seeded in func.tags:  # if it ran here, it would change the next random numbers
             raise NotElementwise(f"{func} draws random numbers")
+        if func._schema.is_mutable and args and _memory_of(args[0]) in self.given:
+            raise NotElementwise("it changes x, the state or a parameter in place; return new tensors")
         if func is torch.ops.aten._efficientzerotensor.default:  # the slope of sgn; operations would read its memory
             func = torch.ops.aten.zeros.default
         given = pytree.tree_map_only(Tensor, self._node_of, (args, kwargs))
@@ -305,6 +327,11 @@ class _Recorder(TorchDispatchMode):
             self.constants[name] = tensor
             self._note(tensor, self.graph.get_attr(name))
         return self.nodes[id(tensor)]
+
+
+def _memory_of(tensor: Tensor) -> int:
+    with torch._C.DisableTorchFunction():  # a step may not ask for it
+        return tensor.untyped_storage()._cdata
 
 
 def _floored(a: Tensor | float, b: Tensor | float, *, rounding_mode: str | None = "floor") -> Tensor:
@@ -364,14 +391,64 @@ class _DataDependent(Exception):
 
 _READS = {Tensor.numpy, Tensor.tolist, Tensor.data_ptr, Tensor.__array__, Tensor.__dlpack__}
 
+# What else a tensor tells of itself, and what is different between the trace and a run, or between runs.
+_FORMS = {Tensor.dim, Tensor.numel, Tensor.nelement, Tensor.__len__, Tensor.stride, Tensor.is_contiguous, torch.numel}
+_FORMS |= {Tensor.storage_offset, Tensor.untyped_storage, Tensor.is_inference, Tensor.is_pinned}
+_ATTRIBUTES = ("ndim", "nbytes", "requires_grad", "is_leaf", "grad", "grad_fn", "_version", "output_nr", "retains_grad")
+_FORMS |= {getattr(Tensor, name).__get__ for name in _ATTRIBUTES}
+_SHAPES = {Tensor.size, Tensor.shape.__get__}  # pyright: ignore[reportAttributeAccessIssue]
 
-class _WithoutValues(TorchFunctionMode):
-    """Reading the memory of a tensor without PyTorch's operations is an error."""
+
+class _OnlyOperations(TorchFunctionMode):
+    """All but operations on tensors is an error: reading their memory, or deciding something from their form.
+
+    Their shape may be asked for, but only to make a tensor of it.
+    """
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         if func in _READS:
             raise _DataDependent
-        return func(*args, **(kwargs or {}))
+        if func in _FORMS:
+            name = func.__self__.__name__ if func.__name__ == "__get__" else func.__name__.strip("_")
+            raise NotElementwise(f"it asks for {name} of a tensor, and other tensors may have another")
+        result = func(*args, **(kwargs or {}))
+        if func in _SHAPES:
+            return _Length(result) if isinstance(result, int) else _Shape(map(_Length, result))
+        return result
+
+
+class _Shape(tuple):
+    """A shape that PyTorch's operations can take, or that can be compared with another, but nobody can look into."""
+
+    def __getitem__(self, at: Any) -> Any:
+        part = super().__getitem__(at)
+        return _Shape(part) if isinstance(part, tuple) else part
+
+
+class _Length(int):
+    """A part of it."""
+
+
+class _Unsized(NotElementwise, TypeError):
+    """A TypeError, so that a shape can be unpacked (``torch.zeros(*x.shape)``): its length is only a hint there."""
+
+
+def _refuse(*_: Any) -> Any:
+    raise _Unsized("it decides something from the shape of its input, or from the number of neurons")
+
+
+def _hide(kind: type, names: set[str]) -> None:
+    """Let methods of ``kind`` with these names refuse to answer; all neurons have one shape, so it may be compared."""
+    for name in names:
+        setattr(kind, name, _refuse)
+    equal, unequal = kind.__base__.__eq__, kind.__base__.__ne__  # type: ignore[union-attr]
+    kind.__eq__ = lambda a, b: equal(a, b) if type(b) is kind else _refuse()  # type: ignore[assignment]
+    kind.__ne__ = lambda a, b: unequal(a, b) if type(b) is kind else _refuse()  # type: ignore[assignment]
+
+
+_ORDER = {"__lt__", "__le__", "__gt__", "__ge__", "__hash__"}
+_hide(_Length, _ORDER | (set(dir(int)) - set(dir(object))))
+_hide(_Shape, _ORDER | {"__len__", "__contains__", "__add__", "__mul__", "count", "index", "numel"})
 
 
 def graph_of(
@@ -381,7 +458,7 @@ def graph_of(
     recorder = _Recorder(table or {})
     for tensor in example:
         recorder.input(tensor)
-    with _lock, recorder:  # PyTorch notes in a global variable that a mode is active
+    with patiently(_lock), recorder:  # PyTorch notes in a global variable that a mode is active
         results = function(*example)
     return recorder.output(results)
 
@@ -394,9 +471,13 @@ def _functional(step: Callable | nn.Module, like: Any, names: Sequence[str]) -> 
         if isinstance(step, nn.Module):
             every = (step.named_parameters(remove_duplicate=False), step.named_buffers(remove_duplicate=False))
             own = dict(itertools.chain(*every))
-            call = _with_tensors(step, {id(own[name]): p for name, p in zip(names, parameters, strict=True)}).step
-        result = call(x, state)  # type: ignore[operator]
-        check_step_result(result, x, state, step)
+            call = _with_tensors(step, {id(own[name]): p for name, p in zip(names, parameters, strict=True)})
+            before = [[dict(part) for part in _parts(module)] for module in call.modules()]
+        result = (call.step if isinstance(call, nn.Module) else call)(x, state)  # type: ignore[operator]
+        with torch._C.DisableTorchFunction():  # it is the shapes that are checked
+            check_step_result(result, x, state, step)
+        if isinstance(call, nn.Module):
+            _require_unchanged(call, before)
         return (result[0], *result[1])
 
     return functional
@@ -417,16 +498,35 @@ def _with_tensors(module: nn.Module, others: dict[int, Tensor]) -> nn.Module:
     return copy
 
 
+def _parts(module: nn.Module) -> tuple[dict[str, Any], ...]:
+    return vars(module), module._parameters, module._buffers
+
+
+def _require_unchanged(module: nn.Module, before: list[list[dict[str, Any]]]) -> None:
+    """A step that sets attributes gives another result each time; here it has set those of a copy."""
+    for now, then in zip(module.modules(), before, strict=True):
+        for part, old in zip(_parts(now), then, strict=True):
+            changed = [name for name in {**old, **part} if part.get(name, old) is not old.get(name, part)]
+            changed = [name for name in changed if not is_computed_once(module, name)]
+            if changed:
+                raise NotElementwise(f"it sets its attribute {changed[0]!r}; what changes from step to step is state")
+
+
+def is_computed_once(owner: Any, name: str) -> bool:
+    """Whether this attribute is a ``functools.cached_property``, which may be set by whoever reads it first."""
+    return isinstance(getattr(type(owner), name, None), functools.cached_property)
+
+
 def _graph(function: Callable, example: list[Tensor]) -> fx.GraphModule:
     try:
         # On CUDA, backward runs in a thread of the device, and that thread may be waiting for this trace.
         one_thread = torch.autograd.set_multithreading_enabled(False)
-        with torch.no_grad(), one_thread, torch.autograd.set_detect_anomaly(False), _WithoutValues():
+        with torch.no_grad(), one_thread, torch.autograd.set_detect_anomaly(False), _OnlyOperations():
             return graph_of(function, example, _REWRITTEN)
     except _DataDependent:
         text = "it decides something from the values of a tensor (if, while, float(...)); use torch.where"
         raise NotElementwise(text) from None
-    except NotElementwise:
+    except (NotElementwise, Disturbed):
         raise
     except Exception as error:
         text = f"{type(error).__name__}: {error}".strip()
@@ -474,7 +574,7 @@ def _require_registered(step: Callable | nn.Module) -> None:
                 raise NotElementwise(f"its buffer {name!r} is {value.dtype}; make it floating point")
 
 
-def _require_elementwise(graph: fx.GraphModule) -> None:
+def _require_elementwise(graph: fx.GraphModule, has_parameters: bool) -> None:
     for node in graph.graph.nodes:
         if node.op == "get_attr":
             raise NotElementwise(
@@ -484,6 +584,12 @@ def _require_elementwise(graph: fx.GraphModule) -> None:
         if node.op != "call_function" or node.target is operator.getitem:
             continue
         name = operation_of(node)
+        dtypes = {t.meta["val"].dtype for t in node.all_input_nodes if t.meta["val"].is_floating_point()}
+        if len(dtypes) > 1 and has_parameters and name not in ("copy_", "where"):
+            raise NotElementwise(
+                f"{node.target} takes {' and '.join(sorted(map(str, dtypes)))}: which of them its result has depends "
+                "on whether a parameter is one number"
+            )
         if torch.Tag.pointwise not in getattr(node.target, "tags", ()) and name not in _ELEMENTWISE:
             raise NotElementwise(f"{node.target} is not elementwise, as far as is known: it may mix neurons")
 

@@ -13,7 +13,7 @@ import torch
 
 from snnkit import engine
 from snnkit.engine import block, over_time, trace_cache
-from snnkit.engine.trace_cache import reading_of
+from snnkit.engine.reading import reading_of
 from snnkit.neuron import LIF, MembraneState, Neuron
 from snnkit.surrogate import Surrogate
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from snnkit.engine import NotElementwise, Untranslatable, equation_of, js
-from snnkit.engine.autograd import tensors_of
+from snnkit.engine.memory_gate import tensors_of
 from snnkit.engine.program import is_exact
 from snnkit.neuron import LIF, MembraneState, Neuron
 from snnkit.surrogate import ATan

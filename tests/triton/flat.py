@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from snnkit.engine import equation_of
-from snnkit.engine.autograd import tensors_of
+from snnkit.engine.memory_gate import tensors_of
 from snnkit.engine.trace import Equation
 from tests.engine.zoo import FEATURES, ZOO, drive
 

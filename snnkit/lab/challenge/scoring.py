@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from snnkit import checks
 from snnkit.data import xor_in_time
-from snnkit.engine.trace import name_of, observed
+from snnkit.engine.trace import name_of, observed, renew_in_children
 from snnkit.neuron import Neuron
 
 STEPS, CHANNELS, CLASSES = 24, 8, 2
@@ -44,6 +44,7 @@ TOLERANCE = 1e-3  # of the largest value: far above rounding, far below what a R
 # What torch.compile does is a setting of the process, and so is the state of its random numbers: of two evaluations at
 # once, each would restore what the other one had set.
 _process = threading.RLock()
+renew_in_children(globals(), _process=threading.RLock)
 
 
 class RuleError(ValueError):

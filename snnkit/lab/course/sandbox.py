@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from snnkit.engine.trace import renew_in_children
 from snnkit.lab.course import expect, time_limit
 from snnkit.lab.course.exercise import Exercise, NotWritten, Violation
 
@@ -35,6 +36,7 @@ SETTINGS: tuple[tuple[str, Callable[[], Any], Callable[[Any], Any]], ...] = (
 )
 # Prints and settings belong to the process, so two checks at a time would mix them up.
 _one_at_a_time = threading.RLock()
+renew_in_children(globals(), _one_at_a_time=threading.RLock)
 
 
 class Trial(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from typing import Any
 
@@ -131,8 +132,10 @@ def _as_one_neuron_does(candidate: Any, reference: Any) -> None:
 
 
 def _elementwise(candidate: Any, reference: Any) -> None:
+    alone = inspect.unwrap(candidate)  # no engine can compile what watches its arguments
+
     def step(x: Tensor, state: tuple[Tensor, Tensor]) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        spike, v, rest = candidate(x, *state, _FIRE)
+        spike, v, rest = alone(x, *state, _FIRE)
         return spike, (v, rest)
 
     message = "The step is elementwise, so that it can be traced and fused."
