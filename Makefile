@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: setup run lab site test test-all gpu lint format lock peers clean
+.PHONY: setup run lab site test test-all gpu lint web format lock peers clean
 
 setup: $(STAMP)
 
@@ -37,12 +37,20 @@ test-all: setup  ## the rest: Colab's versions, browser, SLURM, four kills, site
 gpu:  ## what needs a CUDA device: tests, then benchmarks that write records into build/gpu; under 9 minutes
 	$(PYTHON) -m tests.gpu --out build/gpu
 
-lint: setup  ## ruff, pyright, the pairing of the notebooks, and how long the sentences are (a report)
+lint: setup  ## ruff, pyright, the pairing of the notebooks, how long the sentences are (a report); types, linter and tests of js/
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 	$(BIN)/snnkit build --check
 	$(BIN)/python docs/readability.py
+	test -f js/src/explorers/equations.js || $(BIN)/python -m snnkit.lab.viz.labs.equations js/src/explorers/equations.js
+	npm ci --prefix js
+	npm run check --prefix js
+
+web: setup  ## build the scripts of pages, explorers and cards from js/ (needs node and npm)
+	$(BIN)/python -m snnkit.lab.viz.labs.equations js/src/explorers/equations.js
+	npm ci --prefix js
+	npm run build --prefix js
 
 format: setup
 	$(BIN)/ruff check --fix .

@@ -80,7 +80,7 @@ FIRST = """```{raw} html
 <script>
 (() => {
 FRAME
-follow(document.getElementById("reader"));
+snnkit.follow(document.getElementById("reader"));
 })();
 </script>
 ```

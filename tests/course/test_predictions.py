@@ -4,7 +4,6 @@ import atexit
 import json
 import math
 import re
-import subprocess
 import sys
 import types
 from pathlib import Path
@@ -17,7 +16,7 @@ from snnkit.lab import course, exercises
 from snnkit.lab.course import card, gate, outcome, predict, predictions, progress, question, quiz, scorecard
 from snnkit.lab.pages import web
 from tests.course.examples import EXERCISE, install
-from tests.needed import needs
+from tests.javascript import run
 
 TEXT = """
 predictions:
@@ -135,15 +134,12 @@ def test_what_is_right_in_python(prompt, guess, result, right):
 
 
 def test_pages_judge_as_python_does_and_say_how_far_off():
-    node = needs("node", "nodejs")
     typed = ["2.5", " 1e0 ", "−1", "1,5", "2 x", "", "99", "nan", "0x3"]
     cases = [({k: v for k, v in prompt.items() if v is not None}, guess, result) for prompt, guess, result, _ in CASES]
-    script = f"""{web.bundle("course_answers.js")}
-    const judged = {json.dumps(cases)}.map(([prompt, guess, result]) => judge(prompt, guess, result));
-    const read = {json.dumps(typed)}.map((text) => numberOf(text, {json.dumps(B)}));
-    console.log(JSON.stringify([judged, read]));"""
-    run = subprocess.run([node, "--input-type=module", "-"], input=script, capture_output=True, text=True, timeout=60)
-    judged, read = json.loads(run.stdout)
+    script = """
+    const judged = cases.map(([prompt, guess, result]) => judge(prompt, guess, result));
+    return [judged, typed.map((text) => numberOf(text, asked))];"""
+    judged, read = run(script, "course_answers.js", cases=cases, typed=typed, asked=B)
     assert [one["right"] for one in judged] == [right for *_, right in CASES]
     assert "20 % too low" in judged[2]["words"] and "0.05 times too low" in judged[5]["words"]
     assert "% of the height" in judged[7]["words"]

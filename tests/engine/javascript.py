@@ -2,13 +2,12 @@
 
 import base64
 import json
-import subprocess
 
 import torch
 
 from snnkit.engine import js
 
-from ..needed import needs
+from ..javascript import run
 
 RUN = """
 const array = (text) => {
@@ -42,11 +41,7 @@ def read(results):
 
 
 def node(sources, cases):
-    needs("node")
-    script = module(sources, cases) + "console.log(JSON.stringify(results));"
-    done = subprocess.run(["node", "-"], input=script, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    return read(json.loads(done.stdout))
+    return read(run(module(sources, cases) + "return results;"))
 
 
 def _written(value):

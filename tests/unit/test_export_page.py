@@ -4,7 +4,6 @@ import base64
 import json
 import subprocess
 from functools import partial
-from pathlib import Path
 
 import pytest
 import torch
@@ -14,15 +13,14 @@ from torch import nn
 from snnkit import data, encode, loss, neuron, quantize, train
 from snnkit.lab import pages
 from snnkit.lab.cli import main
-from snnkit.lab.pages import web
 from snnkit.lab.pages.page import describe
 from snnkit.models import ConvNet, EventRecurrentNet, StatisticalSNN, mlp
 from snnkit.nn import Once, Sequential
 
+from ..javascript import SOURCES
 from ..needed import needs
 from .test_export import fashion
 
-WEB = Path(pages.__file__).parents[1] / "web"
 SMALL = {"size": (1, 8, 8), "steps": 12}
 # Runs images; with `looked`, the first of them step by step, with all that goes into its neurons and comes of them.
 RUN = """
@@ -50,7 +48,7 @@ def run(net, images, folder, looked=False, **settings):
     description, neurons = describe(net, **settings)
     pixels = base64.b64encode(images.float().contiguous().numpy().tobytes()).decode()
     (folder / "input.json").write_text(json.dumps({"description": description, "images": pixels, "looked": looked}))
-    (folder / "run.mjs").write_text(RUN.replace("WEB", WEB.as_uri()).replace("NEURONS", neurons))
+    (folder / "run.mjs").write_text(RUN.replace("WEB", SOURCES.as_uri()).replace("NEURONS", neurons))
     done = subprocess.run(["node", "run.mjs"], cwd=folder, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
@@ -200,23 +198,6 @@ def test_what_a_page_cannot_hold_is_refused(net, settings, error, says, tmp_path
     with pytest.raises(error, match=says):
         pages.page(net, tmp_path / "net.html", **(SMALL | settings))
     assert not list(tmp_path.iterdir())
-
-
-def test_modules_are_joined_in_the_order_of_their_needs(tmp_path, monkeypatch):
-    text = web.bundle("page.js")
-    assert text.index("function floats") < text.index("class Player") and "import {" not in text
-    files = {"a.js": 'import {b} from "./b.js";\nexport const a = b;\n', "b.js": "export const b = 1;\n"}
-    monkeypatch.setattr(web, "read", files.__getitem__)
-    assert web.bundle("a.js", "b.js") == "const b = 1;\n\nconst a = b;\n"
-    for wrong, says in {
-        'import * as b from "./b.js";\n': "must be import {a}",
-        'import {b as c} from "./b.js";\n': "must keep the name",
-        'import {b} from "./a.js";\n': "must not import each other",
-        'import {b} from "./b.js";\nconst b = 2;\n': "b must be defined in one module only",
-    }.items():
-        files["a.js"] = wrong
-        with pytest.raises(ValueError, match=says):
-            web.bundle("a.js")
 
 
 def test_the_command_writes_the_page_of_a_checkpoint(tmp_path):

@@ -1,17 +1,14 @@
 """The playground: what it learns from is generated here, and its first update is that of the Python code it shows."""
 
 import itertools
-import json
-import subprocess
 
 import pytest
 import torch
 
-from snnkit.lab.pages import web
 from snnkit.lab.pages.playground import _digits, _neurons, _with
 from snnkit.surrogate import ATan, FastSigmoid, Sigmoid, StraightThrough, SuperSpike, Triangle
 
-from ..needed import needs
+from ..javascript import run
 
 SURROGATES = (ATan, FastSigmoid, Sigmoid, SuperSpike, Triangle, StraightThrough)
 DATA = itertools.cycle(("circles", "spirals", "yinyang", "digits", "xor"))
@@ -24,7 +21,7 @@ const tensors = (network, weight, bias) => network.layers.flatMap(({linear}) => 
     Array.from({length: inputs}, (__, i) => linear[weight][i * outputs + o])));
   return [rows, Array.from(linear[bias])];
 });
-console.log(JSON.stringify(runs.map((given) => {
+return runs.map((given) => {
   const settings = {...defaults(given.data, given.neuron), ...given};
   const trainer = new Trainer(complete(settings), GENERATED, digits), {network} = trainer;
   const first = tensors(network, "weight", "bias"), {loss} = trainer.update();
@@ -35,15 +32,8 @@ console.log(JSON.stringify(runs.map((given) => {
   const fired = sum(hidden.map(({out, size}) => sum(out.subarray(0, steps * size))));
   const firing = fired / (steps * sum(hidden.map(({size}) => size))), code = asPython(settings);
   return {all, over, firing, code, first, loss, gradients, second: tensors(network, "weight", "bias")};
-})));
+});
 """
-
-
-def node(script):
-    needs("node")
-    done = subprocess.run(["node", "-"], input=script, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
 
 
 @pytest.fixture(scope="module")
@@ -73,28 +63,28 @@ def test_first_update_is_that_of_the_python_code(generated, monkeypatch):
     names = [(*name.split("/"), kind.__name__) for kind in SURROGATES for name in _with(kind())]
     runs = []
     for seed, (neuron, reset, surrogate) in enumerate(names):
-        run = {"data": next(DATA), "neuron": neuron, "reset": reset, "surrogate": surrogate, "hidden": [12, 9]}
-        run |= {"steps": 12, "batch": 16, "seed": seed, "threshold": 0.5, "width": 0.75} | next(CHANGES)
-        runs.append(run | ({"encoding": "current"} if run["data"] == "xor" else {}))
-    assert {run["data"] for run in runs} == {"circles", "spirals", "yinyang", "digits", "xor"}
-    digits = json.dumps({split: _digits(split) for split in ("train", "test")})
-    head = f"{generated}\n{web.bundle('trainer.js', 'setup.js')}\nconst digits = {digits}, runs = {json.dumps(runs)};\n"
+        one = {"data": next(DATA), "neuron": neuron, "reset": reset, "surrogate": surrogate, "hidden": [12, 9]}
+        one |= {"steps": 12, "batch": 16, "seed": seed, "threshold": 0.5, "width": 0.75} | next(CHANGES)
+        runs.append(one | ({"encoding": "current"} if one["data"] == "xor" else {}))
+    assert {one["data"] for one in runs} == {"circles", "spirals", "yinyang", "digits", "xor"}
+    digits = {split: _digits(split) for split in ("train", "test")}
+    ran = run(f"{generated}\n{RUN}", "trainer.js", "setup.js", digits=digits, runs=runs)
     trained = 0
-    for run, mine in zip(runs, node(head + RUN), strict=True):
+    for of, mine in zip(runs, ran, strict=True):
         optimizer, weights, loss = first_update(mine["code"], monkeypatch)
-        assert (mine["all"], mine["over"]) == pytest.approx((1, mine["firing"]), abs=1e-5), run
-        assert mine["loss"] == pytest.approx(loss, rel=1e-5), run
+        assert (mine["all"], mine["over"]) == pytest.approx((1, mine["firing"]), abs=1e-5), of
+        assert mine["loss"] == pytest.approx(loss, rel=1e-5), of
         for weight, first, gradient in zip(weights, mine["first"], mine["gradients"], strict=True):
             gradient = torch.tensor(gradient, dtype=torch.float32)
-            assert torch.equal(weight, torch.tensor(first)), run
+            assert torch.equal(weight, torch.tensor(first)), of
             largest = float(weight.grad.abs().max())
             error = float((weight.grad - gradient).abs().max())
-            assert error <= 2e-6 * largest, (run, error, largest)
+            assert error <= 2e-6 * largest, (of, error, largest)
             trained += largest > 0
             weight.grad = gradient  # Adam divides by its size: that of rounding errors would count
         optimizer.step()
         for weight, second in zip(weights, mine["second"], strict=True):
-            torch.testing.assert_close(weight.data, torch.tensor(second), rtol=1e-6, atol=1e-7, msg=str(run))
+            torch.testing.assert_close(weight.data, torch.tensor(second), rtol=1e-6, atol=1e-7, msg=str(of))
     assert trained > 3 * len(runs)
 
 
@@ -112,18 +102,18 @@ for (let i = 0; i < 60; i++) {
 }
 const silent = new Trainer(complete({...defaults("xor"), threshold: 50}), GENERATED, {});
 const {accuracy, answers} = silent.test();
-console.log(JSON.stringify({
+return {
   reports: reports.map(({rates, probe}) => ({index: probe.index, layers: rates.map((rate, i) => (
     [Array.from(rate), Array.from(rate, (_, n) => probe.spikes[i].filter((s, k) => s && k % rate.length === n).length)]
   ))})),
   accuracy, answers: [...new Set(answers)], probe: silent.probe({index: 0}).leaders,
   says: [[[0], [0.1]], [[0.1], [0, 0]]].map((rates) => diagnosis({rates, gradients: [0, 0], updates: 0})),
-}));
+};
 """
 
 
 def test_health_and_sample_agree_and_silence_is_no_answer(generated):
-    found = node(f"{generated}\n{web.bundle('commentary.js', 'setup.js')}\n{MISTAKE}")
+    found = run(f"{generated}\n{MISTAKE}", "commentary.js", "setup.js", "trainer.js")
     assert {report["index"] for report in found["reports"]} == {0, 7} and len(found["reports"]) > 20
     for report in found["reports"]:
         for rates, counts in report["layers"]:
@@ -138,11 +128,8 @@ def test_links_keep_settings_and_refuse_nonsense():
         "neuron=CubaLIF&reset=none", "leak=1.5", "neuron=IF&leak=2", "lr=x", "batch=7", "speed=3",
         "data=xor&encoding=poisson",
     ]  # fmt: skip
-    script = f"{web.bundle('setup.js')}\nconst texts = {json.dumps(texts)};\n"
-    script += (
-        "console.log(JSON.stringify(texts.map((text) => [readLink('#' + text), writeLink(readLink(text).settings)])));"
-    )
-    results = node(script)
+    script = "return texts.map((text) => [readLink('#' + text), writeLink(readLink(text).settings)]);"
+    results = run(script, "setup.js", texts=texts)
     for text, (read, again) in zip(texts[:2], results, strict=False):
         assert (read["errors"], again) == ([], text)
     errors = [read["errors"] for read, _ in results[2:]]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,9 +12,9 @@ import torch
 
 from snnkit import encode
 from snnkit.lab import pages
+from tests.javascript import SOURCES
 from tests.needed import needs
 
-WEB = Path(pages.__file__).parents[1] / "web"
 Points = list[tuple[float, float]]
 RASTERIZE = """
 import {rasterize} from "WEB/strokes.js";
@@ -103,7 +102,7 @@ def net():
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
 def test_forms_that_mnist_hardly_has_are_read(net, form):
     digit, at_least = FORMS[form]
-    script = RASTERIZE.replace("WEB", WEB.as_uri())
+    script = RASTERIZE.replace("WEB", SOURCES.as_uri())
     command = [needs("node", "nodejs"), "--input-type=module", "-e", script]
     run = subprocess.run(command, input=json.dumps(drawn(form)), capture_output=True, text=True, timeout=60, check=True)
     images = torch.tensor(json.loads(run.stdout)).reshape(DRAWINGS, 1, 8, 8)

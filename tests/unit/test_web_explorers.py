@@ -1,14 +1,11 @@
 """The explorers' JavaScript, run by node, computes what the kit computes, and their pages need nothing else."""
 
 import itertools
-import json
 import math
 import re
 import shutil
 import subprocess
-import textwrap
 from functools import partial
-from pathlib import Path
 
 import pytest
 import torch
@@ -24,22 +21,17 @@ from snnkit.lab.viz.labs import equations
 from snnkit.models import FashionConvNet, mlp
 from snnkit.plasticity import PairSTDP
 
-from ..needed import needs
+from ..javascript import run
 
 
 def node(name, script, **given):
-    """What ``script`` prints as JSON, with all names of an explorer's module and ``given`` in scope."""
-    return run_node(web.bundle(f"explorers/{name}.js"), script, **given)
+    """What ``script`` returns, with the exports of an explorer's modules and ``given`` in scope."""
+    equations = ("explorers/equations.js",) if name in ("neuron", "surrogate") else ()
+    return run(script, *SHARED, *equations, f"explorers/{name}.js", **given)
 
 
-def run_node(code, script, **given):
-    needs("node")
-    values = "".join(f"const {key} = {json.dumps(value)};\n" for key, value in given.items())
-    code = f"{code}\n{values}console.log(JSON.stringify((() => {{ {script} }})()));"
-    run = subprocess.run(["node", "--input-type=module", "-"], input=code, capture_output=True, text=True, timeout=120)
-    assert run.returncode == 0, run.stderr
-    return json.loads(run.stdout)
-
+# Modules whose functions tests call beside the explorers'.
+SHARED = ("bytes.js", "controls.js", "network.js", "explorers/explorer.js", "explorers/formats.js")
 
 RUN = """
 const x = normal(T * N, 3).map((one) => 1.6 + one);
@@ -52,17 +44,6 @@ for (const [name, kind] of Object.entries(KINDS)) for (const way of ["hard", "so
 }
 return ran;
 """
-
-
-@pytest.mark.parametrize("kind", ["CubaLIF", "Izhikevich"])
-def test_equations_of_today(kind):
-    """The file is that which the neurons give; of two, whose numbers limit one another."""
-    assert textwrap.indent(equations.written(equations.NEURONS[kind]), "  ").lstrip() in equations.FILE.read_text()
-
-
-@pytest.mark.slow
-def test_all_equations_of_today():
-    assert equations.FILE.read_text() == equations.text()
 
 
 def test_each_neuron_does_what_its_line_of_code_does():
@@ -229,7 +210,9 @@ def test_numbers_of_a_format_are_those_of_pytorch(kind):
 
 def within(lab, name, script, **given):
     """``node`` with ``data``, all that Python sends to the explorer."""
-    return run_node(f"{lab._script}{name}Explorer = (place, data) => data;\nconst data = start();", script, **given)
+    sent = lab._script.removeprefix(web.bundle(f"explorers/{name}.js"))
+    head = f"const snnkit = {{{name}Explorer: (place, data) => data}};\n{sent}\nconst data = start();"
+    return node(name, f"{head}\n{script}", **given)
 
 
 def test_a_network_decides_in_the_page_as_in_pytorch():
@@ -274,7 +257,7 @@ def test_a_network_decides_in_the_page_as_in_pytorch():
 )
 def test_an_answer_names_all_that_lead(votes, t, leaders, sure, settled):
     script = "return Network.prototype.answer.call({votes: Float64Array.from(votes), t, steps: 20, rates: true});"
-    found = run_node(web.bundle("network.js"), script, votes=votes, t=t)
+    found = run(script, "network.js", votes=votes, t=t)
     assert (found["leaders"], found["sure"], found["settled"]) == (leaders, sure, settled)
     assert found["index"] == (leaders[0] if leaders else -1)
     most = torch.tensor(votes, dtype=torch.float64).softmax(0).max().item()
@@ -565,12 +548,3 @@ def test_feature_maps_leave_a_network_in_training_as_it_is():
 def test_bad_input(call, error, words):
     with pytest.raises(error, match=words):
         call()
-
-
-def test_nothing_stands_after_a_return():
-    """A statement that is indented as the return before it."""
-    files = [file for file in (Path(web.__file__).parents[1] / "web").rglob("*.js") if file.name != "equations.js"]
-    assert len(files) > 30
-    after = re.compile(r"\n( *)return\b(?:[^\n]*;|[^\n]*(?:\n\1 [^\n]*)*;)\n\1(?=[a-z])(?!case|default)([^\n]*)")
-    found = {file.name: one for file in files if (one := [m[2] for m in after.finditer(file.read_text("utf-8"))])}
-    assert found == {}

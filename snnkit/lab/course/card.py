@@ -159,7 +159,7 @@ def _array(value: Tensor | np.ndarray) -> str:
 CHANNEL = "snnkit.course"  # of Colab's callbacks and between its outputs
 Receive = Callable[[Any], dict[str, Any]]  # from what a page says to the news for all pages
 _LINE = """
-const line = LINE, hub = (globalThis.snnkitCourse ??= courseHub());
+const line = LINE, hub = (globalThis.snnkitCourse ??= snnkit.courseHub());
 export default {initialize({model}) {
   let answered = false;
   model.on("msg:custom", (news) => {
@@ -178,7 +178,7 @@ export default {initialize({model}) {
 _PAGE = """
 const wait = (left) => {
   const place = document.getElementById(KEY);
-  if (place) NAME(place, DATA);
+  if (place) snnkit.NAME(place, DATA);
   else if (left) requestAnimationFrame(() => wait(left - 1));
 };
 wait(600);
@@ -281,8 +281,7 @@ def _held(data: Any) -> str:
 
 @functools.cache
 def _script(name: str) -> str:
-    code = re.sub(r"^\s*(//.*|/\*\*[\s\S]*?\*/)\n", "", web.bundle(name), flags=re.MULTILINE)
-    return re.sub(r"^\s+", "", code, flags=re.MULTILINE).replace("</script", "<\\/script")
+    return web.bundle(name).replace("</script", "<\\/script")
 
 
 @functools.cache

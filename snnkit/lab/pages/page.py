@@ -104,7 +104,7 @@ def page(
     description["images"] = _pictures(pictures, answers, description)
     words = {"title": title, "about": about, "summary": _summary(net, description)}
     body = Template(web.read("page.html")).substitute({name: html.escape(text) for name, text in words.items()})
-    script = f"const NEURONS = {neurons};\n{web.bundle('page.js')}\nstart(NEURONS);\n"
+    script = f"const NEURONS = {neurons};\n{web.bundle('page.js')}\nsnnkit.start(NEURONS);\n"
     data = json.dumps(description, ensure_ascii=False, separators=(",", ":"))
     text = web.document(title, body, script=script, style=web.read("page.css"), data=data)
     write_text(target, text)

@@ -33,7 +33,7 @@ def playground(path: str | os.PathLike[str]) -> Path:
         FileNotFoundError: scikit-learn, with which the digits come, is not installed.
     """
     target = destination(expanded(path))
-    script = f"{_neurons()}\n{web.bundle('playground.js')}\nplayground(GENERATED);\n"
+    script = f"{_neurons()}\n{web.bundle('playground.js')}\nsnnkit.playground(GENERATED);\n"
     page = web.document(
         "Spiking playground",
         web.read("playground.html"),

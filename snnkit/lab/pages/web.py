@@ -1,9 +1,6 @@
-"""Pages and scripts from the files in ``snnkit/lab/web/``: JavaScript modules, styles and templates, no Python.
+"""Pages and scripts from the files in ``snnkit/lab/web/``: styles, templates, and JavaScript.
 
-A module there imports from the others by lines such as ``import {surface} from "./canvas.js";``, so that node and
-browsers load it as it is. A widget, or a page that is one file, needs them joined: ``bundle`` puts every module after
-those that it needs, and removes the import lines and the word ``export``. So all names at the top level of joined
-modules are in one scope.
+Each script there is built from the modules in ``js/src`` by ``make web``.
 """
 
 from __future__ import annotations
@@ -11,7 +8,6 @@ from __future__ import annotations
 import re
 from html import escape
 from importlib import resources
-from posixpath import dirname, normpath
 
 from snnkit import checks
 
@@ -22,10 +18,6 @@ POLICY = (
     "default-src 'none'; script-src 'unsafe-inline' blob:; style-src 'unsafe-inline'; img-src data: blob:; "
     "worker-src blob:; base-uri 'none'; form-action 'none'"
 )
-_IMPORT = re.compile(r'^import\s*\{([^}]*)\}\s*from\s*"(\.\.?/[\w./-]+)";?[ \t]*\n', re.MULTILINE)
-_EXPORT = re.compile(r"^export\s+(?=(?:async\s+)?(?:function|class|const|let)\b)", re.MULTILINE)
-_MODULE_WORD = re.compile(r"^(import|export)\b.*", re.MULTILINE)
-_NAME = re.compile(r"^(?:async\s+)?(?:function\*?|class|const|let)\s+([A-Za-z_$][\w$]*)", re.MULTILINE)
 
 
 @checks.arguments
@@ -34,45 +26,15 @@ def read(name: str) -> str:
     return (resources.files("snnkit.lab") / "web" / name).read_text(encoding="utf-8")
 
 
-def bundle(*names: str) -> str:
-    """Modules of ``snnkit/lab/web/`` and all that they import, as one script without ``import`` and ``export``.
+@checks.arguments
+def bundle(name: str) -> str:
+    """A script of ``snnkit/lab/web/``, such as ``"page.js"``, that needs nothing else.
 
-    Args:
-        names: files such as ``"network.js"``, in the order in which they are to run.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: an import or export of another form, or a name that two of the modules define.
+    What its module exports are attributes of ``snnkit`` in its scope: ``snnkit.start(NEURONS)``. FileNotFoundError if
+    there is none.
     """
-    modules: dict[str, str] = {}
-    for name in names:
-        _add(name, modules)
-    owner: dict[str, str] = {}
-    for name, text in modules.items():
-        for defined in _NAME.findall(text):
-            first = owner.setdefault(defined, name)
-            if first != name:
-                raise ValueError(f"{defined} must be defined in one module only, but it is in {first} and {name}")
-    return "\n".join(modules.values())
-
-
-def _add(name: str, modules: dict[str, str], within: tuple[str, ...] = ()) -> None:
-    if name in modules:
-        return
-    if name in within:
-        raise ValueError(f"modules must not import each other, but {' and '.join(within)} do")
-    text = read(name)
-    for wanted, other in _IMPORT.findall(text):
-        if " as " in wanted:
-            raise ValueError(f"an import in {name} must keep the name, but it is {{{wanted.strip()}}}")
-        _add(normpath(f"{dirname(name)}/{other}").lstrip("/"), modules, (*within, name))
-    text = _EXPORT.sub("", _IMPORT.sub("", text))
-    if odd := _MODULE_WORD.search(text):
-        raise ValueError(
-            f'imports and exports in {name} must be import {{a}} from "./b.js"; or stand before a definition, but one '
-            f"is {odd[0]}"
-        )
-    modules[name] = text.strip() + "\n"
+    parts = ("explorers/shared.js", name) if name.startswith("explorers/") else (name,)
+    return "".join(read(part).partition("\n")[2] for part in parts)  # the first line is a checksum
 
 
 @checks.arguments
@@ -82,7 +44,7 @@ def document(title: str, body: str, *, script: str = "", style: str = "", data: 
     Args:
         title: of the window; plain text.
         body: HTML.
-        script: JavaScript, run as a module once the page is there, with the names of ``bundle`` in its scope.
+        script: JavaScript, run as a module once the page is there, with ``snnkit`` of a ``bundle`` in its scope.
         style: CSS, after that of ``style.css``.
         data: JSON; ``JSON.parse(document.getElementById("data").textContent)`` reads it.
         lang: language of the text.

@@ -45,7 +45,7 @@ def scripts() -> dict[str, str]:
     """What pages with figures need in one folder: file name to text. The second is 4.5 MB, once for all pages."""
     from plotly.offline import get_plotlyjs
 
-    return {SCRIPT: web.read(SCRIPT), "plotly.min.js": get_plotlyjs()}
+    return {SCRIPT: web.bundle(SCRIPT), "plotly.min.js": get_plotlyjs()}
 
 
 @checks.arguments

@@ -90,7 +90,8 @@ def embed(path: str | os.PathLike[str], *, height: int = 900, compact: bool = Fa
     key = f"snn-{uuid.uuid4().hex}"
     name = f'id="{key}" name="{"compact" * compact}" title="{title[1] if title else file.name}"'
     frame = f'<iframe {name} style="width: 100%; height: {height}px; border: 0" srcdoc="{escape(page)}"></iframe>'
-    script = f'<script>(() => {{\n{web.bundle("frame.js")}\nfollow(document.getElementById("{key}"));\n}})();</script>'
+    call = f'{web.bundle("frame.js")}\nsnnkit.follow(document.getElementById("{key}"));'
+    script = f"<script>(() => {{\n{call}\n}})();</script>"
     display({"text/html": f"<div>{frame}{script}</div>", "text/plain": words}, raw=True)
 
 
@@ -106,7 +107,7 @@ def _show(name: str, data: Mapping[str, Any], words: str) -> None:
     from IPython.display import display
 
     key = f"snn-{uuid.uuid4().hex}"
-    call = f"{name}(document.getElementById({json.dumps(key)}), {json.dumps(data, separators=(',', ':'))});"
+    call = f"snnkit.{name}(document.getElementById({json.dumps(key)}), {json.dumps(data, separators=(',', ':'))});"
     # "</script" and "<!--" within a script element would end it, or change how the rest is read.
     code = re.sub(r"<(?=/script|!--|script)", r"\\x3c", f"{web.bundle(f'{name}.js')}\n{call}", flags=re.IGNORECASE)
     page = f'{spoken(words)}<style>{web.read("style.css")}</style><div class="snn" id="{key}"></div>'

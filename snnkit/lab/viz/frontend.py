@@ -75,6 +75,8 @@ def page_helpers() -> tuple[Any, ...]:
 
     from snnkit.lab.pages import web
 
-    page = f"<style>{web.read('plot_text.css')}</style><script>(() => {{\n{web.read('page_helpers.js')}}})();</script>"
+    page = (
+        f"<style>{web.read('plot_text.css')}</style><script>(() => {{\n{web.bundle('page_helpers.js')}}})();</script>"
+    )
     output = {"output_type": "display_data", "data": {"text/html": page, "text/plain": ""}, "metadata": {}}
     return (ipywidgets.Output(outputs=(output,), layout={"height": "0", "margin": "0", "overflow": "hidden"}),)

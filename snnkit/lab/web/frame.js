@@ -1,20 +1,2 @@
-// A page within another, in a frame.
-
-/** Keeps the page in `frame` in the scheme of the page around it, and the frame as high as its page asks for. */
-export function follow(frame) {
-  const tell = () => {
-    if (!frame.isConnected) return; // JupyterLab takes cells that are far from view out of the page
-    const [red, green, blue] = getComputedStyle(frame.parentElement).color.match(/\d+/g).map(Number);
-    frame.contentWindow?.postMessage({snnkit: {theme: red + green + blue > 382 ? "dark" : "light"}}, "*"); // light letters
-  };
-  addEventListener("message", (event) => {
-    const height = event.source === frame.contentWindow && event.data?.snnkit?.height;
-    if (!height) return;
-    frame.style.height = `${height}px`;
-    tell();
-  });
-  const attributeFilter = ["class", "theme", "data-theme", "data-jp-theme-light"]; // where notebooks and sites say theirs
-  const changed = new MutationObserver(() => requestAnimationFrame(tell));
-  for (const place of [document.documentElement, document.body]) changed.observe(place, {attributeFilter});
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", tell);
-}
+// e3349fcd3ba66efd0c357c46a241c45c429f6186ea7485726df56e9120a4a518 build.mjs package-lock.json src/frame.js
+"use strict";var snnkit=(()=>{var r=Object.defineProperty;var d=Object.getOwnPropertyDescriptor;var i=Object.getOwnPropertyNames;var h=Object.prototype.hasOwnProperty;var l=(e,t)=>{for(var o in t)r(e,o,{get:t[o],enumerable:!0})},m=(e,t,o,s)=>{if(t&&typeof t=="object"||typeof t=="function")for(let n of i(t))!h.call(e,n)&&n!==o&&r(e,n,{get:()=>t[n],enumerable:!(s=d(t,n))||s.enumerable});return e};var u=e=>m(r({},"__esModule",{value:!0}),e);var p={};l(p,{follow:()=>g});function g(e){let t=()=>{if(!e.isConnected)return;let[n,c,a]=getComputedStyle(e.parentElement).color.match(/\d+/g).map(Number);e.contentWindow?.postMessage({snnkit:{theme:n+c+a>382?"dark":"light"}},"*")};addEventListener("message",n=>{let c=n.source===e.contentWindow&&n.data?.snnkit?.height;c&&(e.style.height=`${c}px`,t())});let o=["class","theme","data-theme","data-jp-theme-light"],s=new MutationObserver(()=>requestAnimationFrame(t));for(let n of[document.documentElement,document.body])s.observe(n,{attributeFilter:o});matchMedia("(prefers-color-scheme: dark)").addEventListener("change",t)}return u(p);})();

@@ -1,10 +1,2 @@
-// ipywidgets shows a slider's description beside it, but the element with the focus is an unnamed handle.
-const box = document.currentScript.closest('.widget-vbox');
-const name = () => {
-  for (const handle of box.querySelectorAll('.widget-slider .noUi-handle')) {
-    const label = handle.closest('.widget-slider').querySelector('label');
-    if (label?.textContent) handle.setAttribute('aria-label', label.textContent);
-  }
-};
-// Sliders come after this, and anew when JupyterLab has taken the cell off the page.
-if (box) new ResizeObserver(name).observe(box);
+// c3f3f51186fe7100b9ddb10ee1e4dd8a8b05b8d85cb3be37a959c9e046c904fc build.mjs package-lock.json src/page_helpers.js
+"use strict";var snnkit=(()=>{var e=document.currentScript.closest(".widget-vbox"),l=()=>{for(let t of e.querySelectorAll(".widget-slider .noUi-handle")){let o=t.closest(".widget-slider").querySelector("label");o?.textContent&&t.setAttribute("aria-label",o.textContent)}};e&&new ResizeObserver(l).observe(e);})();

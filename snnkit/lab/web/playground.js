@@ -1,561 +1,86 @@
-/** The playground: settings, training in a worker, and pictures of what happens. */
+// fd05bbf8dc6f1f4df5746d147a0dbd13e403d52d72447c06c99970617bd93076 build.mjs package-lock.json src/canvas.js src/commentary.js src/controls.js src/learning.js src/learning_plots.js src/network_view.js src/playground.js src/random.js src/setup.js src/toys.js src/trainer.js
+"use strict";var snnkit=(()=>{var wt=Object.defineProperty;var oe=Object.getOwnPropertyDescriptor;var ae=Object.getOwnPropertyNames;var le=Object.prototype.hasOwnProperty;var he=(c,t)=>{for(var e in t)wt(c,e,{get:t[e],enumerable:!0})},ce=(c,t,e,s)=>{if(t&&typeof t=="object"||typeof t=="function")for(let n of ae(t))!le.call(c,n)&&n!==e&&wt(c,n,{get:()=>t[n],enumerable:!(s=oe(t,n))||s.enumerable});return c};var ue=c=>ce(wt({},"__esModule",{value:!0}),c);var Oe={};he(Oe,{playground:()=>Te});var de=["page","panel","raised","line","strong-line","ink","muted","faint","accent","on-accent","accent-soft","error","blue","vermilion","green","orange","purple","sky","crimson","violet","teal","olive"],Rt=[5,3];function X(c){let t=document.createElement("span");c.append(t);let e={};for(let s of de)t.style.color=`var(--${s})`,e[s.replace(/-(\w)/,(n,i)=>i.toUpperCase())]=getComputedStyle(t).color;return t.remove(),e}function jt(c,t){let e=JSON.stringify(X(c)),s=()=>{if(!c.isConnected)return;let o=X(c),a=JSON.stringify(o);a!==e&&(e=a,t(o))},n=matchMedia("(prefers-color-scheme: dark)");n.addEventListener("change",s);let i=new MutationObserver(s),r={attributes:!0,attributeFilter:["class","data-theme","data-jp-theme-light","theme"]};for(let o of[document.documentElement,document.body])i.observe(o,r);let l=new ResizeObserver(s);return l.observe(c),()=>{n.removeEventListener("change",s),i.disconnect(),l.disconnect()}}function P(c,t){let[e,s,n]=c.match(/[\d.]+/g);return`rgba(${e}, ${s}, ${n}, ${t})`}function Z(c,t){let e=c.getContext("2d"),s="",n=()=>{let{width:r,height:l}=c.getBoundingClientRect(),o=devicePixelRatio||1,a=`${r} ${l} ${o}`;a===s||r===0||l===0||(s=a,c.width=Math.round(r*o),c.height=Math.round(l*o),e.setTransform(c.width/r,0,0,c.height/l,0,0),t(e,r,l))},i=new ResizeObserver(n);return i.observe(c),addEventListener("resize",n),n(),()=>{i.disconnect(),removeEventListener("resize",n)}}var B=class{constructor(t){this.frame=t,this.request=0,this.last=0,this.seen=()=>this.wake(),document.addEventListener("visibilitychange",this.seen)}wake(){this.request||document.hidden||this.ended||(this.last=performance.now(),this.request=requestAnimationFrame(t=>this.tick(t)))}tick(t){if(this.request=0,document.hidden)return;let e=Math.min(Math.max(t-this.last,0),100)/1e3;this.last=t,this.frame(e)!==!1&&!this.ended&&(this.request=requestAnimationFrame(s=>this.tick(s)))}end(){this.ended=!0,cancelAnimationFrame(this.request),document.removeEventListener("visibilitychange",this.seen)}};function q(){return matchMedia("(prefers-reduced-motion: reduce)").matches}var Pt=2*Math.PI;function Ft(c,t,e,s){let n=new Float32Array(2*c),i=new Int32Array(c),r=e.rand(2*c);for(let l=0;l<c;l++)i[l]=l%t,n.set(s(r[2*l],r[2*l+1],i[l]),2*l);return{points:n,labels:i}}var _t=(c,t)=>[.5+c*Math.cos(t),.5+c*Math.sin(t)];function pe(c,t){let n=(o,a)=>(c-o)**2+(t-a)**2;if(n(.5,.5)>.5**2)return null;let i=n(.75,.5),r=n(.25,.5);return Math.min(i,r)<.1**2?2:i<=(.5/2)**2||r>(.5/2)**2&&t>.5?0:1}var E={circles:{label:"circles",classes:["disc","ring"],draw:(c,t)=>Ft(c,2,t,(e,s,n)=>_t(n?.32+.13*e:.22*Math.sqrt(e),Pt*s)),python:`def draw(n):
+    u, labels = rand(n, 2), torch.arange(n) % 2
+    radius = torch.where(labels == 1, 0.32 + 0.13 * u[:, 0], 0.22 * u[:, 0].sqrt())
+    angle = 2 * math.pi * u[:, 1]
+    return 0.5 + radius[:, None] * torch.stack([angle.cos(), angle.sin()], 1), labels`},spirals:{label:"spirals",classes:["one arm","the other"],draw:(c,t)=>Ft(c,2,t,(e,s,n)=>{let i=Math.sqrt(e);return _t(.04+.42*i+.05*(s-.5),Pt*(1.25*i+.5*n))}),python:`def draw(n):
+    u, labels = rand(n, 2), torch.arange(n) % 2
+    along = u[:, 0].sqrt()
+    radius = 0.04 + 0.42 * along + 0.05 * (u[:, 1] - 0.5)
+    angle = 2 * math.pi * (1.25 * along + 0.5 * labels)
+    return 0.5 + radius[:, None] * torch.stack([angle.cos(), angle.sin()], 1), labels`},yinyang:{label:"yin-yang",classes:["yin","yang","dot"],draw(c,t){let e=new Float32Array(2*c),s=new Int32Array(c),n=[0,0,0],i=Math.ceil(c/3),r=t.rand(32*c);for(let l=0,o=0;o<3*i&&l<r.length;l+=2){let a=pe(r[l],r[l+1]);if(a===null||n[a]===i)continue;let h=3*n[a]+++a;o++,!(h>=c)&&(e.set([r[l],r[l+1]],2*h),s[h]=a)}return{points:e,labels:s}},python:`def draw(n):
+    points = rand(16 * n, 2)
+    left, middle, right = ((points - torch.tensor([x, 0.5])).square().sum(1) for x in (0.25, 0.5, 0.75))
+    yin = (right <= 0.25**2) | ((left > 0.25**2) & (points[:, 1] > 0.5))
+    label = torch.where(torch.minimum(left, right) < 0.1**2, 2, (~yin).long()).masked_fill(middle > 0.5**2, -1)
+    each = [points[label == k][: -(-n // 3)] for k in range(3)]  # yin, yang, a dot
+    return torch.stack(each, 1).flatten(0, 1)[:n], torch.arange(n) % 3`}};function V(c){let t=new Float32Array(2*c.length);for(let e=0;e<c.length/2;e++){let s=c[2*e],n=c[2*e+1];t.set([s,n,1-s,1-n],4*e)}return t}var G=3,qt=5;function zt(c,t,e){let s=e.permutation(c),n=2*qt,i=s.map(a=>a%4),r=i.map(a=>a>>1^a&1),l=new Float32Array(t*c*n),o=t-G-4;for(let a=0,h=0;a<t;a++)for(let d=0;d<c;d++){let u=a<G?i[d]>>1:a>=o&&a<o+G?i[d]&1:-1;for(let p=0;p<n;p++,h++)l[h]=e.unit()<(Math.floor(p/qt)===u?Math.fround(.6):0)?1:0}return{spikes:l,labels:r,pairs:i}}var R=class{constructor(t){this.words=new Uint32Array(624),this.words[0]=t>>>0;for(let e=1;e<624;e++){let s=this.words[e-1]^this.words[e-1]>>>30;this.words[e]=Math.imul(1812433253,s)+e}this.next=624}bits(){this.next===624&&this.twist();let t=this.words[this.next++];return t^=t>>>11,t^=t<<7&2636928640,t^=t<<15&4022730752,(t^t>>>18)>>>0}twist(){let t=this.words;for(let e=0;e<624;e++){let s=t[e]&2147483648|t[(e+1)%624]&2147483647;t[e]=t[(e+397)%624]^s>>>1^(s&1?2567483615:0)}this.next=0}unit(){return(this.bits()&16777215)*2**-24}rand(t){let e=new Float32Array(t);for(let s=0;s<t;s++)e[s]=this.unit();return e}uniform(t,e,s){let n=Math.fround(e),i=Math.fround(Math.fround(s)-n),r=new Float32Array(t);for(let l=0;l<t;l++)r[l]=Math.fround(this.unit()*i+n);return r}permutation(t){let e=new Int32Array(t);for(let s=0;s<t;s++)e[s]=s;for(let s=0;s<t-1;s++){let n=s+this.bits()%(t-s);[e[s],e[n]]=[e[n],e[s]]}return e}};var yt=class{constructor(t,e,s){Object.assign(this,{inputs:t,outputs:e});let n=Math.sqrt(2/(1+Math.sqrt(5)**2)),i=Math.sqrt(3)*(n/Math.sqrt(t)),r=s.uniform(t*e,-i,i);this.weight=new Float32Array(t*e);for(let l=0;l<e;l++)for(let o=0;o<t;o++)this.weight[o*e+l]=r[l*t+o];this.bias=s.uniform(e,-1/Math.sqrt(t),1/Math.sqrt(t)),this.weightGradient=new Float64Array(t*e),this.biasGradient=new Float64Array(e)}forward(t,e,s){let{inputs:n,outputs:i,weight:r,bias:l}=this;for(let o=0;o<e;o++){let a=o*i;for(let h=0;h<i;h++)s[a+h]=l[h];for(let h=0;h<n;h++){let d=t[o*n+h],u=h*i;if(d!==0)if(d===1)for(let p=0;p<i;p++)s[a+p]+=r[u+p];else for(let p=0;p<i;p++)s[a+p]+=d*r[u+p]}}}gradients(t,e,s){let{inputs:n,outputs:i,weightGradient:r,biasGradient:l}=this;r.fill(0),l.fill(0);for(let o=0;o<s;o++){let a=o*i;for(let h=0;h<i;h++)l[h]+=e[a+h];for(let h=0;h<n;h++){let d=t[o*n+h],u=h*i;if(d!==0)for(let p=0;p<i;p++)r[u+p]+=d*e[a+p]}}}backward(t,e,s){let{inputs:n,outputs:i,weight:r}=this;for(let l=0;l<e;l++){let o=l*i;for(let a=0;a<n;a++){let h=a*i,d=0;for(let u=0;u<i;u++)d+=t[o+u]*r[h+u];s[l*n+a]=d}}}},kt=class{constructor(t){this.steps=0,this.parts=t.flatMap(e=>[[e.weight,e.weightGradient],[e.bias,e.biasGradient]]).map(([e,s])=>({value:e,gradient:s,mean:new Float32Array(e.length),square:new Float32Array(e.length)}))}step(t){this.steps++;let e=t/(1-.9**this.steps),s=Math.sqrt(1-.999**this.steps);for(let{value:n,gradient:i,mean:r,square:l}of this.parts)for(let o=0;o<n.length;o++){let a=Math.fround(i[o]);r[o]+=(a-r[o])*.1,l[o]=.999*l[o]+.001*a*a,n[o]-=e*r[o]/(Math.sqrt(l[o])/s+1e-8)}}},vt=class{constructor(t,e,s,n,i){Object.assign(this,{linear:t,neuron:e,steps:n,size:t.outputs});let r=()=>new Float32Array(n*i*t.outputs);[this.current,this.out,this.dOut,this.dCurrent]=[r(),r(),r(),r()];let l=o=>o.map(a=>new Float32Array(i*t.outputs).fill(a));this.first=l(e.rest),this.state=l(e.rest),this.dState=l(e.rest),this.sum=new Float32Array(i*t.outputs),this.parameters=e.values.map(o=>Float32Array.from(o)),this.none=e.values.map(()=>null),this.set(s)}set(t){this.neuron.parameters.forEach((e,s)=>{e in t&&this.parameters[s].fill(t[e])})}forward(t,e,s){let{steps:n,size:i,linear:r,neuron:l,current:o,state:a}=this,h=e*i;r.forward(t,s?e:n*e,o);for(let d=1;s&&d<n;d++)o.copyWithin(d*h,0,h);a.forEach((d,u)=>d.set(this.first[u])),l.forward(n,h,o,this.out,a,this.parameters)}backward(t,e,s,n){let{steps:i,size:r,linear:l,neuron:o,current:a,dCurrent:h,dState:d,sum:u}=this,p=e*r;for(let f of d)f.fill(0);if(o.backward(i,p,a,this.first,this.parameters,this.dOut,d,h,this.none),s){u.fill(0);for(let f=0,g=0;f<i;f++)for(let w=0;w<p;w++)u[w]+=h[g++]}l.gradients(t,s?u:h,s?e:i*e),n&&l.backward(h,i*e,n)}},Q=class{constructor(t,e,{settings:s={},steps:n,batch:i,generator:r}){Object.assign(this,{sizes:t,steps:n,batch:i}),this.layers=t.slice(1).map((l,o)=>new vt(new yt(t[o],l,r),e,s,n,i)),this.classes=t[t.length-1],this.last=this.layers[this.layers.length-1],this.votes=new Float32Array(i*this.classes),this.optimizer=new kt(this.layers.map(l=>l.linear))}set(t){for(let e of this.layers)e.set(t)}forward(t,e,s){Object.assign(this,{x:t,samples:e,isStatic:s}),this.layers.forEach((o,a)=>{o.forward(a?this.layers[a-1].out:t,e,s&&a===0)});let{votes:n,steps:i}=this,r=e*this.classes,{out:l}=this.last;n.fill(0);for(let o=0,a=0;o<i;o++)for(let h=0;h<r;h++)n[h]+=l[a++];return n}answer(t){let{votes:e,classes:s}=this,n=0;for(let i=1;i<s;i++)e[t*s+i]>e[t*s+n]&&(n=i);return e[t*s+n]>0?n:-1}backward(t,e=0,s=.1){let{layers:n,samples:i,isStatic:r,steps:l}=this,o=this.voteGradients(t);for(let a=n.length-1;a>=0;a--){a<n.length-1&&e>0&&(o+=this.addPenalty(n[a],e,s));let h=a?n[a-1].out:this.x;n[a].backward(h,i,r&&a===0,a?n[a-1].dOut:null)}return o}voteGradients(t){let{votes:e,classes:s,samples:n,steps:i}=this,{dOut:r}=this.last,l=n*s,o=0;for(let a=0;a<n;a++){let h=a*s,d=e[h],u=0;for(let p=1;p<s;p++)d=Math.max(d,e[h+p]);for(let p=0;p<s;p++)u+=Math.exp(e[h+p]-d);o+=d+Math.log(u)-e[h+t[a]];for(let p=0;p<s;p++)r[h+p]=(Math.exp(e[h+p]-d)/u-(p===t[a]?1:0))/n}for(let a=1;a<i;a++)r.copyWithin(a*l,0,l);return o/n}addPenalty(t,e,s){let{steps:n,size:i,out:r,dOut:l}=t,o=n*this.samples,a=this.layers.length-1,h=new Float64Array(i);for(let u=0,p=0;u<o;u++)for(let f=0;f<i;f++)h[f]+=r[p++];let d=0;for(let u=0;u<i;u++){let p=h[u]/o-s;d+=p*p,h[u]=2*e*p/(a*i*o)}for(let u=0,p=0;u<o;u++)for(let f=0;f<i;f++)l[p++]+=h[f];return e*d/(a*i)}};var C=32,et=1.5,Mt=30,tt=128,Dt={circles:[1e3,400],spirals:[2e3,600],yinyang:[2e3,600],xor:[1e3,400]};function fe({pixels:c,labels:t}){let e=new Float32Array(c.length);for(let s=0;s<e.length;s++)e[s]=Math.floor(((c.charCodeAt(s)-97)*255+8)/16)/255;return{x:e,labels:Int32Array.from(t,Number),count:t.length}}function st(c,t){let{data:e,steps:s}=c;if(e==="digits"){let[a,h]=[t.train,t.test].map(fe);return{inputs:64,classes:10,train:a,test:h,cells:10,cellOf:h.labels}}if(e==="xor"){let[a,h]=Dt.xor.map((d,u)=>{let{spikes:p,labels:f,pairs:g}=zt(d,s,new R(u));return{x:p,labels:f,count:d,pairs:g}});return{inputs:10,classes:2,train:a,test:h,cells:4,cellOf:h.pairs,inTime:!0}}let n=new R(0),[i,r]=Dt[e].map(a=>{let{points:h,labels:d}=E[e].draw(a,n);return{x:V(h),labels:d,count:a,points:h}}),l=new Float32Array(2*C*C);for(let a=0;a<C*C;a++)l.set([(a%C+.5)/C,1-(Math.floor(a/C)+.5)/C],2*a);let o={x:V(l),count:C*C};return{inputs:4,classes:E[e].classes.length,train:i,test:r,plane:o,cells:C*C}}var xt=class{constructor(t,e,s){this.settings=t,this.data=st(t,s);let{inputs:n,classes:i}=this.data,{hidden:r,steps:l,batch:o,seed:a,numbers:h}=t,d=`${t.neuron}/${t.reset}`,u=e[`${d}/${t.surrogate}`];this.meters=[e[`${d}/Triangle`],e[`${d}/StraightThrough`]],this.generator=new R(a),this.network=new Q([n,...r,i],u,{settings:h,steps:l,batch:Math.max(o,tt),generator:this.generator}),this.isStatic=t.encoding==="current"&&!this.data.inTime,this.room=new Float32Array((this.isStatic?1:l)*Math.max(o,tt)*n),this.updates=0,this.epoch=0,this.next=this.data.train.count}set(t){this.settings=t,this.network.set(t.numbers)}encoded(t,e,s){let{inputs:n,inTime:i}=this.data,{steps:r,encoding:l}=this.settings,{room:o}=this,a=e.length;if(i){for(let u=0;u<r;u++)for(let p=0;p<a;p++){let f=(u*t.count+e[p])*n;o.set(t.x.subarray(f,f+n),(u*a+p)*n)}return o}let h=a*n;for(let u=0;u<a;u++)o.set(t.x.subarray(e[u]*n,(e[u]+1)*n),u*n);if(l==="current")return o;let d=o.slice(0,h);if(l==="poisson")for(let u=0,p=0;u<r;u++)for(let f=0;f<h;f++)o[p++]=s.unit()<d[f]?1:0;else{o.fill(0,0,r*h);for(let u=0;u<h;u++){let p=Math.fround(Math.fround(1-d[u])*(r-1)),f=Math.floor(p),g=p-f>.5||p-f===.5&&f%2?f+1:f;d[u]>=Math.fround(.01)&&(o[g*h+u]=1)}}return o}update(){let{network:t,settings:e,data:s,generator:n}=this,{train:i}=s;this.next>=i.count&&(this.order=n.permutation(i.count),this.next=0,this.epoch++);let r=this.order.subarray(this.next,Math.min(this.next+e.batch,i.count));this.next+=e.batch;let l=Array.from(r,h=>i.labels[h]);t.forward(this.encoded(i,r,n),r.length,this.isStatic);let o=l.filter((h,d)=>t.answer(d)===h).length,a=t.backward(l,e.penalty);return t.optimizer.step(e.lr),this.updates++,{loss:a,accuracy:o/r.length}}run(t,e){let s=new R(1);for(let n=0;n<t.count;n+=tt){let i=Int32Array.from({length:Math.min(tt,t.count-n)},(r,l)=>n+l);this.network.forward(this.encoded(t,i,s),i.length,this.isStatic),e(n,i.length)}}test(){let{network:t,data:e,settings:s}=this,{test:n,cells:i,cellOf:r}=e,{steps:l}=s,o=new Int32Array(n.count),a=t.layers.map(p=>new Float32Array(p.size)),h=r&&t.layers.map(p=>new Float32Array(p.size*i)),d=new Int32Array(i);if(r)for(let p of r)d[p]++;let u=0;return this.run(n,(p,f)=>{for(let g=0;g<f;g++)o[p+g]=t.answer(g),o[p+g]===n.labels[p+g]&&u++;t.layers.forEach(({out:g,size:w},m)=>{for(let y=0,b=0;y<l;y++)for(let k=0;k<f;k++){let M=r?r[p+k]:0;for(let x=0;x<w;x++,b++)g[b]!==0&&(a[m][x]+=1/(l*n.count),r&&(h[m][x*i+M]+=1/(l*d[M])))}})}),{accuracy:u/n.count,answers:o,rates:a,maps:h}}plane(){let{network:t,data:e,settings:s}=this,{steps:n}=s,{cells:i,plane:r}=e,l=t.layers.map(o=>new Float32Array(o.size*i));return this.run(r,(o,a)=>{t.layers.forEach(({out:h,size:d},u)=>{for(let p=0,f=0;p<n;p++)for(let g=0;g<a;g++)for(let w=0;w<d;w++)l[u][w*i+o+g]+=h[f++];for(let p=0;p<d;p++)for(let f=0;f<a;f++)l[u][p*i+o+f]/=n})}),l}probe(t){let{network:e,data:s,settings:n}=this,{steps:i}=n,{inputs:r,inTime:l,test:o}=s,{point:a}=t,h=a?0:t.index%o.count,d=a?{x:V(a),count:1}:o,u=this.encoded(d,[h],new R(1)),p=new Float32Array(i*r);for(let w=0;w<i;w++){let m=this.isStatic?0:w*r;p.set(u.subarray(m,m+r),w*r)}e.forward(u,1,this.isStatic);let f=Array.from(e.votes.subarray(0,e.classes)),g=Math.max(...f);return{input:p,index:h,label:a?null:o.labels[h],votes:f,leaders:[...f.keys()].filter(w=>g>0&&f[w]===g),image:l?null:Float32Array.from(d.x.subarray(h*r,(h+1)*r)),point:a??(o.points&&Array.from(o.points.subarray(2*h,2*h+2))),spikes:e.layers.map(({out:w,size:m})=>Uint8Array.from(w.subarray(0,i*m)))}}membranes(){let{network:t,data:{test:e},settings:{steps:s,numbers:n},meters:i}=this,r=Math.min(32,e.count),l=1e3,o=new Float32Array(Mt),a={bins:o,below:0,above:0},h=Int32Array.from({length:r},(p,f)=>f);t.forward(this.encoded(e,h,new R(1)),r,this.isStatic);let d=t.layers.slice(0,-1),u=d.reduce((p,f)=>p+f.size*r*s,0);for(let p of d){let{neuron:f,parameters:g}=p,w=p.size*r,m=()=>new Float32Array(w),y=f.rest.map(S=>m().fill(S)),b=y.map(m),k=m().fill(1),M=m(),x=[m(),m()],v=i.map(S=>S.parameters.map(($,T)=>Float32Array.of($.startsWith("surrogate.")?1/l:n[$]??S.values[T][0])));for(let S=0;S<s;S++){let $=p.current.subarray(S*w,(S+1)*w);i.forEach((T,N)=>{for(let O of b)O.fill(0);T.backward(1,w,$,y,v[N],k,b,x[N],v[N].map(()=>null))}),f.forward(1,w,$,M,y,g);for(let T=0;T<w;T++){let N=Math.max(1e-6,l*(1-l*x[0][T]/x[1][T]))*(M[T]?1:-1),O=Math.floor((N+et)*Mt/(2*et));O<0?a.below+=1/u:O>=Mt?a.above+=1/u:o[O]+=1/u}}}return a}gradients(){return this.network.layers.map(({linear:{weightGradient:t}})=>Math.sqrt(t.reduce((e,s)=>e+s*s,0)/t.length))}},me=24,ge=.1,be=.15,we=60,H=class{constructor(t,e,s){Object.assign(this,{neurons:t,digits:e,post:s,trainer:null,running:!1,interval:0})}receive(t){let{type:e}=t;e==="build"?this.build(t):e==="run"?Object.assign(this,{running:!0,interval:t.interval,due:0}):e==="pause"?this.running=!1:e==="one"?this.one():e==="set"?this.trainer?.set(t.settings):e==="probe"?Object.assign(this,{which:t.which,elsewhere:!0}):e==="seen"&&(this.unseen=!1),!(this.running||!this.trainer)&&(e==="seen"?this.missed:e!=="run")&&this.look(e!=="probe"&&e!=="seen")}build({settings:t,id:e,which:s}){Object.assign(this,{id:e,which:s,running:!1,unseen:!1,missed:!1,all:!1}),Object.assign(this,{seconds:0,fresh:[],tests:[]}),Object.assign(this,{lastTest:-1/0,lastMap:-1/0,lastReport:-1/0,testCost:0,mapCost:0}),Object.assign(this,{result:null,maps:null}),this.trainer=new xt(t,this.neurons,this.digits)}one(){this.running=!1,this.fresh.push(this.trainer.update())}slice(t=performance.now(),e=me){if(!this.running)return null;let s=this.due-t;if(s>0)return s;this.due=t+this.interval;let n=t+e;do this.fresh.push(this.trainer.update());while(!this.interval&&performance.now()<n);return this.seconds+=(performance.now()-t)/1e3,this.look(!1),this.interval}look(t){let e=performance.now(),{trainer:s,running:n}=this;if(this.all||=t,n&&(this.elsewhere||e-this.lastTest>Math.max(200,this.testCost/ge))&&this.test(),this.missed=this.unseen,this.unseen||n&&!this.all&&e-this.lastReport<we)return;this.all&&this.lastTest<e&&this.test();let r=performance.now(),l=n&&r-this.lastMap>Math.max(150,this.mapCost/be);s.data.plane&&(this.all||l)&&(this.maps=s.plane(),this.lastMap=performance.now(),this.mapCost=this.lastMap-r,this.news=!0),this.elsewhere&&(this.probed=s.probe(this.which)),this.elsewhere=!1;let{result:o,news:a}=this;Object.assign(this,{unseen:!0,all:!1,news:!1,lastReport:r}),this.seconds+=n?(performance.now()-e)/1e3:0,this.post({type:"report",id:this.id,updates:s.updates,epoch:s.epoch,seconds:this.seconds,batches:this.fresh.splice(0),tests:this.tests.splice(0),rates:o.rates,answers:a?o.answers:null,maps:a?this.maps??o.maps:null,gradients:s.gradients(),membranes:a?s.membranes():null,probe:this.probed,weights:s.network.layers.map(({linear:h})=>Float32Array.from(h.weight))})}test(){let t=performance.now();this.result=this.trainer.test(),this.probed=this.trainer.probe(this.which),this.elsewhere=!1,this.tests.push({update:this.trainer.updates,accuracy:this.result.accuracy}),this.lastTest=performance.now(),this.testCost=this.lastTest-t,this.news=!0}};var St=c=>$t.map(t=>c[t]),$t=["violet","teal","olive"],Ut=[{label:"A surrogate of no width",set:{data:"digits",surrogate:"Triangle",width:.001},text:"A spike is a step, and the slope of a step is zero wherever the membrane is not exactly at the threshold. A surrogate lends it a slope within its width. With a width of 0.001 hardly any membrane is ever inside: no gradient passes, the weights stay as they were drawn, and the loss stays where guessing leaves it. Widen it to 1."},{label:"A threshold too high",set:{data:"yinyang",threshold:15,surrogate:"Triangle",width:1},text:"The input charges the membranes to a few units, and the threshold is 15: no neuron ever fires, every vote is 0, and all membranes are far outside the surrogate's width, so that no gradient says in which direction to go. Lower the threshold to 1 and press Start again. (The arctangent has long tails: with it, even these neurons wake up, slowly.)"},{label:"A learning rate too high",set:{data:"digits",lr:1},text:"A single step moves each weight by about 1, many times its size. Neurons end up far above the threshold, where they fire at every step, or far below, where they never do. Both say the same for every image, and little gradient is left to bring them back. Lower the rate to 0.005 and press Start again."},{label:"No memory",set:{data:"xor",neuron:"LIF",leak:1},text:"Two cues come one after the other, and the answer is whether they differ. With a time constant of one step a membrane forgets the first before the second comes: whatever is learned, half of the answers are wrong. Raise τ to 10."}];function Wt(c,t){let{data:e,hidden:s,encoding:n}=c;if(e in E){let r=E[e].classes,{test:l}=st(c,t);return{sizes:[4,...s,r.length],classes:r.length,classNames:r,classColours:St,side:32,smooth:!0,spikingInput:n!=="current",inputUnit:"numbers",inputNames:["x","y","1 − x","1 − y"],inputPictures:[],inputShade:(o,a)=>{let h=(a%32+.5)/32,d=1-(Math.floor(a/32)+.5)/32,u=255*(1-[h,d,1-h,1-d][o]);return[u,u,u]},plane:{test:l,side:32,classColours:St},text:"Each mark is a sample of the test set, a bold rim an error; no colour where no output leads. Drag over it to see the spikes of a point."}}if(e==="xor"){let{test:r}=st(c,t);return{sizes:[10,...s,2],classes:2,classNames:["same","different"],classColours:St,side:2,smooth:!1,inputUnit:"channels",inputNames:Array.from("aaaaabbbbb"),spikingInput:!0,inTime:!0,table:{rows:["a, then a","a, then b","b, then a","b, then b"],columns:["same","different"],groups:r.pairs,right:l=>l===1||l===2?1:0,across:"answer of the network"},text:"Samples of the test set: two cues, and the answer; none where no output fires. Press a cell to see the spikes of one of them."}}let i=Array.from("0123456789");return{sizes:[64,...s,10],classes:10,classNames:i,classColours:()=>[],side:5,smooth:!1,isImage:!0,inputUnit:"pixels",spikingInput:n!=="current",table:{rows:i,columns:i,groups:Array.from(t.test.labels,Number),right:r=>r,across:"answer of the network"},text:"355 digits that it was not trained on; in the last column no output fires. Press a cell to see the spikes of one of them."}}function Bt({rates:c,gradients:t,updates:e}){let s=l=>l===c.length-1?"The output layer":`Layer hidden ${l+1}`,n=c.findIndex(l=>l.every(o=>o===0)),i=e>0?t.findLastIndex(l=>l===0):-1,r=c.findIndex(l=>l.some(o=>o>.9)&&l.filter(o=>o>.9||o===0).length>=.9*l.length);if(n>=0){let l=i>=0?" No gradient comes back through it, so it stays silent: it is dead.":e?" A weak gradient comes back through the surrogate's tails: it may wake up.":"",o=n===c.length-1?"no sample gets an answer":"the next layer sees nothing";return`${s(n)} is silent: its membranes do not reach the threshold, and ${o}.${l}`}return i>=0?`${s(i)} gets no gradient: no membrane on the way to it is within the surrogate's width.`:r>=0?`${s(r)} hands on no information: nearly every neuron fires always or never, whatever it sees.`:""}var Gt=0,Ht=Math.random().toString(36).slice(2,8);function A(c,t={},...e){let s=document.createElement(c);for(let[n,i]of Object.entries(t))i!==void 0&&(n.includes("-")||n==="role"||n==="for"?s.setAttribute(n,i):s[n]=i);return s.append(...e),s}function At(c,t=0){let e=t?Math.max(0,Math.min(8,-Math.floor(Math.log10(t)+1e-9))):0;return(t?c.toFixed(e):String(Number(c.toPrecision(3)))).replace("-","−")}function Tt({label:c,unit:t="",min:e,max:s,step:n,value:i,log:r=!1,hint:l="",change:o=()=>{}}){let a=`snn-${Ht}-${++Gt}`,h=r?200:Math.round((s-e)/n),d=v=>r?e*(s/e)**(v/h):e+v*n,u=v=>r?h*Math.log(v/e)/Math.log(s/e):(v-e)/n,p=v=>{let S=Math.round((v-(r?0:e))/n)*n+(r?0:e);return Number(Math.min(s,Math.max(e,S)).toPrecision(12))},f=A("input",{type:"range",id:a,min:0,max:h,step:1,title:l}),g=A("input",{type:"text",inputMode:"decimal",className:"number",autocomplete:"off",title:"type a value","aria-label":`${c}${t&&`, in ${t}`}`}),w=A("button",{type:"button",className:"quiet back",textContent:"↺",title:`back to ${At(i,n)}`,"aria-label":`${c}: back to ${At(i,n)}`}),m=A("span",{className:"value"},w,g,t&&` ${t}`),b={element:A("div",{className:"control"},A("label",{for:a,title:l},c),m,f),value:void 0,set:k,reset:()=>M(b.first),first:p(i),changed:o};function k(v){b.value=p(v);let S=u(b.value),$=At(b.value,n);f.value=Math.round(S),f.style.setProperty("--done",`${100*S/(h||1)}%`),f.setAttribute("aria-valuetext",`${$} ${t}`.trim()),g.value=$,g.size=Math.max($.length,3),w.classList.toggle("idle",b.value===b.first),w.disabled=b.value===b.first}function M(v){let S=b.value;k(v),b.value!==S&&b.changed(b.value)}function x(){let v=Number(g.value.trim().replace("−","-").replace(",","."));g.value.trim()===""||Number.isNaN(v)?k(b.value):M(v)}return f.addEventListener("input",()=>M(d(Number(f.value)))),f.addEventListener("dblclick",()=>M(b.first)),g.addEventListener("change",x),g.addEventListener("focus",()=>g.select()),g.addEventListener("keydown",v=>{let S={ArrowUp:1,ArrowDown:-1}[v.key];S?(v.preventDefault(),M(r?d(u(b.value)+S):b.value+S*n)):v.key==="Escape"&&k(b.value),v.stopPropagation()}),w.addEventListener("click",()=>{M(b.first),f.focus()}),k(i),b}function nt({label:c,options:t,value:e,hint:s="",list:n,change:i=()=>{}}){let r=t.map(f=>typeof f=="object"?f:{value:f,label:String(f)}),l=r.reduce((f,g)=>f+g.label.length+3,0),o={value:void 0,set:u,reset:()=>p(o.first),first:e??r[0].value,changed:i},a=`snn-${Ht}-${++Gt}`,h=A("span",{className:"name",id:a,title:s},c),d;if(n??l>44){let f=A("select",{title:s,"aria-labelledby":a},...r.map((g,w)=>A("option",{value:w,textContent:g.label,title:g.hint??""})));f.addEventListener("change",()=>p(r[f.value].value)),d=g=>f.value=g,o.element=A("div",{className:"control"},h,f)}else{let f=r.map(w=>A("button",{type:"button",textContent:w.label,title:w.hint??""}));f.forEach((w,m)=>w.addEventListener("click",()=>p(r[m].value))),d=w=>f.forEach((m,y)=>m.setAttribute("aria-pressed",y===w));let g=A("div",{className:"segments",role:"group","aria-labelledby":a},...f);o.element=A("div",{className:"control"},h,g)}function u(f){let g=r.findIndex(m=>m.value===f),w=r.map(m=>m.label).join(", ");if(g<0)throw new RangeError(`${c} must be one of ${w}, but it is ${f}`);o.value=f,d(g)}function p(f){let g=o.value;u(f),f!==g&&o.changed(f)}return u(o.first),o}function L({label:c,hint:t="",primary:e=!1,press:s}){let i=A("button",{type:"button",textContent:c,title:t,className:e?"primary":""});return i.addEventListener("click",s),i}function Et(...c){return A("ul",{className:"legend"},...c.map(([t,e,s])=>{let n=A("i",{className:t,"aria-hidden":!0});return n.style.color=`var(--${e})`,A("li",{},n,s)}))}function Jt(c){let t=0;return()=>{t||=requestAnimationFrame(()=>{t=0,c()})}}function Kt(c,{frame:t,start:e=()=>{},move:s,end:n=()=>{}}){let i=r=>{let l=t.getBoundingClientRect();return[r.clientX-l.left,r.clientY-l.top]};c.style.touchAction="none",c.addEventListener("pointerdown",r=>{if(r.button!==0||e(...i(r),r)===!1)return;r.preventDefault(),c.setPointerCapture(r.pointerId);let l=a=>s(...i(a),a),o=()=>{c.removeEventListener("pointermove",l),n()};c.addEventListener("pointermove",l),c.addEventListener("lostpointercapture",o,{once:!0})})}var Yt=40,Zt=3,ye=46,ke=21,Xt=140;function z(c){let[t,e,s,n=1]=c.match(/[\d.]+/g).map(Number);return[t,e,s,n]}function D(c,t,e,s){s??=Object.assign(document.createElement("canvas"),{width:c,height:t});let n=s.getContext("2d"),i=n.createImageData(c,t);for(let r=0;r<c*t;r++){let[l,o,a,h]=e(r);i.data.set([l,o,a,255*h],4*r)}return n.putImageData(i,0,0),s}function ve(c,t,e,s){let n=c.length,i=Math.max(28,Math.min(110,.42*t/n)),r=!s&&c[0]>4?16:0,l=r+(c[n-1]>4?16:0),o=(t-24-l-i*(n-1))/n,a=e-Yt-26,h=c.map((f,g)=>{if(g===0&&s)return{across:8,size:Math.min(o,120)/8,gap:0};let w=g===0||g===c.length-1,m=w?f>4?7:22:Zt,y={size:0};for(let b=1;b<=(w?1:f)&&y.size<ke;b++){let k=Math.min(ye,o/b-m,a/Math.ceil(f/b)-m);k>y.size&&(y={across:b,size:k,gap:m})}return y}),d=h.map(({across:f,size:g,gap:w})=>f*(g+w)-w),u=(t-24-l-d.reduce((f,g)=>f+g,0))/Math.max(1,n-1),p=12+r;return c.map((f,g)=>{let{across:w,size:m,gap:y}=h[g],b=Math.ceil(f/w),k=m+y,M=Yt+(a-b*k+y)/2,v={units:Array.from({length:f},(S,$)=>({x:p+$%w*k+m/2,y:M+Math.floor($/w)*k+m/2})),size:m,across:w,left:p,right:p+d[g],top:M};return p+=d[g]+u,v})}var it=class{constructor(t,e){Object.assign(this,{canvas:t,chosen:e,report:null,selected:null,pinned:!1}),this.base=document.createElement("canvas"),Z(t,(s,n,i)=>{Object.assign(this,{context:s,width:n,height:i}),this.base.width=t.width,this.base.height=t.height,this.arrange()}),t.addEventListener("pointermove",s=>this.pinned||this.select(this.at(s))),t.addEventListener("pointerleave",()=>this.pinned||this.select(null)),t.addEventListener("click",s=>{let n=this.at(s);this.pinned=n!==null,this.select(n)}),t.addEventListener("keydown",s=>this.key(s))}show(t){Object.assign(this,{network:t,report:null,selected:null,pinned:!1}),Object.assign(this,{maps:null,lastMaps:null,fields:null,lines:null}),this.arrange()}arrange(){!this.context||!this.network||(this.columns=ve(this.network.sizes,this.width,this.height,this.network.isImage),this.strongest(),this.paintBase())}update(t){this.report=t,t.maps&&(this.lastMaps=t.maps,this.maps=t.maps.map((e,s)=>this.pictures(e,s))),this.network.isImage&&(this.fields=this.receptiveFields(t.weights[0])),this.strongest(),this.paintBase()}recolour(t){this.colours=t,this.maps=this.lastMaps?.map((e,s)=>this.pictures(e,s)),this.report&&this.network.isImage&&(this.fields=this.receptiveFields(this.report.weights[0])),this.paintBase()}pictures(t,e){let{side:s}=this.network,n=this.network.sizes[e+1],i=t.length/n,[r,l,o]=z(this.colours.orange);return Array.from({length:n},(a,h)=>{let d=u=>[r,l,o,Math.min(1,Math.sqrt(t[h*i+u]))];return D(s,i/s,d,this.maps?.[e]?.[h])})}receptiveFields(t){let e=this.network.sizes[1],s=z(this.colours.blue),n=z(this.colours.crimson);return Array.from({length:e},(i,r)=>{let l=1e-9;for(let o=0;o<64;o++)l=Math.max(l,Math.abs(t[o*e+r]));return D(8,8,o=>{let a=t[o*e+r]/l,[h,d,u]=a>0?s:n;return[h,d,u,Math.abs(a)]},this.fields?.[r])})}strongest(){if(!this.report||!this.columns)return;let{sizes:t}=this.network;this.lines=this.report.weights.map((e,s)=>{let n=t[s+1],i=e.length>4096?Math.floor(e.length/2048):1,r=[];for(let u=0;u<e.length;u+=i)r.push(Math.abs(e[u]));r.sort((u,p)=>p-u);let l=Math.min(r.length-1,Math.floor(Xt*r.length/e.length)),o=r[l],a=r[0]||1,h=a-Math.min(o,.9*a),d=[];for(let u=0;u<e.length&&d.length<2*Xt;u++)if(Math.abs(e[u])>=o&&e[u]!==0){let p=Math.max(0,Math.min(1,(Math.abs(e[u])-a)/h+1));d.push({from:Math.floor(u/n),to:u%n,weight:e[u]/a,rank:p})}return d})}ends(t,{from:e,to:s}){let n=this.columns[t],i=this.columns[t+1],r=n.units[e],l=i.units[s];return[r.x+n.size/2,r.y,l.x-i.size/2,l.y]}bend(t){return Math.max(20,(this.columns[t+1].left-this.columns[t].right)/2)}line(t,e,s,n){let[i,r,l,o]=this.ends(e,s),a=this.bend(e);t.strokeStyle=P(s.weight>0?this.colours.blue:this.colours.crimson,n),t.lineWidth=.5+2*(s.rank??Math.abs(s.weight)),t.setLineDash(s.weight>0?[]:Rt),t.beginPath(),t.moveTo(i,r),t.bezierCurveTo(i+a,r,l-a,o,l,o),t.stroke(),t.setLineDash([])}paintBase(){let{context:t,columns:e,colours:s,network:n,report:i}=this;if(!t||!e||!s)return;let r=this.base.getContext("2d");r.setTransform(1,0,0,1,0,0),r.clearRect(0,0,this.base.width,this.base.height),r.setTransform(this.base.width/this.width,0,0,this.base.height/this.height,0,0);let{selected:l}=this;this.lines?.forEach((o,a)=>{for(let h of o)this.line(r,a,h,l?.06:.12+.6*h.rank)}),l&&i&&this.ownLines(r,l),e.forEach((o,a)=>this.paintColumn(r,o,a)),r.font="600 13px system-ui, sans-serif",r.fillStyle=s.ink,e.forEach(({left:o,right:a},h)=>{let d=h===e.length-1,u=(o+a)/2;r.textAlign=h===0?"left":d?"right":"center";let p=h===0?o:d?this.width-12:u,f=h===0?"input":d?"output":this.width<480?`h${h}`:`hidden ${h}`;r.fillText(f,p,15),r.font="12px system-ui, sans-serif",r.fillStyle=s.muted;let g=h>0&&i?i.rates[h-1].filter(y=>y===0).length:0,w=h===0?n.inputUnit:"neurons",m=this.width<480?n.sizes[h]:`${n.sizes[h]} ${w}`;r.fillText(g&&this.width>=480?`${m}, ${g} silent`:m,p,31),r.font="600 13px system-ui, sans-serif",r.fillStyle=s.ink}),this.frame(this.position??-1)}ownLines(t,{layer:e,unit:s}){let{weights:n}=this.report,{sizes:i}=this.network,r=(l,o,a)=>{let h=n[l].reduce((u,p)=>Math.max(u,Math.abs(p)),1e-9),d=n[l][o*i[l+1]+a]/h;Math.abs(d)>.05&&this.line(t,l,{from:o,to:a,weight:d},.2+.7*Math.abs(d))};for(let l=0;l<i[e];l++)r(e,l,s);for(let l=0;n[e+1]&&l<i[e+2];l++)r(e+1,s,l)}paintColumn(t,{units:e,size:s},n){let{colours:i,network:r,report:l,selected:o}=this,a=s/2,h=n===r.sizes.length-1;if(e.forEach(({x:d,y:u},p)=>{if(t.fillStyle=n===0&&r.isImage?i.panel:i.raised,t.fillRect(d-a,u-a,s,s),n===0)return this.paintInput(t,d,u,s,p);let f=n-1,g=n===1&&this.fields&&!h?this.fields[p]:this.maps?.[f]?.[p];g&&(t.imageSmoothingEnabled=r.smooth,t.drawImage(g,d-a,u-a,s,s));let w=o&&o.layer===f&&o.unit===p,m=h?r.classColours(i)[p]??i.strongLine:i.line;t.strokeStyle=w?i.accent:m,t.lineWidth=w?3:h?2:1,t.strokeRect(d-a,u-a,s,s),l&&l.rates[f][p]===0&&this.cross(t,d,u,a)}),n===0&&r.isImage){let d=e[0],u=e[63];t.strokeStyle=i.strongLine,t.lineWidth=1,t.strokeRect(d.x-a,d.y-a,u.x-d.x+s,u.y-d.y+s)}(h||n===0&&!r.isImage)&&this.names(t,e,s,n)}paintInput(t,e,s,n,i){let{network:r,report:l,colours:o}=this,a=l?.probe.image,h=n/2;if(r.isImage){a&&(t.fillStyle=P(o.ink,a[i]),t.fillRect(e-h,s-h,n+.3,n+.3));return}r.inputPictures&&(r.inputPictures[i]??=D(32,32,d=>[...r.inputShade(i,d),1]),t.globalAlpha=.55,t.drawImage(r.inputPictures[i],e-h,s-h,n,n),t.globalAlpha=1),t.strokeStyle=o.strongLine,t.lineWidth=1,t.strokeRect(e-h,s-h,n,n)}names(t,e,s,n){let{network:i,colours:r}=this,l=n===0?i.inputNames:i.classNames;if(t.font=`${s<26?11:12}px system-ui, sans-serif`,t.fillStyle=r.muted,t.textAlign="center",i.sizes[n]>4){let o=n?1:-1;t.textAlign=n?"left":"right",e.forEach(({x:a,y:h},d)=>t.fillText(l[d],a+o*(s/2+6),h+4))}else s>30&&e.forEach(({x:o,y:a},h)=>t.fillText(l[h],o,a+s/2+13))}cross(t,e,s,n){let i=Math.max(2,n-3);t.strokeStyle=this.colours.ink,t.lineWidth=1.5,t.beginPath(),t.moveTo(e-i,s-i),t.lineTo(e+i,s+i),t.moveTo(e+i,s-i),t.lineTo(e-i,s+i),t.stroke()}frame(t){this.position=t;let{context:e,columns:s,report:n,network:i,colours:r}=this;if(!e||!s||(e.clearRect(0,0,this.width,this.height),e.drawImage(this.base,0,0,this.width,this.height),!n||t<0))return;let{probe:l}=n,o=Math.floor(t),a=t-o,h=(d,u)=>{let p=i.sizes[d];return d===0?l.input[o*p+u]:l.spikes[d-1][o*p+u]};this.lines?.forEach((d,u)=>{e.fillStyle=u||i.spikingInput?r.orange:r.muted;let p=this.bend(u);for(let f of d){let g=h(u,f.from);if(!g)continue;let[w,m,y,b]=this.ends(u,f),k=a,M=1-k,x=[M*M*M,3*M*M*k,3*M*k*k,k*k*k],v=x[0]*w+x[1]*(w+p)+x[2]*(y-p)+x[3]*y,S=(x[0]+x[1])*m+(x[2]+x[3])*b;e.globalAlpha=Math.min(1,g)*Math.min(1,.35+Math.abs(f.weight)),e.beginPath(),e.arc(v,S,1+1.6*Math.min(1,Math.abs(f.weight)),0,7),e.fill()}}),e.strokeStyle=r.orange,s.forEach(({units:d,size:u},p)=>{p===0&&!i.spikingInput||d.forEach(({x:f,y:g},w)=>{if(!h(p,w))return;let m=u/2+1+3*a;e.globalAlpha=1-a,e.lineWidth=3,e.strokeRect(f-m,g-m,2*m,2*m)})}),e.globalAlpha=1}at(t){if(!this.columns)return null;let e=this.canvas.getBoundingClientRect(),s=t.clientX-e.left,n=t.clientY-e.top;for(let i=1;i<this.columns.length;i++){let{units:r,size:l}=this.columns[i],o=l/2+Zt/2,a=r.findIndex(h=>Math.abs(h.x-s)<=o&&Math.abs(h.y-n)<=o);if(a>=0)return{layer:i-1,unit:a}}return null}select(t){JSON.stringify(t)!==JSON.stringify(this.selected)&&(this.selected=t,this.canvas.style.cursor=t?"pointer":"",this.paintBase(),this.chosen(t))}key(t){let e={ArrowUp:[0,-1],ArrowDown:[0,1],ArrowLeft:[-1,0],ArrowRight:[1,0]};if(t.key==="Escape")this.pinned=!1,this.select(null);else if(e[t.key]&&this.columns){t.preventDefault(),this.pinned=!0;let[s,n]=e[t.key],{layer:i,unit:r}=this.selected??{layer:0,unit:-n},l=Math.max(0,Math.min(this.columns.length-2,i+s)),{units:o}=this.columns[l+1];this.select({layer:l,unit:Math.max(0,Math.min(o.length-1,r+n))})}}};var J="12px system-ui, sans-serif",_=class{constructor(t){this.canvas=t,Z(t,(e,s,n)=>{Object.assign(this,{context:e,width:s,height:n}),this.draw()})}recolour(t){this.colours=t,this.draw()}draw(){!this.context||!this.colours||(this.context.clearRect(0,0,this.width,this.height),this.paint(this.context,this.width,this.height))}};function Nt(c,t,e,s,n){c.beginPath(),t===0?c.arc(e,s,n,0,7):t===1?c.rect(e-.9*n,s-.9*n,1.8*n,1.8*n):(c.moveTo(e,s-1.25*n),c.lineTo(e+1.15*n,s+.85*n),c.lineTo(e-1.15*n,s+.85*n),c.closePath())}var ot=class extends _{constructor(t,e){super(t),this.chosen=e;let s=(n,i)=>{let r=l=>Math.max(0,Math.min(1,l));this.point=[r(n/this.width),r(1-i/this.height)],this.draw(),e(this.point)};Kt(t,{frame:t,start:s,move:s}),t.addEventListener("keydown",n=>{let i={ArrowUp:[0,1],ArrowDown:[0,-1],ArrowLeft:[-1,0],ArrowRight:[1,0]}[n.key];if(!i||!this.point)return;n.preventDefault();let r=n.shiftKey?.1:.02;s((this.point[0]+r*i[0])*this.width,(1-this.point[1]-r*i[1])*this.height)})}show(t){Object.assign(this,{data:t,rates:null,picture:null,single:null}),this.draw()}update({rates:t,answers:e,point:s}){t&&(this.rates=t),e&&(this.answers=e),this.point=s,this.picture=null,this.draw()}alone(t){this.single=t,this.picture=null,this.draw()}surfacePicture(){let{side:t,classColours:e}=this.data,s=t*t,{single:n,rates:i}=this;if(n){let o=z(this.colours.orange).slice(0,3);return D(t,t,a=>[...o,Math.sqrt(n[a])],this.cells)}let r=e(this.colours).map(z),l=i.length/s;return D(t,t,o=>{let a=0,h=-1;for(let u=1;u<l;u++){let p=i[u*s+o];p>i[a*s+o]?[a,h]=[u,i[a*s+o]]:h=Math.max(h,p)}h<0&&(h=i[(a===0?1:0)*s+o]);let d=i[a*s+o]-h;return[...r[a].slice(0,3),d>0?Math.min(.75,.18+1.2*d):0]},this.cells)}paint(t,e,s){let{data:n,colours:i,rates:r,answers:l,point:o}=this;if(t.fillStyle=i.raised,t.fillRect(0,0,e,s),!n)return;r&&(this.picture??=this.cells=this.surfacePicture(),t.imageSmoothingEnabled=!0,t.drawImage(this.picture,0,0,e,s));let{points:a,labels:h}=n.test,d=n.classColours(i),u=Math.min(h.length,300);for(let p=0;p<u&&!this.single;p++){let f=l&&l[p]!==h[p];Nt(t,h[p],a[2*p]*e,(1-a[2*p+1])*s,f?3.6:2.6),t.fillStyle=d[h[p]],t.strokeStyle=f?i.ink:i.page,t.lineWidth=f?1.6:.8,t.fill(),t.stroke()}o&&(t.strokeStyle=i.ink,t.lineWidth=2,t.beginPath(),t.arc(o[0]*e,(1-o[1])*s,8,0,7),t.moveTo(o[0]*e-13,(1-o[1])*s),t.lineTo(o[0]*e-5,(1-o[1])*s),t.moveTo(o[0]*e+5,(1-o[1])*s),t.lineTo(o[0]*e+13,(1-o[1])*s),t.stroke())}},at=class extends _{constructor(t,e){super(t),t.addEventListener("click",s=>{let n=t.getBoundingClientRect(),{left:i,top:r,cell:l}=this.frame??{},o=Math.floor((s.clientX-n.left-i)/l),a=Math.floor((s.clientY-n.top-r)/l),h=this.members?.[a]?.[o];h?.length&&e(h[(h.indexOf(this.shown)+1)%h.length])})}show(t){let e=[...t.columns,t.columns.length>4?"–":"none"];Object.assign(this,{data:{...t,columns:e},members:null}),this.draw()}update({answers:t,index:e}){if(this.shown=e,t){let{rows:s,columns:n,groups:i}=this.data;this.members=s.map(()=>n.map(()=>[])),t.forEach((r,l)=>this.members[i[l]].at(r).push(l))}this.draw()}paint(t,e,s){let{data:n,colours:i,members:r}=this;if(!n)return;let{rows:l,columns:o,right:a}=n,h=l.length>4?34:84,d=38,u=Math.min((e-h)/o.length,(s-d)/l.length);this.frame={left:h,top:d,cell:u},t.font=J,t.fillStyle=i.muted,t.textAlign="left",t.fillText(n.across,h,12),t.textAlign="center",o.forEach((p,f)=>t.fillText(p,h+(f+.5)*u,d-8)),t.textAlign="right",l.forEach((p,f)=>t.fillText(p,h-8,d+(f+.5)*u+4)),l.forEach((p,f)=>{let g=r&&r[f].reduce((w,m)=>w+m.length,0)||1;o.forEach((w,m)=>{let y=r?.[f][m].length??0,b=h+m*u,k=d+f*u,M=a(f)===m;if(t.fillStyle=i.panel,t.fillRect(b,k,u-2,u-2),y){let x=M?.06+.24*(y/g):.2+.35*Math.sqrt(y/g);t.fillStyle=P(M?i.ink:i.error,x),t.fillRect(b,k,u-2,u-2),t.fillStyle=i.ink,t.textAlign="center",t.fillText(String(y),b+u/2-1,k+u/2+4)}r?.[f][m].includes(this.shown)&&(t.strokeStyle=i.ink,t.lineWidth=2,t.strokeRect(b,k,u-2,u-2))})})}},rt=1024,K=class{constructor(){Object.assign(this,{width:1,sums:new Float64Array(rt),count:0})}add(t){if(this.count===this.width*rt){for(let e=0;e<rt/2;e++)this.sums[e]=this.sums[2*e]+this.sums[2*e+1];this.sums.fill(0,rt/2),this.width*=2}this.sums[Math.floor(this.count++/this.width)]+=t}points(t){let e=Math.ceil(this.count/this.width),s=Math.max(1,Math.ceil(e/t)),n=[];for(let i=0;i<e;i+=s){let r=i*this.width,l=Math.min(this.count,(i+s)*this.width),o=0;for(let a=i;a<Math.min(e,i+s);a++)o+=this.sums[a];n.push([(r+l)/2,o/(l-r)])}return n}},Y=class extends _{show(t){this.curves=t,this.draw()}paint(t,e,s){let{colours:n,curves:i}=this,r=46,l=s-22,o=e-8,a=8;if(!i)return;let{lines:h,top:d,updates:u,percent:p,level:f}=i,g=Math.max(u,10),w=b=>r+(o-r)*b/g,m=b=>l-(l-a)*Math.min(b,1.05*d)/(1.05*d);t.font=J,t.lineWidth=1;let y=[.1,.2,.5,1,2,5,10,20,50].find(b=>d/b<=4.1)??d;for(let b=0;b<=1.05*d;b+=y){t.strokeStyle=n.line,t.beginPath(),t.moveTo(r,m(b)),t.lineTo(o,m(b)),t.stroke(),t.fillStyle=n.muted,t.textAlign="right";let k=p?`${Math.round(100*b)} %`:String(Number(b.toFixed(1)));t.fillText(k,r-5,m(b)+4)}t.textAlign="left",t.fillText("0",r,s-6),t.textAlign="right",t.fillText(`${g} updates`,o,s-6),f&&(t.setLineDash([4,4]),t.strokeStyle=n.strongLine,t.beginPath(),t.moveTo(r,m(f.value)),t.lineTo(o,m(f.value)),t.stroke(),t.setLineDash([]),t.fillStyle=n.muted,t.fillText(f.name,o,m(f.value)-4));for(let{points:b,colour:k,thick:M,alpha:x=1}of h)if(b.length){t.strokeStyle=t.fillStyle=P(n[k],x),t.lineWidth=M,t.lineJoin="round",t.beginPath();for(let[v,S]of b)t.lineTo(w(v),m(S));b.length>1?t.stroke():(Nt(t,0,w(b[0][0]),m(b[0][1]),2.5),t.fill())}}},lt=class extends _{show(t){Object.assign(this,{network:t,probe:null,position:-1,stale:!0}),this.draw()}update(t){this.probe=t,this.stale=!0,this.draw()}frame(t){this.position=t,this.draw()}draw(){if(!this.context||!this.colours)return;let{canvas:t,width:e,height:s,network:n,probe:i}=this,{context:r}=this;this.picture??=document.createElement("canvas");let{picture:l}=this;if(!(l.width===t.width&&l.height===t.height)||this.stale||this.inked!==this.colours){Object.assign(l,{width:t.width,height:t.height});let h=l.getContext("2d");h.setTransform(t.width/e,0,0,t.height/s,0,0),Object.assign(this,{inked:this.colours,stale:!1}),n&&i&&this.paintSpikes(h,e,s)}if(r.clearRect(0,0,e,s),r.drawImage(this.picture,0,0,e,s),!n||!i||this.position<0)return;let a=this.left+(this.right-this.left)*this.position/(i.input.length/n.sizes[0]);r.strokeStyle=this.colours.ink,r.lineWidth=1.5,r.beginPath(),r.moveTo(a,0),r.lineTo(a,s-20),r.stroke()}paintSpikes(t,e,s){let{network:n,probe:i,colours:r}=this,{sizes:l,classNames:o}=n,a=i.input.length/l[0],h=[[i.input,l[0]],...i.spikes.map((b,k)=>[b,l[k+1]])],d=this.left=74,u=this.right=e-44,p=(u-d)/a,f=h.map(([,b])=>Math.sqrt(b)),g=f.reduce((b,k)=>b+k,0),w=s-26-8*(h.length-1),m=n.classColours(r),y=2;t.font=J,h.forEach(([b,k],M)=>{let x=w*f[M]/g,v=x/k,S=M===h.length-1;t.fillStyle=r.panel,t.fillRect(d,y,u-d,x),t.fillStyle=r.muted,t.textAlign="right",t.fillText(M===0?"input":S?"output":`hidden ${M}`,d-8,y+x/2+4);for(let $=0;$<k;$++){let T=M===0&&!n.spikingInput,N=T?r.ink:r.orange,O=T?p:Math.max(1.5,Math.min(3,.4*p)),ie=Math.max(.8,.8*v),bt=0;for(let j=0;j<a;j++){let W=b[j*k+$];W&&(bt++,t.fillStyle=T?P(N,.75*W):N,t.fillRect(d+(j+.5)*p-O/2,y+$*v+.1*v,O,ie))}if(S){let j=i.leaders.includes($),W=y+($+.5)*v;m[$]&&(t.fillStyle=m[$],Nt(t,$,u+10,W,3.6),t.fill()),t.fillStyle=j?r.ink:r.muted,t.font=j?"600 12px system-ui, sans-serif":J,t.textAlign="left";let re=k>4?`${o[$]}: ${bt}`:bt;(v>=9||j)&&t.fillText(re,u+(m[$]?18:6),W+4)}}y+=x+8}),t.font=J,t.fillStyle=r.muted,t.textAlign="left",t.fillText("step 0",d,s-5),t.textAlign="right",t.fillText(`step ${a-1}`,u,s-5),t.textAlign="left",t.fillText("votes",u+6,s-5)}},ht=class extends _{show(t,e){Object.assign(this,{derivative:t,reach:e,shares:null}),this.draw()}update(t){this.shares=t,this.draw()}paint(t,e,s){let{colours:n,derivative:i,reach:r,shares:l}=this;if(!i)return;let o=18,a=s-18,h=e/2,d=[];for(let f=-Math.floor(h);f<=h;f++)d.push([h+f,i(f/h*r)]);let u=Math.max(...d.map(([,f])=>f),1e-9),p=f=>a-(a-o)*f;if(t.font="11px system-ui, sans-serif",l){let f=Math.max(...l.bins,.02),g=e/l.bins.length;t.fillStyle=P(n.muted,.55),l.bins.forEach((w,m)=>{t.fillRect(m*g+.5,p(w/f),g-1,a-p(w/f))}),t.fillStyle=n.muted,t.textAlign="left",l.below>=.005&&t.fillText(`← ${Math.round(100*l.below)} %`,0,11),t.textAlign="right",l.above>=.005&&t.fillText(`${Math.round(100*l.above)} % →`,e,11)}t.strokeStyle=n.line,t.lineWidth=1,t.beginPath(),t.moveTo(0,a),t.lineTo(e,a),t.moveTo(h,o),t.lineTo(h,a),t.stroke(),t.beginPath();for(let[f,g]of d)t.lineTo(f,p(g/u));t.strokeStyle=n.ink,t.lineWidth=2,t.stroke(),t.fillStyle=n.muted,t.textAlign="center",t.fillText(`peak ${Number(u.toPrecision(3))}`,h,11),t.fillText("threshold",h,s-4),t.textAlign="left",t.fillText(`−${r}`,0,s-4),t.textAlign="right",t.fillText(`+${r}`,e,s-4)}};var Vt=128,Me=3,pt={yinyang:{label:"yin-yang",hidden:[32,32],steps:20,batch:32,lr:.005},spirals:{label:"spirals",hidden:[32,32],steps:20,batch:32,lr:.005},circles:{label:"circles",hidden:[16],steps:20,batch:32,lr:.01},digits:{label:"digits",hidden:[64],steps:10,batch:32,lr:.005},xor:{label:"XOR in time",hidden:[32],steps:20,batch:32,lr:.01}},F={IF:{hint:"integrates and never forgets",threshold:"v_threshold",resets:["subtract","zero"],numbers:[]},LIF:{hint:"leaks towards rest; its input is divided by τ",threshold:"v_threshold",resets:["subtract","zero"],numbers:[{key:"leak",name:"tau",label:"leak: τ",unit:"steps",min:1,max:50,step:.1,value:2,log:!0}]},Leaky:{hint:"decays by the factor β in each step",threshold:"threshold",resets:["subtract","zero","none"],numbers:[{key:"leak",name:"beta",label:"leak: decay β",min:0,max:1,step:.01,value:.9}]},CubaLIF:{hint:"a synaptic current charges the membrane",threshold:"v_th",resets:["zero"],numbers:[{key:"leak",name:"tau_mem_inv",label:"leak: 1/τ",unit:"1/s",min:10,max:1e3,step:1,value:100,log:!0},{key:"synapse",name:"tau_syn_inv",label:"synapse: 1/τ",unit:"1/s",min:10,max:1e3,step:1,value:200,log:!0}]},ALIF:{hint:"each spike raises its threshold for a while",threshold:"v_threshold",resets:["subtract","zero"],numbers:[{key:"leak",name:"tau",label:"leak: τ",unit:"steps",min:1,max:100,step:.1,value:20,log:!0},{key:"adaptation",name:"beta",label:"adaptation β",min:0,max:2,step:.01,value:.07}]}},U={ATan:{slope:"alpha",label:"arctangent"},FastSigmoid:{slope:"slope",label:"fast sigmoid"},Sigmoid:{slope:"alpha",label:"sigmoid"},SuperSpike:{slope:"alpha",label:"SuperSpike"},Triangle:{slope:"alpha",label:"triangle"},StraightThrough:{slope:null,label:"straight through"}},Ct={current:{label:"constant current"},poisson:{label:"Poisson spikes"},latency:{label:"time of one spike"}},dt=[1,4,16,32,64,128],ft={threshold:{label:"threshold",unit:"",min:.05,max:20,step:.01,value:1,log:!0},width:{label:"surrogate width",unit:"",min:.001,max:10,step:.001,value:.5,log:!0},steps:{label:"time T",unit:"steps",min:2,max:50,step:1,whole:!0},lr:{label:"learning rate",unit:"",min:1e-5,max:1,step:1e-5,log:!0},penalty:{label:"rate penalty",unit:"",min:0,max:100,step:.5,value:0},seed:{label:"seed",unit:"",min:0,max:9999,step:1,value:0,whole:!0}};function I(c="yinyang",t="Leaky"){let{hidden:e,steps:s,batch:n,lr:i}=pt[c],{resets:r,numbers:l}=F[t],o={data:c,hidden:[...e],steps:s,encoding:"current",neuron:t,reset:r[0]};for(let{key:p,value:f}of l)o[p]=f;let{threshold:a,width:h,penalty:d,seed:u}=ft;return Object.assign(o,{threshold:a.value,surrogate:"ATan",width:h.value,lr:i,penalty:d.value,batch:n,seed:u.value})}function mt(c){let{neuron:t,threshold:e,surrogate:s,width:n}=c,i=F[t],{slope:r}=U[s],l={[i.threshold]:e};for(let{key:o,name:a}of i.numbers)l[a]=c[o];return r&&(l[`surrogate.${r}`]=Qt(n)),{...c,numbers:l}}var Qt=c=>Number((1/c).toPrecision(6)),Ot=c=>`one of ${c.join(", ")}`;function xe(c,t,e){let s=F[e.neuron],n={data:Object.keys(pt),neuron:Object.keys(F),reset:s.resets,surrogate:Object.keys(U),encoding:e.data==="xor"?["current"]:Object.keys(Ct)}[c];if(n){let d=c==="reset"?` for ${e.neuron}`:c==="encoding"&&n.length===1?" for xor":"";return n.includes(t)?{value:t}:{wanted:(n.length>1?Ot(n):n[0])+d}}if(c==="hidden"){let d=t.split(",").map(Number);return d.length<=Me&&d.every(p=>Number.isInteger(p)&&p>=2&&p<=Vt)?{value:d}:{wanted:`one to three whole numbers from 2 to ${Vt}, such as 64,32`}}let i=t.trim()===""?NaN:Number(t);if(c==="batch")return dt.includes(i)?{value:i}:{wanted:Ot(dt)};let{min:r,max:l,whole:o}=ft[c]??s.numbers.find(d=>d.key===c)??{};if(r===void 0)return{wanted:`left out for ${e.neuron}`};let a=c==="steps"&&e.data==="xor"?G*2+4:r;return i>=a&&i<=l&&(!o||Number.isInteger(i))?{value:i}:{wanted:`a ${o?"whole ":""}number from ${a} to ${l}`}}var ut=["data","neuron","hidden","steps","encoding","reset","leak","synapse","adaptation","threshold","surrogate","width","lr","penalty","batch","seed"];function Lt(c){let t=new URLSearchParams(c.replace(/^#/,"")),e=[],s=I();for(let n of ut){let i=t.get(n);if(i===null)continue;let{value:r,wanted:l}=xe(n,i,s);l!==void 0?e.push(`${n} must be ${l}, but it is ${JSON.stringify(i.slice(0,40))}`):n==="data"?s=I(r):n==="neuron"?s=I(s.data,r):s[n]=r}for(let n of new Set(t.keys()))ut.includes(n)||e.push(`a key of the link must be ${Ot(ut)}, but one is ${JSON.stringify(n.slice(0,40))}`);return{settings:s,errors:e}}function gt(c){let t=I(c.data,c.neuron),e=I(),s=[];for(let n of ut){let i=n==="data"||n==="neuron"?e:t;n in c&&String(c[n])!==String(i[n])&&s.push(`${n}=${c[n]}`)}return s.join("&")}var ct=c=>Number.isInteger(c)?`${c}.0`:String(c);function te(c){let{data:t,hidden:e,neuron:s,steps:n,encoding:i,reset:r,threshold:l,surrogate:o,width:a}=c,{lr:h,penalty:d,batch:u,seed:p}=c,f=F[s],{slope:g}=U[o],w=t==="xor",m=t in E,y=[{digits:64,xor:10}[t]??4,...e,{digits:10,xor:2}[t]??E[t].classes.length],b=f.numbers.map(({key:N,name:O})=>`${O}=${ct(c[N])}`);b.push(`${f.threshold}=${ct(l)}`),s==="Leaky"?b.push(`reset_mechanism="${r}"`):s!=="CubaLIF"&&b.push(`v_reset=${r==="zero"?"0.0":"None"}`),b.push(`surrogate=surrogate.${o}(${g?ct(Qt(a)):""})`);let k={current:`encode.repeat(x, ${n})`,poisson:`encode.poisson(x, ${n})`,latency:`encode.latency(x, ${n}, linear=True)`}[i],M={digits:`
+def load(split):  # images [n, 64] in [0, 1], labels [n]
+    images, labels = data.load("digits", split)
+    return data.to_unit(images).flatten(1), labels
 
-import {Loop, calm, colours, watchColours} from "./canvas.js";
-import {CLASS_COLOURS, PRESETS, describe, diagnosis} from "./commentary.js";
-import {button, choice, framed, legend, make, slider} from "./controls.js";
-import {AnswersPlot, CurvePlot, DecisionPlot, RasterPlot, Series, SurrogatePlot} from "./learning_plots.js";
-import {NetworkView} from "./network_view.js";
-import {
-  BATCHES, DATA, ENCODINGS, NEURONS, NUMBERS, SURROGATES, asPython, complete, defaults, readLink, writeLink,
-} from "./setup.js";
-import {PLANE} from "./toys.js";
-import {REACH, Runner} from "./trainer.js";
 
-const LIVE = ["leak", "synapse", "adaptation", "threshold", "width", "lr", "penalty"]; // may change while it learns
-const STEPS_A_SECOND = 7, SLOW = 200, REST = 1.5, PASSES = 3;
+x, labels = load("train")
+test_x, test_labels = load("test")`,xor:`# spikes [T, n, 10], labels [n]
+x, labels = data.xor_in_time(1000, ${n}, delay=${n-10}, seed=0)
+test_x, test_labels = data.xor_in_time(400, ${n}, delay=${n-10}, seed=1)`}[t]??`generator = torch.Generator().manual_seed(0)
 
-/** Start: in a worker the training, in a page all the rest.
- *
- * @param {object} neurons as `snnkit.lab.pages.playground` generates them, by `neuron/reset/surrogate`
- */
-export function playground(neurons) {
-  if (typeof document === "undefined") serve(neurons);
-  else new Playground(neurons, JSON.parse(document.getElementById("data").textContent).digits);
-}
 
-/** In a worker: train while it runs, and read messages in between. */
-function serve(neurons) {
-  let runner, timer = 0;
-  const channel = new MessageChannel(); // goes round at once, where a timer would wait 4 ms
-  const go = () => {
-    const wait = runner.slice();
-    if (wait === 0) channel.port2.postMessage(0);
-    else if (wait !== null) timer = setTimeout(go, wait);
-  };
-  let going = false;
-  channel.port1.onmessage = go;
-  onmessage = ({data: message}) => {
-    if (message.type === "start") {
-      runner = new Runner(neurons, message.digits, (report) => postMessage(report));
-      return;
-    }
-    runner.receive(message);
-    if (message.type === "run") {
-      clearTimeout(timer);
-      if (!going || message.interval) go();
-      going = true;
-    } else if (!runner.running) {
-      clearTimeout(timer);
-      going = false;
-    }
-  };
-}
+def rand(n, k):
+    return torch.rand(n, k, generator=generator).double()
 
-/** Training in a worker, or, where there are none, in the page between two of its pictures: {post, inPage}.
- *
- * `failed` is called when a worker turns out not to work, and everything is to be sent again.
- */
-function connect(neurons, digits, receive, failed) {
-  const local = () => {
-    const runner = new Runner(neurons, digits, (report) => setTimeout(() => receive(report)));
-    const loop = new Loop(() => runner.slice(performance.now(), 8) !== null);
-    const post = (message) => {
-      runner.receive(message);
-      loop.wake();
-    };
-    return {post, inPage: true};
-  };
-  try {
-    // The worker runs the script of this page.
-    const script = document.querySelector('script[type="module"]').textContent;
-    const address = URL.createObjectURL(new Blob([script], {type: "text/javascript"})), worker = new Worker(address);
-    const link = {post: (message) => worker.postMessage(message), inPage: false};
-    worker.onmessage = ({data}) => receive(data);
-    worker.onerror = () => {
-      Object.assign(link, local());
-      failed();
-    };
-    link.post({type: "start", digits});
-    return link;
-  } catch {
-    return local();
-  }
-}
 
-class Playground {
-  constructor(neurons, digits) {
-    Object.assign(this, {neurons, digits, running: false, run: 0, report: null, which: {index: 0}, position: -1});
-    this.root = document.querySelector(".snn");
-    this.interval = 0;
-    const at = (id) => document.getElementById(id);
-    this.at = at;
-    this.link = connect(neurons, digits, (report) => this.receive(report), () => {
-      this.missing();
-      this.start(this.running);
-    });
-    if (this.link.inPage) this.missing();
-    this.network = new NetworkView(at("network"), (place) => this.pointed(place));
-    this.decision = new DecisionPlot(at("decision"), (point) => this.look({point}));
-    this.answers = new AnswersPlot(at("answers"), (index) => this.look({index}));
-    this.raster = new RasterPlot(at("raster"));
-    this.accuracy = new CurvePlot(at("accuracy"));
-    this.loss = new CurvePlot(at("loss"));
-    this.draw = framed(() => this.paint());
-    this.loop = new Loop((passed) => this.advance(passed));
-    this.buttons();
-    const recolour = (palette) => {
-      this.palette = palette;
-      const {network, decision, answers, raster, accuracy, loss, surrogate} = this;
-      for (const one of [network, decision, answers, raster, accuracy, loss, surrogate]) one?.recolour(palette);
-    };
-    recolour(colours(this.root));
-    watchColours(this.root, recolour);
-    addEventListener("hashchange", () => this.readLink());
-    this.readLink();
-  }
+${E[t].python}
 
-  missing() {
-    const text = "This browser has no Web Workers: the network learns in the page, more slowly.";
-    this.at("refused").after(make("p", {className: "small muted"}, text));
-  }
 
-  readLink() {
-    const {settings, errors} = readLink(location.hash);
-    if (this.settings && writeLink(settings) === writeLink(this.settings) && !errors.length) return;
-    this.use({settings, errors}, false);
-  }
+def load(n):  # points as [n, 4] = x, y, 1 - x, 1 - y, labels [n]
+    points, labels = draw(n)
+    points = points.float()
+    return torch.cat([points, 1 - points], 1), labels
 
-  /** The settings of a link; `run`: whether the network learns at once. */
-  use({settings, errors}, run) {
-    const line = this.at("refused");
-    line.hidden = errors.length === 0;
-    line.replaceChildren(...errors.flatMap((text, i) => (i ? [document.createElement("br"), text] : [text])));
-    this.settings = settings;
-    this.controls();
-    this.start(run);
-  }
 
-  /** Play, one update, again; speed; the sample. */
-  buttons() {
-    this.play = button({label: "▶ Play", primary: true, hint: "train, or pause (space)", press: () => this.toggle()});
-    const one = button({label: "One update", hint: "learn from one batch", press: () => this.once()});
-    const again = button({label: "Start again", hint: "new weights from the seed", press: () => this.start(false)});
-    const speeds = [{value: SLOW, label: "slow"}, {value: SLOW / 10, label: "medium"}, {value: 0, label: "fast"}];
-    const speed = choice({label: "", options: speeds, value: 0, change: (value) => {
-      this.interval = value;
-      if (this.running) this.send({type: "run", interval: value});
-    }});
-    speed.element.querySelector(".segments").setAttribute("aria-label", "speed");
-    speed.element.querySelector(".name").remove();
-    const link = button({label: "Copy link", hint: "a link to these settings, to hand out", press: async () => {
-      this.writeLink();
-      const copied = await copy(location.href);
-      link.textContent = copied ? "Copied" : "It is in the address bar";
-      setTimeout(() => (link.textContent = "Copy link"), 2000);
-    }});
-    this.at("buttons").append(this.play, one, again, speed.element, link);
-    const step = (way) => {
-      const {steps} = this.settings;
-      this.passes = 0;
-      this.position = (Math.floor(Math.max(0, this.position)) + way + steps) % steps + (calm() ? 0 : 0.5);
-      this.showStep();
-    };
-    this.at("sample-buttons").append(
-      button({label: "Next sample", hint: "another one of the test set", press: () => this.nextSample()}),
-      button({label: "‹", hint: "one time step back", press: () => step(-1)}),
-      button({label: "›", hint: "one time step on", press: () => step(1)}),
-      button({label: "Replay", hint: "from the first time step", press: () => this.replay()}),
-    );
-    for (const [i, name] of ["one time step back", "one time step on"].entries()) {
-      this.at("sample-buttons").children[i + 1].setAttribute("aria-label", name);
-    }
-    for (const link of this.at("try").querySelectorAll("a")) {
-      link.addEventListener("click", (event) => {
-        if (event.ctrlKey || event.metaKey || event.shiftKey) return; // a tab of its own
-        event.preventDefault();
-        this.use(readLink(link.hash), true);
-        this.play.focus({preventScroll: true});
-        scrollTo({top: 0, behavior: calm() ? "auto" : "smooth"});
-      });
-    }
-    for (const preset of PRESETS) {
-      const press = () => this.breakIt(preset);
-      this.at("presets").append(button({label: preset.label, hint: "set it up and press play", press}));
-    }
-    this.at("presets").append(button({label: "Back to what works", press: () => this.whole()}));
-    const code = button({label: "Copy", hint: "the code to the clipboard", press: async () => {
-      this.at("code").select();
-      code.textContent = (await copy(this.at("code").value)) ? "Copied" : "Selected: press Ctrl+C";
-      setTimeout(() => (code.textContent = "Copy"), 2000);
-    }});
-    this.at("python-buttons").append(code);
-    document.addEventListener("keydown", (event) => {
-      if (event.key !== " " || event.target.closest("button, input, select, textarea, summary, a")) return;
-      event.preventDefault();
-      this.toggle();
-    });
-  }
+x, labels = load(${t==="circles"?1e3:2e3})
+test_x, test_labels = load(${t==="circles"?400:600})`,x=y.slice(1).map((N,O)=>`    nn.Linear(${y[O]}, ${N}),
+    neuron(),`).join(`
+`),v=w?"x[:, batch]":"encoded(x[batch])",S=w?"test_x":"encoded(test_x)",$=d>0?`        recording = net.record(${v})
+        hidden = recording.layers[1:-2:2]
+        error = loss.count_cross_entropy(recording.out, labels[batch])
+        error = error + loss.spike_rate_regulariser(hidden, 0.1, weight=${ct(d)})`:`        spikes, _ = net(${v})
+        error = loss.count_cross_entropy(spikes, labels[batch])`,T=[!w&&"encode",!m&&"data","loss","surrogate"].filter(Boolean).sort().join(", ");return`${M.includes("math.")?`import math
 
-  /** Controls of the settings as they are; they differ between neurons. */
-  controls() {
-    const {settings} = this, kind = NEURONS[settings.neuron], plain = defaults(settings.data, settings.neuron);
-    const change = (key) => (value) => this.change(key, value);
-    const number = (key, more = {}) => {
-      const control = slider({...NUMBERS[key], ...more, value: plain[key], change: change(key)});
-      control.set(settings[key]);
-      return control.element;
-    };
-    const pick = (key, label, options, more = {}) => {
-      return choice({label, options, value: settings[key], change: change(key), ...more}).element;
-    };
-    const named = (table) => Object.entries(table).map(([value, {label = value, hint}]) => ({value, label, hint}));
-    const group = (title, ...parts) => {
-      const heading = make("h2", {}, title);
-      return make("section", {className: "panel", "aria-label": title}, heading, ...parts.filter(Boolean));
-    };
-    const sizes = settings.hidden.map((size, i) => {
-      const resize = (value) => this.change("hidden", settings.hidden.map((old, j) => (i === j ? value : old)));
-      const range = {min: 2, max: 128, step: 1, log: true};
-      return slider({label: `hidden ${i + 1}`, unit: "neurons", ...range, value: size, change: resize}).element;
-    });
-    const counts = (values) => values.map((value) => ({value, label: String(value)}));
-    const depth = choice({label: "hidden layers", options: counts([1, 2, 3]), value: sizes.length, change: (value) => {
-      const last = settings.hidden.at(-1);
-      this.change("hidden", Array.from({length: value}, (_, i) => settings.hidden[i] ?? last));
-    }});
-    const seen = "The surrogate's slope, and how far the membranes of hidden neurons are from the threshold";
-    const canvas = make("canvas", {className: "surrogate", role: "img", "aria-label": seen});
-    const slope = SURROGATES[settings.surrogate].slope;
-    const names = {subtract: "subtract θ", zero: "to zero", none: "none"};
-    const resets = kind.resets.map((value) => ({value, label: names[value]}));
-    this.at("settings").replaceChildren(
-      group("Data",
-        pick("data", "data set", named(DATA), {list: true}),
-        settings.data !== "xor" && pick("encoding", "what the input neurons send", named(ENCODINGS), {list: true}),
-        number("steps", settings.data === "xor" ? {min: 10} : {})),
-      group("Network", depth.element, ...sizes),
-      group("Neurons",
-        pick("neuron", "model", named(NEURONS)),
-        make("p", {className: "small muted"}, kind.hint),
-        ...kind.numbers.map((one) => number(one.key, one)),
-        number("threshold", {label: "threshold θ"}),
-        resets.length > 1 && pick("reset", "after a spike", resets, {list: false})),
-      group("Learning",
-        pick("surrogate", "surrogate of the spike's slope", named(SURROGATES), {list: true}),
-        slope && number("width"),
-        canvas,
-        legend(["line", "ink", "how much gradient passes"],
-          ["box", "muted", "where the membranes of hidden neurons are"]),
-        number("lr"), number("penalty", {hint: "pulls each hidden neuron's rate towards 0.1 spikes per step"}),
-        pick("batch", "samples in a batch", counts(BATCHES)),
-        number("seed", {hint: "of the weights and of the order of samples"})),
-    );
-    this.surrogate = new SurrogatePlot(canvas);
-    this.surrogate.recolour(this.palette);
-    this.showSurrogate();
-  }
+`:""}import torch
+from torch import nn
 
-  /** The slope that learning takes for that of a spike: one step back of a generated neuron at rest. */
-  showSurrogate() {
-    const neuron = this.neurons[`Leaky/none/${this.settings.surrogate}`], {numbers} = complete(this.settings);
-    const one = (value) => Float32Array.of(value);
-    this.surrogate.show((away) => {
-      const number = (name, i) => one(name.startsWith("surrogate.") ? numbers[name] : neuron.values[i][0]);
-      const params = neuron.parameters.map(number);
-      const dX = one(0), threshold = params[neuron.parameters.indexOf("threshold")][0];
-      neuron.backward(1, 1, one(threshold + away), [one(0)], params, one(1), [one(0)], dX, params.map(() => null));
-      return dX[0];
-    }, REACH);
-    if (this.report?.membranes) this.surrogate.update(this.report.membranes);
-  }
+from snnkit import ${T}
+from snnkit.neuron import ${s}
+from snnkit.nn import Sequential
 
-  change(key, value) {
-    const {settings} = this;
-    if (key === "data" || key === "neuron") {
-      const fresh = key === "data" ? defaults(value, settings.neuron) : defaults(settings.data, value);
-      const stays = ["surrogate", "width", "penalty", "seed"];
-      if (key === "data") stays.push("reset", "leak", "synapse", "adaptation", "threshold");
-      else stays.push("hidden", "steps", "encoding", "lr", "batch");
-      for (const one of stays) if (one in fresh) fresh[one] = settings[one];
-      this.settings = fresh;
-    } else {
-      settings[key] = value;
-    }
-    if (!LIVE.includes(key)) {
-      if (["data", "neuron", "hidden", "surrogate"].includes(key)) this.controls();
-      this.start(this.running);
-      return;
-    }
-    this.send({type: "set", settings: complete(this.settings)});
-    if (key === "width") this.showSurrogate();
-    this.written();
-  }
+${M}
 
-  breakIt(preset) {
-    const {data, neuron = "Leaky", ...rest} = preset.set;
-    this.settings = {...defaults(data, neuron), ...rest};
-    this.at("preset-text").textContent = preset.text;
-    this.controls();
-    this.start(true);
-  }
+torch.manual_seed(${p})
 
-  whole() {
-    this.settings = defaults(this.settings.data);
-    this.at("preset-text").textContent = "The settings with which this data set is learned within seconds.";
-    this.controls();
-    this.start(true);
-  }
 
-  /** The link and the code of the settings, a moment after the last change. */
-  written() {
-    clearTimeout(this.writing);
-    this.writing = setTimeout(() => this.writeLink(), 250);
-    this.at("code").value = asPython(this.settings);
-  }
+def neuron():
+    return ${s}(${b.join(", ")})
 
-  writeLink() {
-    try {
-      history.replaceState(null, "", `#${writeLink(this.settings)}`);
-    } catch { /* a page in a frame without an address */ }
-  }
 
-  send(message) {
-    this.link.post(message);
-  }
+net = Sequential(
+${x}
+)
+optimizer = torch.optim.Adam(net.parameters(), lr=${h})
+${w?"":`
 
-  /** Weights as the seed draws them, no update so far. */
-  start(run = false) {
-    const {settings} = this, inPlane = settings.data in PLANE;
-    Object.assign(this, {report: null, pending: null, lastMaps: null});
-    Object.assign(this, {losses: new Series(), rights: new Series(), tests: []});
-    if (this.shownData !== settings.data) this.which = {index: 0};
-    this.shownData = settings.data;
-    this.model = describe(settings, this.digits);
-    this.legends();
-    this.network.show(this.model);
-    this.raster.show(this.model);
-    this.at("answers-title").textContent = "Answers";
-    this.at("decision").hidden = !inPlane;
-    this.at("answers").hidden = inPlane;
-    if (inPlane) this.decision.show(this.model.plane);
-    else this.answers.show(this.model.table);
-    this.at("answers-text").textContent = this.model.text;
-    this.send({type: "build", id: ++this.run, settings: complete(settings), which: this.which});
-    this.setRunning(run);
-    this.written();
-  }
+def encoded(x):
+    return ${k}
 
-  /** What colours mean; each means one thing on the whole page. */
-  legends() {
-    const {classes, classNames, spikingInput, table} = this.model, shapes = ["disc", "box", "triangle"];
-    const spikes = ["box", "orange", "spikes, and how many"], weights = [["line", "blue", "weight above 0"],
-      ["dashed", "crimson", "weight below 0"]], input = ["box", "ink", "input current"];
-    const outputs = classes > 4 ? [] : classNames.map((name, i) => [shapes[i], CLASS_COLOURS[i], name]);
-    const silent = ["cross", "ink", "never fires"], inputs = spikingInput ? [] : [input];
-    const answers = table ? [["box", "muted", "right"], ["box", "error", "wrong"]] : outputs;
-    for (const [place, entries] of Object.entries({
-      network: [spikes, ...weights, silent, ...inputs], sample: [spikes, ...inputs, ...outputs], answers,
-    })) this.at(`${place}-legend`).replaceChildren(legend(...entries));
-  }
-
-  setRunning(run) {
-    this.running = run;
-    this.play.textContent = run ? "❚❚ Pause" : "▶ Play";
-    this.send(run ? {type: "run", interval: this.interval} : {type: "pause"});
-    this.passes = PASSES;
-    if (!calm()) this.loop.wake();
-  }
-
-  toggle() {
-    this.setRunning(!this.running);
-    this.say(this.running ? "Training" : this.summary());
-  }
-
-  once() {
-    if (this.running) this.setRunning(false);
-    this.send({type: "one"});
-  }
-
-  say(text) {
-    this.at("said").textContent = text;
-  }
-
-  summary() {
-    const test = this.tests.at(-1);
-    const right = test ? `, ${(100 * test.accuracy).toFixed(1)} % right` : "";
-    return `Paused after ${this.report?.updates ?? 0} updates${right}`;
-  }
-
-  /** Show another sample: {index} of the test set, or {point} of the plane. */
-  look(which) {
-    this.which = which;
-    this.send({type: "probe", which});
-    this.replay();
-  }
-
-  nextSample() {
-    this.look({index: (this.report?.probe.point && this.which.point ? 0 : (this.which.index ?? 0) + 1)});
-  }
-
-  replay() {
-    this.position = 0;
-    this.passes = PASSES;
-    if (calm()) this.showStep();
-    else this.loop.wake();
-  }
-
-  receive(report) {
-    if (report.id !== this.run) return;
-    this.send({type: "seen"});
-    for (const {loss, accuracy} of report.batches) {
-      this.losses.add(loss);
-      this.rights.add(accuracy);
-    }
-    this.tests.push(...report.tests);
-    if (this.tests.length > 4000) this.tests = this.tests.filter((_, i) => i % 2 === 0);
-    // What came with an earlier report, and was not painted so far, is still to be painted.
-    this.report = {...report, maps: report.maps ?? this.pending?.maps, answers: report.answers ?? this.pending?.answers,
-      membranes: report.membranes ?? this.report?.membranes};
-    this.pending = this.report;
-    this.draw();
-  }
-
-  /** Everything that a report changes, at most once a frame. */
-  paint() {
-    const {report, settings, tests} = this, test = tests.at(-1);
-    if (!report || report.id !== this.run) return;
-    this.pending = null;
-    this.network.update(report);
-    this.raster.update(report.probe);
-    if (settings.data in PLANE) {
-      if (report.maps) this.lastMaps = report.maps;
-      this.decision.update({rates: report.maps?.at(-1), answers: report.answers, point: report.probe.point});
-    } else {
-      this.answers.update({answers: report.answers, index: report.probe.index});
-    }
-    const guess = Math.log(this.model.classes), losses = this.losses.points(300);
-    const top = Math.max(guess * 1.15, Math.min(3 * guess, Math.max(0, ...losses.map(([, value]) => value))));
-    this.loss.show({
-      updates: report.updates, top, level: {value: guess, name: "guessing"},
-      lines: [{points: losses, colour: "ink", thick: 1.6}],
-    });
-    this.accuracy.show({
-      updates: report.updates, top: 1, percent: true, level: {value: 1 / this.model.classes, name: "guessing"},
-      lines: [
-        {points: this.rights.points(150), colour: "muted", thick: 1.2, alpha: 0.7},
-        {points: tests.map(({update, accuracy}) => [update, accuracy]), colour: "ink", thick: 2.4},
-      ],
-    });
-    const set = (name, text) => (this.at(`figure-${name}`).textContent = text);
-    set("accuracy", test ? `${(100 * test.accuracy).toFixed(1)} %` : "–");
-    set("loss", losses.length ? losses.at(-1)[1].toFixed(3) : "–");
-    set("epoch", report.epoch);
-    set("updates", report.updates);
-    set("time", `${report.seconds.toFixed(1)} s`);
-    this.surrogate.update(report.membranes);
-    this.health();
-    this.sampleText();
-    this.neuronText();
-    if (this.position < 0 && (calm() || !this.passes)) this.position = settings.steps - 1 + 0.5;
-    this.showStep();
-  }
-
-  /** How each layer is: how much it fires, which of its neurons are of no use, what gradient arrives. */
-  health() {
-    const {report} = this, {rates, gradients, updates} = report;
-    const row = (cells, tag = "td") => make("tr", {}, ...cells.map((cell) => {
-      return cell instanceof Node ? cell : make(tag, tag === "th" ? {scope: "col"} : {}, cell);
-    }));
-    const bad = (text, isBad) => make("td", {className: isBad ? "bad" : ""}, text);
-    const size = (value) => (value === 0 ? "0" : value >= 0.001 ? String(Number(value.toPrecision(2))) :
-      value.toExponential(1).replace("-", "−"));
-    const rows = rates.map((layer, i) => {
-      const mean = layer.reduce((sum, rate) => sum + rate, 0) / layer.length;
-      const silent = layer.filter((rate) => rate === 0).length, busy = layer.filter((rate) => rate > 0.9).length;
-      return row([i === rates.length - 1 ? "output" : `hidden ${i + 1}`, bad(mean.toFixed(3), mean === 0 || mean > 0.9),
-        bad(`${silent} of ${layer.length}`, silent > layer.length / 2), bad(String(busy), busy > layer.length / 2),
-        bad(updates ? size(gradients[i]) : "–", updates > 0 && gradients[i] === 0)]);
-    });
-    this.at("layers").replaceChildren(
-      row(["", "spikes per neuron and step", "silent", "fire always", "gradient of the weights"], "th"), ...rows);
-    this.at("diagnosis").textContent = diagnosis(report);
-  }
-
-  sampleText() {
-    const {probe} = this.report, {classNames, inTime} = this.model, {label, leaders, votes} = probe;
-    const place = probe.point?.map((one) => one.toFixed(2)).join(", ");
-    const what = inTime ? "Two cues, one after the other" : place ? `The point (${place})` :
-      `A ${classNames[probe.label]} of the test set`;
-    const named = (one) => (classNames.length > 4 ? classNames[one] : `“${classNames[one]}”`), first = leaders[0];
-    const tie = `a tie of ${leaders.map(named).join(" and ")}, ${votes[first]} votes each, of which the first counts`;
-    const answer = !leaders.length ? "no output neuron fires: no answer" :
-      leaders.length > 1 ? tie : `the answer is ${named(first)}`;
-    const right = label === null || !leaders.length ? "" : first === label ? ", which is right" :
-      `, but it is ${named(label)}`;
-    this.at("sample-text").textContent = `${what}: ${answer}${right}.`;
-  }
-
-  pointed(place) {
-    const map = place && this.settings.data in PLANE && this.lastMaps?.[place.layer];
-    const cells = this.model.side ** 2;
-    const own = map ? map.subarray(place.unit * cells, (place.unit + 1) * cells) : null;
-    this.decision.alone(own);
-    this.at("answers-title").textContent = own ? `Where ${this.nameOf(place)} fires` : "Answers";
-    this.neuronText();
-  }
-
-  nameOf({layer, unit}) {
-    const last = layer === this.model.sizes.length - 2;
-    return last ? `output ${this.model.classNames[unit]}` : `hidden ${layer + 1}, neuron ${unit + 1}`;
-  }
-
-  neuronText() {
-    const place = this.network.selected, {report, settings} = this;
-    const first = "Squares are neurons: the more orange, the more they fire. A thick line is a large weight.";
-    const cells = settings.data === "xor" ? " The four cells of a square are the four pairs of cues." : "";
-    const images = settings.data === "digits" ? " In hidden 1 a square shows the neuron's weights as an image, in " +
-      "deeper layers its rate for each digit." : "";
-    if (!place || !report) {
-      this.at("neuron-text").textContent = first + images + cells;
-      return;
-    }
-    const rate = report.rates[place.layer][place.unit], name = this.nameOf(place);
-    const count = `${(rate * settings.steps).toFixed(1)} in the ${settings.steps} steps of a sample`;
-    this.at("neuron-text").textContent = rate === 0 ? `${name}: fires for no sample of the test set.` :
-      `${name}: ${rate.toFixed(3)} spikes per step, ${count}.`;
-  }
-
-  /** Move the spikes on; false: rest. */
-  advance(passed) {
-    if (!this.report) return this.running;
-    const {steps} = this.settings;
-    this.position = Math.max(0, this.position) + passed * STEPS_A_SECOND;
-    if (this.position >= steps + REST) {
-      this.position = 0;
-      if (!this.running) this.passes--;
-      if (this.passes <= 0) {
-        this.position = -1;
-        this.showStep();
-        return false;
-      }
-    }
-    this.showStep();
-    return true;
-  }
-
-  showStep() {
-    const {steps} = this.settings, inside = this.position >= 0 && this.position < steps;
-    this.network.frame(inside ? this.position : -1);
-    this.raster.frame(this.position >= 0 ? Math.min(this.position, steps) : -1);
-  }
-}
-
-/** Text to the clipboard; false where the browser forbids it. */
-async function copy(text) {
-  try {
-    await navigator.clipboard.writeText(text);
-    return true;
-  } catch {
-    return false;
-  }
-}
+`}
+for epoch in range(10):
+    for batch in torch.randperm(len(labels)).split(${u}):
+${$}
+        optimizer.zero_grad()
+        error.backward()
+        optimizer.step()
+    with torch.no_grad():
+        accuracy = loss.accuracy(net(${S})[0], test_labels)
+    print(f"epoch {epoch + 1}: loss {error.item():.3f}, test accuracy {accuracy.item():.1%}")
+`}var Se=["leak","synapse","adaptation","threshold","width","lr","penalty"],$e=7,ee=200,Ae=1.5,se=3;function Te(c){typeof document>"u"?Ee(c):new It(c,JSON.parse(document.getElementById("data").textContent).digits)}function Ee(c){let t,e=0,s=new MessageChannel,n=()=>{let r=t.slice();r===0?s.port2.postMessage(0):r!==null&&(e=setTimeout(n,r))},i=!1;s.port1.onmessage=n,onmessage=({data:r})=>{if(r.type==="start"){t=new H(c,r.digits,l=>postMessage(l));return}t.receive(r),r.type==="run"?(clearTimeout(e),(!i||r.interval)&&n(),i=!0):t.running||(clearTimeout(e),i=!1)}}function Ne(c,t,e,s){let n=()=>{let i=new H(c,t,o=>setTimeout(()=>e(o))),r=new B(()=>i.slice(performance.now(),8)!==null);return{post:o=>{i.receive(o),r.wake()},inPage:!0}};try{let i=document.querySelector('script[type="module"]').textContent,r=URL.createObjectURL(new Blob([i],{type:"text/javascript"})),l=new Worker(r),o={post:a=>l.postMessage(a),inPage:!1};return l.onmessage=({data:a})=>e(a),l.onerror=()=>{Object.assign(o,n()),s()},o.post({type:"start",digits:t}),o}catch{return n()}}var It=class{constructor(t,e){Object.assign(this,{neurons:t,digits:e,running:!1,run:0,report:null,which:{index:0},position:-1}),this.root=document.querySelector(".snn"),this.interval=0;let s=i=>document.getElementById(i);this.at=s,this.link=Ne(t,e,i=>this.receive(i),()=>{this.missing(),this.start(this.running)}),this.link.inPage&&this.missing(),this.network=new it(s("network"),i=>this.pointed(i)),this.decision=new ot(s("decision"),i=>this.look({point:i})),this.answers=new at(s("answers"),i=>this.look({index:i})),this.raster=new lt(s("raster")),this.accuracy=new Y(s("accuracy")),this.loss=new Y(s("loss")),this.draw=Jt(()=>this.paint()),this.loop=new B(i=>this.advance(i)),this.buttons();let n=i=>{this.palette=i;let{network:r,decision:l,answers:o,raster:a,accuracy:h,loss:d,surrogate:u}=this;for(let p of[r,l,o,a,h,d,u])p?.recolour(i)};n(X(this.root)),jt(this.root,n),addEventListener("hashchange",()=>this.readLink()),this.readLink()}missing(){this.at("refused").after(A("p",{className:"small muted"},"This browser has no Web Workers: the network learns in the page, more slowly."))}readLink(){let{settings:t,errors:e}=Lt(location.hash);this.settings&&gt(t)===gt(this.settings)&&!e.length||this.use({settings:t,errors:e},!1)}use({settings:t,errors:e},s){let n=this.at("refused");n.hidden=e.length===0,n.replaceChildren(...e.flatMap((i,r)=>r?[document.createElement("br"),i]:[i])),this.settings=t,this.controls(),this.start(s)}buttons(){this.play=L({label:"▶ Play",primary:!0,hint:"train, or pause (space)",press:()=>this.toggle()});let t=L({label:"One update",hint:"learn from one batch",press:()=>this.once()}),e=L({label:"Start again",hint:"new weights from the seed",press:()=>this.start(!1)}),s=[{value:ee,label:"slow"},{value:ee/10,label:"medium"},{value:0,label:"fast"}],n=nt({label:"",options:s,value:0,change:o=>{this.interval=o,this.running&&this.send({type:"run",interval:o})}});n.element.querySelector(".segments").setAttribute("aria-label","speed"),n.element.querySelector(".name").remove();let i=L({label:"Copy link",hint:"a link to these settings, to hand out",press:async()=>{this.writeLink();let o=await ne(location.href);i.textContent=o?"Copied":"It is in the address bar",setTimeout(()=>i.textContent="Copy link",2e3)}});this.at("buttons").append(this.play,t,e,n.element,i);let r=o=>{let{steps:a}=this.settings;this.passes=0,this.position=(Math.floor(Math.max(0,this.position))+o+a)%a+(q()?0:.5),this.showStep()};this.at("sample-buttons").append(L({label:"Next sample",hint:"another one of the test set",press:()=>this.nextSample()}),L({label:"‹",hint:"one time step back",press:()=>r(-1)}),L({label:"›",hint:"one time step on",press:()=>r(1)}),L({label:"Replay",hint:"from the first time step",press:()=>this.replay()}));for(let[o,a]of["one time step back","one time step on"].entries())this.at("sample-buttons").children[o+1].setAttribute("aria-label",a);for(let o of this.at("try").querySelectorAll("a"))o.addEventListener("click",a=>{a.ctrlKey||a.metaKey||a.shiftKey||(a.preventDefault(),this.use(Lt(o.hash),!0),this.play.focus({preventScroll:!0}),scrollTo({top:0,behavior:q()?"auto":"smooth"}))});for(let o of Ut){let a=()=>this.breakIt(o);this.at("presets").append(L({label:o.label,hint:"set it up and press play",press:a}))}this.at("presets").append(L({label:"Back to what works",press:()=>this.whole()}));let l=L({label:"Copy",hint:"the code to the clipboard",press:async()=>{this.at("code").select(),l.textContent=await ne(this.at("code").value)?"Copied":"Selected: press Ctrl+C",setTimeout(()=>l.textContent="Copy",2e3)}});this.at("python-buttons").append(l),document.addEventListener("keydown",o=>{o.key!==" "||o.target.closest("button, input, select, textarea, summary, a")||(o.preventDefault(),this.toggle())})}controls(){let{settings:t}=this,e=F[t.neuron],s=I(t.data,t.neuron),n=m=>y=>this.change(m,y),i=(m,y={})=>{let b=Tt({...ft[m],...y,value:s[m],change:n(m)});return b.set(t[m]),b.element},r=(m,y,b,k={})=>nt({label:y,options:b,value:t[m],change:n(m),...k}).element,l=m=>Object.entries(m).map(([y,{label:b=y,hint:k}])=>({value:y,label:b,hint:k})),o=(m,...y)=>{let b=A("h2",{},m);return A("section",{className:"panel","aria-label":m},b,...y.filter(Boolean))},a=t.hidden.map((m,y)=>{let b=M=>this.change("hidden",t.hidden.map((x,v)=>y===v?M:x)),k={min:2,max:128,step:1,log:!0};return Tt({label:`hidden ${y+1}`,unit:"neurons",...k,value:m,change:b}).element}),h=m=>m.map(y=>({value:y,label:String(y)})),d=nt({label:"hidden layers",options:h([1,2,3]),value:a.length,change:m=>{let y=t.hidden.at(-1);this.change("hidden",Array.from({length:m},(b,k)=>t.hidden[k]??y))}}),p=A("canvas",{className:"surrogate",role:"img","aria-label":"The surrogate's slope, and how far the membranes of hidden neurons are from the threshold"}),f=U[t.surrogate].slope,g={subtract:"subtract θ",zero:"to zero",none:"none"},w=e.resets.map(m=>({value:m,label:g[m]}));this.at("settings").replaceChildren(o("Data",r("data","data set",l(pt),{list:!0}),t.data!=="xor"&&r("encoding","what the input neurons send",l(Ct),{list:!0}),i("steps",t.data==="xor"?{min:10}:{})),o("Network",d.element,...a),o("Neurons",r("neuron","model",l(F)),A("p",{className:"small muted"},e.hint),...e.numbers.map(m=>i(m.key,m)),i("threshold",{label:"threshold θ"}),w.length>1&&r("reset","after a spike",w,{list:!1})),o("Learning",r("surrogate","surrogate of the spike's slope",l(U),{list:!0}),f&&i("width"),p,Et(["line","ink","how much gradient passes"],["box","muted","where the membranes of hidden neurons are"]),i("lr"),i("penalty",{hint:"pulls each hidden neuron's rate towards 0.1 spikes per step"}),r("batch","samples in a batch",h(dt)),i("seed",{hint:"of the weights and of the order of samples"}))),this.surrogate=new ht(p),this.surrogate.recolour(this.palette),this.showSurrogate()}showSurrogate(){let t=this.neurons[`Leaky/none/${this.settings.surrogate}`],{numbers:e}=mt(this.settings),s=n=>Float32Array.of(n);this.surrogate.show(n=>{let i=(a,h)=>s(a.startsWith("surrogate.")?e[a]:t.values[h][0]),r=t.parameters.map(i),l=s(0),o=r[t.parameters.indexOf("threshold")][0];return t.backward(1,1,s(o+n),[s(0)],r,s(1),[s(0)],l,r.map(()=>null)),l[0]},et),this.report?.membranes&&this.surrogate.update(this.report.membranes)}change(t,e){let{settings:s}=this;if(t==="data"||t==="neuron"){let n=t==="data"?I(e,s.neuron):I(s.data,e),i=["surrogate","width","penalty","seed"];t==="data"?i.push("reset","leak","synapse","adaptation","threshold"):i.push("hidden","steps","encoding","lr","batch");for(let r of i)r in n&&(n[r]=s[r]);this.settings=n}else s[t]=e;if(!Se.includes(t)){["data","neuron","hidden","surrogate"].includes(t)&&this.controls(),this.start(this.running);return}this.send({type:"set",settings:mt(this.settings)}),t==="width"&&this.showSurrogate(),this.written()}breakIt(t){let{data:e,neuron:s="Leaky",...n}=t.set;this.settings={...I(e,s),...n},this.at("preset-text").textContent=t.text,this.controls(),this.start(!0)}whole(){this.settings=I(this.settings.data),this.at("preset-text").textContent="The settings with which this data set is learned within seconds.",this.controls(),this.start(!0)}written(){clearTimeout(this.writing),this.writing=setTimeout(()=>this.writeLink(),250),this.at("code").value=te(this.settings)}writeLink(){try{history.replaceState(null,"",`#${gt(this.settings)}`)}catch{}}send(t){this.link.post(t)}start(t=!1){let{settings:e}=this,s=e.data in E;Object.assign(this,{report:null,pending:null,lastMaps:null}),Object.assign(this,{losses:new K,rights:new K,tests:[]}),this.shownData!==e.data&&(this.which={index:0}),this.shownData=e.data,this.model=Wt(e,this.digits),this.legends(),this.network.show(this.model),this.raster.show(this.model),this.at("answers-title").textContent="Answers",this.at("decision").hidden=!s,this.at("answers").hidden=s,s?this.decision.show(this.model.plane):this.answers.show(this.model.table),this.at("answers-text").textContent=this.model.text,this.send({type:"build",id:++this.run,settings:mt(e),which:this.which}),this.setRunning(t),this.written()}legends(){let{classes:t,classNames:e,spikingInput:s,table:n}=this.model,i=["disc","box","triangle"],r=["box","orange","spikes, and how many"],l=[["line","blue","weight above 0"],["dashed","crimson","weight below 0"]],o=["box","ink","input current"],a=t>4?[]:e.map((p,f)=>[i[f],$t[f],p]),h=["cross","ink","never fires"],d=s?[]:[o],u=n?[["box","muted","right"],["box","error","wrong"]]:a;for(let[p,f]of Object.entries({network:[r,...l,h,...d],sample:[r,...d,...a],answers:u}))this.at(`${p}-legend`).replaceChildren(Et(...f))}setRunning(t){this.running=t,this.play.textContent=t?"❚❚ Pause":"▶ Play",this.send(t?{type:"run",interval:this.interval}:{type:"pause"}),this.passes=se,q()||this.loop.wake()}toggle(){this.setRunning(!this.running),this.say(this.running?"Training":this.summary())}once(){this.running&&this.setRunning(!1),this.send({type:"one"})}say(t){this.at("said").textContent=t}summary(){let t=this.tests.at(-1),e=t?`, ${(100*t.accuracy).toFixed(1)} % right`:"";return`Paused after ${this.report?.updates??0} updates${e}`}look(t){this.which=t,this.send({type:"probe",which:t}),this.replay()}nextSample(){this.look({index:this.report?.probe.point&&this.which.point?0:(this.which.index??0)+1})}replay(){this.position=0,this.passes=se,q()?this.showStep():this.loop.wake()}receive(t){if(t.id===this.run){this.send({type:"seen"});for(let{loss:e,accuracy:s}of t.batches)this.losses.add(e),this.rights.add(s);this.tests.push(...t.tests),this.tests.length>4e3&&(this.tests=this.tests.filter((e,s)=>s%2===0)),this.report={...t,maps:t.maps??this.pending?.maps,answers:t.answers??this.pending?.answers,membranes:t.membranes??this.report?.membranes},this.pending=this.report,this.draw()}}paint(){let{report:t,settings:e,tests:s}=this,n=s.at(-1);if(!t||t.id!==this.run)return;this.pending=null,this.network.update(t),this.raster.update(t.probe),e.data in E?(t.maps&&(this.lastMaps=t.maps),this.decision.update({rates:t.maps?.at(-1),answers:t.answers,point:t.probe.point})):this.answers.update({answers:t.answers,index:t.probe.index});let i=Math.log(this.model.classes),r=this.losses.points(300),l=Math.max(i*1.15,Math.min(3*i,Math.max(0,...r.map(([,a])=>a))));this.loss.show({updates:t.updates,top:l,level:{value:i,name:"guessing"},lines:[{points:r,colour:"ink",thick:1.6}]}),this.accuracy.show({updates:t.updates,top:1,percent:!0,level:{value:1/this.model.classes,name:"guessing"},lines:[{points:this.rights.points(150),colour:"muted",thick:1.2,alpha:.7},{points:s.map(({update:a,accuracy:h})=>[a,h]),colour:"ink",thick:2.4}]});let o=(a,h)=>this.at(`figure-${a}`).textContent=h;o("accuracy",n?`${(100*n.accuracy).toFixed(1)} %`:"–"),o("loss",r.length?r.at(-1)[1].toFixed(3):"–"),o("epoch",t.epoch),o("updates",t.updates),o("time",`${t.seconds.toFixed(1)} s`),this.surrogate.update(t.membranes),this.health(),this.sampleText(),this.neuronText(),this.position<0&&(q()||!this.passes)&&(this.position=e.steps-1+.5),this.showStep()}health(){let{report:t}=this,{rates:e,gradients:s,updates:n}=t,i=(a,h="td")=>A("tr",{},...a.map(d=>d instanceof Node?d:A(h,h==="th"?{scope:"col"}:{},d))),r=(a,h)=>A("td",{className:h?"bad":""},a),l=a=>a===0?"0":a>=.001?String(Number(a.toPrecision(2))):a.toExponential(1).replace("-","−"),o=e.map((a,h)=>{let d=a.reduce((f,g)=>f+g,0)/a.length,u=a.filter(f=>f===0).length,p=a.filter(f=>f>.9).length;return i([h===e.length-1?"output":`hidden ${h+1}`,r(d.toFixed(3),d===0||d>.9),r(`${u} of ${a.length}`,u>a.length/2),r(String(p),p>a.length/2),r(n?l(s[h]):"–",n>0&&s[h]===0)])});this.at("layers").replaceChildren(i(["","spikes per neuron and step","silent","fire always","gradient of the weights"],"th"),...o),this.at("diagnosis").textContent=Bt(t)}sampleText(){let{probe:t}=this.report,{classNames:e,inTime:s}=this.model,{label:n,leaders:i,votes:r}=t,l=t.point?.map(f=>f.toFixed(2)).join(", "),o=s?"Two cues, one after the other":l?`The point (${l})`:`A ${e[t.label]} of the test set`,a=f=>e.length>4?e[f]:`“${e[f]}”`,h=i[0],d=`a tie of ${i.map(a).join(" and ")}, ${r[h]} votes each, of which the first counts`,u=i.length?i.length>1?d:`the answer is ${a(h)}`:"no output neuron fires: no answer",p=n===null||!i.length?"":h===n?", which is right":`, but it is ${a(n)}`;this.at("sample-text").textContent=`${o}: ${u}${p}.`}pointed(t){let e=t&&this.settings.data in E&&this.lastMaps?.[t.layer],s=this.model.side**2,n=e?e.subarray(t.unit*s,(t.unit+1)*s):null;this.decision.alone(n),this.at("answers-title").textContent=n?`Where ${this.nameOf(t)} fires`:"Answers",this.neuronText()}nameOf({layer:t,unit:e}){return t===this.model.sizes.length-2?`output ${this.model.classNames[e]}`:`hidden ${t+1}, neuron ${e+1}`}neuronText(){let t=this.network.selected,{report:e,settings:s}=this,n="Squares are neurons: the more orange, the more they fire. A thick line is a large weight.",i=s.data==="xor"?" The four cells of a square are the four pairs of cues.":"",r=s.data==="digits"?" In hidden 1 a square shows the neuron's weights as an image, in deeper layers its rate for each digit.":"";if(!t||!e){this.at("neuron-text").textContent=n+r+i;return}let l=e.rates[t.layer][t.unit],o=this.nameOf(t),a=`${(l*s.steps).toFixed(1)} in the ${s.steps} steps of a sample`;this.at("neuron-text").textContent=l===0?`${o}: fires for no sample of the test set.`:`${o}: ${l.toFixed(3)} spikes per step, ${a}.`}advance(t){if(!this.report)return this.running;let{steps:e}=this.settings;return this.position=Math.max(0,this.position)+t*$e,this.position>=e+Ae&&(this.position=0,this.running||this.passes--,this.passes<=0)?(this.position=-1,this.showStep(),!1):(this.showStep(),!0)}showStep(){let{steps:t}=this.settings,e=this.position>=0&&this.position<t;this.network.frame(e?this.position:-1),this.raster.frame(this.position>=0?Math.min(this.position,t):-1)}};async function ne(c){try{return await navigator.clipboard.writeText(c),!0}catch{return!1}}return ue(Oe);})();

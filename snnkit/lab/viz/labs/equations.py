@@ -1,13 +1,14 @@
-"""The kit's neurons and surrogates as JavaScript for the explorers: ``snnkit/lab/web/explorers/equations.js``.
+"""The kit's neurons and surrogates as JavaScript for the explorers: ``js/src/explorers/equations.js``.
 
-    python -m snnkit.lab.viz.labs.equations        # after a change of an equation
+    python -m snnkit.lab.viz.labs.equations js/src/explorers/equations.js        # make web does it
 
-They are generated beforehand, because tracing two dozen equations takes seconds. A learner's neuron is traced when it
-is shown.
+They are generated when the explorers are built, because tracing two dozen equations takes seconds. A learner's neuron
+is traced when it is shown.
 """
 
 from __future__ import annotations
 
+import sys
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,7 @@ from torch import Tensor, nn
 
 from snnkit import neuron, surrogate
 from snnkit.engine import js
-
-FILE = Path(__file__).parents[2] / "web" / "explorers" / "equations.js"
+from snnkit.files import write_text
 
 # Their numbers don't matter here, only what is a branch of the equation: every number becomes a parameter.
 NEURONS: dict[str, dict[str, neuron.Neuron]] = {
@@ -69,4 +69,4 @@ def text() -> str:
 
 
 if __name__ == "__main__":
-    FILE.write_text(text(), encoding="utf-8")
+    write_text(Path(sys.argv[1]), text())

@@ -1,4 +1,4 @@
-"""Explorers that compute in the page: no kernel, no server. ``snnkit/lab/web/explorers/`` holds their JavaScript.
+"""Explorers that compute in the page: no kernel, no server. ``js/src/explorers`` holds their JavaScript.
 
 An explorer is HTML that needs nothing else. So it works in JupyterLab, Colab and VS Code, in a notebook without a
 kernel, in a report and on the site. It is also an anywidget: after ``connect``, ``values`` follow the controls, and
@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import functools
 import json
-import re
 import sys
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -112,18 +111,16 @@ def explorer_class() -> Any:
 
 
 def explorer(label: str, name: str, settings: dict[str, Any], own: str = "{}") -> Any:
-    """The explorer of ``snnkit/lab/web/explorers/NAME.js``, whose function is ``NAMEExplorer``.
+    """The explorer of ``js/src/explorers/NAME.js``, whose function is ``NAMEExplorer``.
 
     Args:
         settings: settings of the function, as JSON.
         own: a JavaScript object of equations (``equations.written``) that the kit's file of them does not hold.
     """
     code = web.bundle(f"explorers/{name}.js")
-    code = re.sub(r"^\s*(//.*|/\*\*[\s\S]*?\*/)\n", "", code, flags=re.MULTILINE)  # comments are for readers of the kit
-    code = re.sub(r"^\s+", "", code, flags=re.MULTILINE)
     given = json.dumps(settings).replace("<", "\\u003c")
     equation = f"(() => {{ {js.PRELUDE}\nreturn {own}; }})()" if own != "{}" else own
-    call = f"{name}Explorer(place, {{...{given}, own: {equation}}}, saved, report)"
+    call = f"snnkit.{name}Explorer(place, {{...{given}, own: {equation}}}, saved, report)"
     return explorer_class()(label, f"{code}\nconst start = (place, saved, report) => {call};\n")
 
 

@@ -1,0 +1,73 @@
+// Plotly figures of pages without a kernel: the site and the reports. Each is a <figure class="snn-figure"> that holds
+// its data as JSON, and is drawn before it comes into view; plotly.js, which lies beside this file, is loaded only by
+// pages that have one.
+(() => {
+  const here = document.currentScript.src;
+  let plotly;
+
+  const load = () => (plotly ??= new Promise((done, failed) => {
+    const script = document.createElement("script");
+    script.src = new URL("plotly.min.js", here);
+    script.onload = () => done(window.Plotly);
+    script.onerror = () => failed(new Error("plotly.min.js is missing"));
+    document.head.append(script);
+  }));
+
+  // Narrower than this, labels of panels side by side would meet: the reader moves the figure sideways.
+  const LEAST = 640, LETTER = 8.6, LINE = 21; // px; the last two of a title
+
+  const wrapped = (text, wide) => text.split("<br>").map((line) => {
+    const lines = [""];
+    for (const word of line.split(" ")) {
+      const longer = `${lines.at(-1)} ${word}`.trim();
+      if (longer.replace(/<[^>]*>/g, "").length * LETTER <= wide || !lines.at(-1)) lines[lines.length - 1] = longer;
+      else lines.push(word);
+    }
+    return lines.join("<br>");
+  }).join("<br>");
+
+  /** Breaks titles that the reader could not see whole, and makes room for their lines. */
+  const fitTitles = (plot, layouts, wide) => {
+    const titled = layouts.filter((layout) => layout?.title?.text);
+    const lines = (layout) => layout.title.text.split("<br>").length;
+    const before = Math.max(0, ...titled.map(lines));
+    for (const layout of titled) layout.title.text = wrapped(layout.title.text, wide - 16);
+    const more = LINE * (Math.max(0, ...titled.map(lines)) - before);
+    for (const layout of layouts) if (layout?.height) layout.height += more;
+    const [{margin = {}}] = layouts;
+    layouts[0].margin = {...margin, t: (margin.t ?? 52) + more};
+    plot.style.height = `${layouts[0].height}px`;
+  };
+
+  const draw = async (place) => {
+    const {data, layout, frames, config} = JSON.parse(place.querySelector("script").textContent);
+    const Plotly = await load();
+    const plot = document.createElement("div"), ink = () => getComputedStyle(place).color;
+    place.style.overflowX = "auto";
+    plot.style.minWidth = `${LEAST}px`;
+    place.append(plot);
+    fitTitles(plot, [layout, ...(frames ?? []).map((frame) => frame.layout)], place.clientWidth);
+    if (place.clientWidth < LEAST) layout.dragmode = false; // fingers move the figure
+    layout.font = {...layout.font, color: ink()}; // the kit's grey has to do for both kinds of page; here one is known
+    await Plotly.newPlot(plot, data, layout, config);
+    if (frames) await Plotly.addFrames(plot, frames);
+    // A window may keep its size while a menu beside the text opens.
+    new ResizeObserver(() => { if (plot.clientWidth) Plotly.Plots.resize(plot); }).observe(place);
+    const recolour = () => Plotly.relayout(plot, {"font.color": ink()});
+    new MutationObserver(recolour).observe(document.documentElement, {attributeFilter: ["data-theme"]});
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", recolour);
+  };
+
+  const start = () => {
+    const near = new IntersectionObserver((entries) => {
+      for (const entry of entries) {
+        if (!entry.isIntersecting) continue;
+        near.unobserve(entry.target);
+        draw(entry.target);
+      }
+    }, {rootMargin: "800px 0px"});
+    for (const place of document.querySelectorAll("figure.snn-figure")) near.observe(place);
+  };
+  if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
+  else start();
+})();

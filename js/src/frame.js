@@ -1,0 +1,20 @@
+// A page within another, in a frame.
+
+/** Keeps the page in `frame` in the scheme of the page around it, and the frame as high as its page asks for. */
+export function follow(frame) {
+  const tell = () => {
+    if (!frame.isConnected) return; // JupyterLab takes cells that are far from view out of the page
+    const [red, green, blue] = getComputedStyle(frame.parentElement).color.match(/\d+/g).map(Number);
+    frame.contentWindow?.postMessage({snnkit: {theme: red + green + blue > 382 ? "dark" : "light"}}, "*"); // light letters
+  };
+  addEventListener("message", (event) => {
+    const height = event.source === frame.contentWindow && event.data?.snnkit?.height;
+    if (!height) return;
+    frame.style.height = `${height}px`;
+    tell();
+  });
+  const attributeFilter = ["class", "theme", "data-theme", "data-jp-theme-light"]; // where notebooks and sites say theirs
+  const changed = new MutationObserver(() => requestAnimationFrame(tell));
+  for (const place of [document.documentElement, document.body]) changed.observe(place, {attributeFilter});
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", tell);
+}
