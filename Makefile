@@ -43,12 +43,12 @@ lint: setup  ## ruff, pyright, the pairing of the notebooks, how long the senten
 	$(BIN)/pyright
 	$(BIN)/snnkit build --check
 	$(BIN)/python docs/readability.py
-	test -f js/src/explorers/equations.js || $(BIN)/python -m snnkit.lab.viz.labs.equations js/src/explorers/equations.js
+	test -f js/src/explorers/equations.js || $(BIN)/python -m snnkit.lab.viz.explorers.equations js/src/explorers/equations.js
 	npm ci --prefix js
 	npm run check --prefix js
 
 web: setup  ## build the scripts of pages, explorers and cards from js/ (needs node and npm)
-	$(BIN)/python -m snnkit.lab.viz.labs.equations js/src/explorers/equations.js
+	$(BIN)/python -m snnkit.lab.viz.explorers.equations js/src/explorers/equations.js
 	npm ci --prefix js
 	npm run build --prefix js
 

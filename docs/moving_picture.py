@@ -1,8 +1,8 @@
-"""Records docs/neuron_lab.gif, the moving picture of docs/features.md: a mark on a curve of the neuron lab is dragged.
+"""Records docs/neuron_explorer.gif, the moving picture of docs/features.md: a mark on a curve is dragged.
 
     python docs/moving_picture.py [FILE.gif]
 
-The lab runs in chromium, and playwright drags the mark.
+The neuron explorer runs in chromium, and playwright drags the mark.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ WIDTH, HEIGHT, SHOWN, COLOURS, MILLISECONDS, REST = 860, 690, 640, 16, 160, 900
 
 
 def pictures() -> list[Image.Image]:
-    """The lab from a current of 0.8 up."""
+    """The explorer from a current of 0.8 up."""
     page_of = '<!DOCTYPE html><meta charset="utf-8"><body style="margin:12px">{}</body>'
     taken = []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT}, color_scheme="light")
-        page.set_content(page_of.format(viz.labs.neuron_lab().html()))
+        page.set_content(page_of.format(viz.explorers.neuron().html()))
         page.wait_for_selector(".headline:not(:empty)")
         page.evaluate("Object.values(snnkitExplorers)[0].set({current: 0.8, noise: 0.3})")
         page.wait_for_timeout(200)
@@ -56,4 +56,4 @@ def main(target: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).with_name("neuron_lab.gif"))
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).with_name("neuron.gif"))

@@ -275,8 +275,8 @@ def exposed(path: Path) -> str:
             return f"all users can write to {place}"
         if status.st_mode & stat.S_IWGRP and not sticky and not _is_own_group(status.st_gid):
             return f"group {status.st_gid} can write to {place}"
-        if not sticky and (who := _listed_writer(place, status)):
-            return f"by its access control list, {who} can write to {place}"
+        if not sticky and (writer := _listed_writer(place, status)):
+            return f"by its access control list, {writer} can write to {place}"
         if str(place) == home:
             break
         owners.add(os.stat(os.sep).st_uid)  # of folders: root's number where this is a container

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from snnkit.files import write_text
-from snnkit.lab.viz.labs import equations
+from snnkit.lab.viz.explorers import equations
 
 from .needed import needs
 

@@ -128,7 +128,7 @@ outcome("preflight.a", min(int(spikes.sum()), 2))  # 0: never, 1: once, 2: more 
 # Now move the slider of the input. How does the number of spikes depend on it?
 
 # %% tags=["slide"]
-viz.labs.population_lab(neurons=1, steps=100, current=1.5, only_current=True)
+viz.explorers.population(neurons=1, steps=100, current=1.5, only_current=True)
 
 # %% [markdown] tags=["slide"]
 # <details>

@@ -273,7 +273,7 @@ outcome("first_spiking_neuron.b", int(soft > hard))
 # 4. the difference between hard and soft reset at `current = 4`.
 
 # %%
-viz.labs.population_lab()
+viz.explorers.population()
 
 # %% [markdown] tags=["slide"]
 # ## 4 · The firing rate: a formula and a test
@@ -564,7 +564,7 @@ viz.listen({name: runs[name][1] for name in listed}, seconds_per_step=0.01)
 #
 # </details>
 #
-# ### The neuron lab
+# ### The neuron explorer
 #
 # Here you can compare them all, with the same controls and with the f-I curve beside the traces. The diamond marks your
 # setting: drag it along the curve. Drag the dashed threshold, too, or draw an input of your own into the upper panel.
@@ -581,7 +581,7 @@ predict("first_spiking_neuron.h")
 predict("first_spiking_neuron.i")
 
 # %%
-viz.labs.neuron_lab()
+viz.explorers.neuron()
 
 # %%
 levels = torch.tensor([1.5, 3.0]) * (1 - math.exp(-1 / 20))  # the x that lets v settle at 1.5 and 3
@@ -657,11 +657,11 @@ runs = {"Adaptive": (v, spikes), "LIF": watch(neuron.LIF(tau=TAU), x)}
 viz.show(figures.gallery(runs, columns=1, title="A constant input: adaptation"))
 
 # %% [markdown]
-# Your neuron has a lab, too: its step becomes a program in the page, and each of its numbers a slider. What does
+# Your neuron has an explorer, too: its step becomes a program in the page, and each of its numbers a slider. What does
 # `tau_a` do to the f-I curve, and what does `jump` do?
 
 # %%
-viz.labs.neuron_lab(mine)
+viz.explorers.neuron(mine)
 
 # %% [markdown]
 # You wrote one step of one neuron. You did *not* write the loop over time, the batch, the GPU version, or the gradient.

@@ -450,7 +450,7 @@ outcome("surrogate_gradients.f", explode)
 #
 # </details>
 #
-# ### The surrogate lab
+# ### The surrogate explorer
 #
 # One question is left: *which* membranes contribute to the gradient? The bars in the upper right panel show the
 # distribution of the membranes of such a net, for all layers and steps together, below the derivative that weights
@@ -467,7 +467,7 @@ predict("surrogate_gradients.h")
 predict("surrogate_gradients.i")
 
 # %%
-viz.labs.surrogate_lab()
+viz.explorers.surrogate()
 
 # %%
 by_layer, _ = gradient_flow(surrogate.StraightThrough())

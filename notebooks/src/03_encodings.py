@@ -631,7 +631,7 @@ predict("encodings.j")
 # Press *Play*, turn the cloud of events by dragging it, and drag the picture to move the camera yourself.
 
 # %%
-viz.labs.event_player()
+viz.explorers.event_player()
 
 # %%
 outcome("encodings.h")
@@ -680,7 +680,7 @@ predict("encodings.k")
 # 3. Latency at $T = 4$ and at $T = 64$, contrast 0.3: what does a long sequence gain for a faint image?
 
 # %%
-viz.labs.encoder_lab()
+viz.explorers.encoder()
 
 # %%
 outcome("encodings.k")

@@ -499,7 +499,7 @@ if shown:
 # 3. Add *noise* to a clear digit until the answer is wrong. What happens to the number of hidden spikes?
 
 # %%
-viz.labs.decision_lab(net, test_images, test_labels, answers, encode=encoder, classes=classes)
+viz.explorers.decision(net, test_images, test_labels, answers, encode=encoder, classes=classes)
 
 # %% [markdown] tags=["slide"]
 # ### When is the answer known?

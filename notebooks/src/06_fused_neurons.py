@@ -415,7 +415,7 @@ for name in timed[:2]:
 # runs for the first time compiles first, for some seconds.)
 
 # %%
-viz.labs.engine_race()
+viz.explorers.engine_race()
 
 # %% [markdown]
 # <details>
@@ -853,7 +853,7 @@ viz.show(figures.roofline(runs, bandwidth, rate, title=f"Neurons in the roofline
 # 3. bfloat16 halves the bytes. For which of the two does this halve the time?
 
 # %%
-viz.labs.under_the_roof(rate, bandwidth)
+viz.explorers.under_the_roof(rate, bandwidth)
 
 # %% [markdown]
 # There are two ways to more speed: bring the points closer to the roof, or raise what the roof allows. The first is

@@ -177,7 +177,7 @@ print(f"conv 2: {second:12,} FLOPs; counted {costs[4].flops:12,}")
 # 3. How would an input of 3 or 64 channels change the first convolution? (`in_channels`)
 
 # %%
-viz.labs.conv_costs()
+viz.explorers.conv_costs()
 
 # %% [markdown] tags=["slide"]
 # ## 2 · Once instead of T times
@@ -424,7 +424,7 @@ recording = learner[1:].record(after_conv1)
 watched = {"after conv 1": after_conv1, "after conv 2": recording.layers[3], "after linear 1": recording.layers[8]}
 gradients = torch.autograd.grad(loss.rate_mse(recording.out, their_labels), list(watched.values()))
 gradients = {name: g.cpu() for name, g in zip(watched, gradients, strict=True)}
-viz.labs.gradient_scales(gradients)
+viz.explorers.gradient_scales(gradients)
 
 # %%
 nonzero = gradients["after conv 1"][gradients["after conv 1"] != 0].abs()
@@ -676,7 +676,7 @@ outcome("conv_snn.j", max(rates, key=lambda name: rates[name].mean()))
 
 # %%
 convolutions = {"conv 1": SPIKING["conv 1"], "conv 2": SPIKING["conv 2"]}
-viz.labs.feature_maps(net, test_images, test_labels, answers, encode=show, layers=convolutions, classes=classes)
+viz.explorers.feature_maps(net, test_images, test_labels, answers, encode=show, layers=convolutions, classes=classes)
 
 # %% [markdown] tags=["slide"]
 # ## 7 · Where the time goes

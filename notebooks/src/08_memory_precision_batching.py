@@ -161,7 +161,7 @@ table
 
 # %%
 viz.explore(
-    viz.labs.beside_measured(training_bytes, where),
+    viz.explorers.beside_measured(training_bytes, where),
     steps=(4, 32, 4),
     batch=(1, 32),
     neurons=(100, 1000, 100),
@@ -353,7 +353,7 @@ outcome("memory_precision_batching.e", chunks[peaks.index(best)])
 predict("memory_precision_batching.f")
 
 # %%
-viz.labs.memory_calculator()
+viz.explorers.memory_calculator()
 
 # %%
 outcome("memory_precision_batching.f")
@@ -525,7 +525,7 @@ for norm in (False, True):
 # 2. Set `digits` to 1.0 and `power` to 0. The ticks on the left are closer than those on the right. Why?
 
 # %%
-viz.labs.number_lines()
+viz.explorers.number_lines()
 
 # %% [markdown] tags=["slide"]
 # **Predict first.** Four small programs in three formats. Where does each fail? The card asks for the last: 0.001, added
@@ -662,7 +662,7 @@ viz.show(figures.shares(bars, "thousand images/s", title=f"Training, 784-1000-10
 # (notebook 07) launch a whole training step at once. What would they change?
 
 # %%
-viz.labs.crossing(fits["cpu"], fits.get("cuda"))
+viz.explorers.crossing(fits["cpu"], fits.get("cuda"))
 
 # %% [markdown] tags=["slide"]
 # ## 8 · Out of memory: a drill

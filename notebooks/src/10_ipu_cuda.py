@@ -157,7 +157,7 @@ except (ImportError, AssertionError) as error:  # it asserts its version of PyTo
 # activity. Nothing has to be fetched from off-chip memory.
 
 # %%
-print(chips.beside("GC200", "A100"))
+print(chips.compare("GC200", "A100"))
 
 # %% [markdown]
 # The tiles work in lockstep, *bulk-synchronously* [4]. A **superstep** has three parts: every tile **computes** on its

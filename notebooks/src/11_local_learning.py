@@ -185,9 +185,9 @@ viz.show(figure)
 #
 # </details>
 #
-# ### Explorer: the STDP lab
+# ### The STDP explorer
 #
-# The lab shows two spikes on each side, and all four pairs (green). Drag the spikes. Drag the diamonds to bend the
+# It shows two spikes on each side, and all four pairs (green). Drag the spikes. Drag the diamonds to bend the
 # window. The traces are explained below; try the lab first.
 #
 # **Predict first.** Pre fires at 20 and 60 ms, post at 30 and 55 ms. You drag the second postsynaptic spike from 55 to
@@ -198,7 +198,7 @@ viz.show(figure)
 predict("local_learning.c")
 
 # %%
-viz.labs.stdp_lab()
+viz.explorers.stdp()
 
 # %% [markdown]
 # Now the same two sums, computed:

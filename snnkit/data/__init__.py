@@ -12,13 +12,13 @@ recordings, labels = data.events.record_digits()    # from an event camera; see 
 
 from snnkit import lazy
 from snnkit.data import augment as augment, events as events
-from snnkit.data._batches import (
+from snnkit.data.datasets import CLASSES as CLASSES, available as available, load as load, xor_in_time as xor_in_time
+from snnkit.data.idx import DamagedFileError as DamagedFileError
+from snnkit.data.tensors import (
     batches as batches,
     resolve_device as resolve_device,
     to_device as to_device,
     to_unit as to_unit,
 )
-from snnkit.data.datasets import CLASSES as CLASSES, available as available, load as load, xor_in_time as xor_in_time
-from snnkit.data.idx import DamagedFileError as DamagedFileError
 
 __getattr__, __dir__, __all__ = lazy.attach(__name__, "augment", "events")

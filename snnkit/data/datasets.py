@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 
 from snnkit import checks
-from snnkit.data._batches import seeded
 from snnkit.data.idx import DamagedFileError, IdxFile, fetch, read_idx
+from snnkit.data.tensors import seeded
 from snnkit.files import expanded, user_cache
 
 SPLITS = ("train", "test")

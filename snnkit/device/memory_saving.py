@@ -76,7 +76,7 @@ class MemorySaving:
         at = 0
         for stage in stages(net, self):
             module = stage.modules[0]
-            if stage.again:
+            if stage.recomputed:
                 x, new[at] = _again(stage.modules, x if step is None else step, new[at], 0 if step is None else len(x))
                 step = None
             elif net._stateful[stage.names[0]]:
@@ -99,7 +99,7 @@ class Stage:
 
     names: tuple[str, ...]
     modules: tuple[Any, ...]
-    again: bool  # a neuron, and layers after it, that backward computes again
+    recomputed: bool  # a neuron, and layers after it, that backward computes again
     packed: bool  # a weighted layer whose input is spikes, to be saved as bits
 
 
@@ -109,16 +109,16 @@ def stages(net: Sequential, settings: MemorySaving) -> Iterator[Stage]:
     modules: list[Any] = list(net._modules.values())
     spikes = False
     while modules:
-        again = _computed_again(modules) if settings.recompute else 0
-        count = max(again, 1)
+        recomputed = _recomputed(modules) if settings.recompute else 0
+        count = max(recomputed, 1)
         packed = settings.pack and spikes and type(bare(modules[0])) in WEIGHTED
-        yield Stage(tuple(names[:count]), tuple(modules[:count]), again > 0, packed)
+        yield Stage(tuple(names[:count]), tuple(modules[:count]), recomputed > 0, packed)
         for module in modules[:count]:
             spikes = _gives_spikes(module, spikes)
         del names[:count], modules[:count]
 
 
-def _computed_again(modules: list[Any]) -> int:
+def _recomputed(modules: list[Any]) -> int:
     """How many of the first modules, a neuron and pooling or changes of shape after it, are computed again."""
     neuron = bare(modules[0])
     if not is_neuron(neuron) or why_not_again(neuron):  # type: ignore[arg-type]

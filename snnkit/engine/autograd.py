@@ -210,8 +210,8 @@ def run(
     rebuild = getattr(type(state), "_make", tuple)
     tensors = [layout.flatten_sequence(x), *(layout.flatten_step(part) for part in state)]
     if equation.parameters:
-        own = (p.to(x.device, equation.dtype) for p in tensors_of(step).values())
-        tensors += [layout.flatten_parameter(p) for p in own]
+        parameters = (p.to(x.device, equation.dtype) for p in tensors_of(step).values())
+        tensors += [layout.flatten_parameter(p) for p in parameters]
     tensors = [as_stored(t) for t in tensors]
     differentiable = torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
     transformed = inside_functional_transform()

@@ -198,8 +198,8 @@ class _Adjustable(nn.Module):
         super().__init__()
         self.neuron = copy.deepcopy(neuron)
         self.surrogate = vars(neuron).get("surrogate")
-        own = vars(neuron).items()
-        self.names = [name for name, value in own if isinstance(value, float) and not name.startswith("_")]
+        attributes = vars(neuron).items()
+        self.names = [name for name, value in attributes if isinstance(value, float) and not name.startswith("_")]
         self.fields: list[str] = []
         if dataclasses.is_dataclass(self.surrogate):
             self.fields = [field.name for field in dataclasses.fields(self.surrogate)]
@@ -249,7 +249,7 @@ def _backward(equation: Equation, shared: Sequence[bool], learnable: Sequence[bo
     states, carried = range(equation.states), range(equation.carried)
     wanted = [i for i, needed in enumerate(learnable) if needed]
     results = (0, *(1 + i for i in carried), *(1 + equation.carried + i for i in wanted))
-    saved, again, back = split(equation, results)
+    saved, recompute, back = split(equation, results)
     rows = [f"k{i}" for i in range(len(saved))]
     arrays = [*(f"s{i}" for i in states), *(f"d{i}" for i in carried if i >= equation.states)]
     return [
@@ -269,11 +269,11 @@ def _backward(equation: Equation, shared: Sequence[bool], learnable: Sequence[bo
             for i in carried[equation.states :]
         ),
         *_parameters(shared),
-        *dict.fromkeys((*_uniform(again, shared), *_uniform(back, shared))),
+        *dict.fromkeys((*_uniform(recompute, shared), *_uniform(back, shared))),
         "  for (let t = 0; t < T; t++) {",
         "    for (let i = 0, at = t * N; i < N; i++, at++) {",
         *_body(
-            again,
+            recompute,
             {"x": "x[at]", **{f"s{i}": f"s{i}[i]" for i in states}},
             [*(f"s{i}[i] = {{}};" for i in states), *(f"{row}[at] = {{}};" for row in rows)],
             shared,

@@ -157,8 +157,8 @@ def _repeated(x: Any, repeat: Any, step: Any) -> Tensor:
     if not torch.compiler.is_compiling():  # where it may be a symbol
         repeat = checks.integer(f"repeat of {name_of(step)}", repeat, at_least=1)
     if not isinstance(x, Tensor):
-        who = name_of(step)
-        raise TypeError(f"x of {who} must be a torch.Tensor [B, ...] to be repeated, but it is a {type(x).__name__}")
+        owner = name_of(step)
+        raise TypeError(f"x of {owner} must be a torch.Tensor [B, ...] to be repeated, but it is a {type(x).__name__}")
     return x.unsqueeze(0).expand(repeat, *x.shape)
 
 
@@ -172,30 +172,30 @@ def _check_state(state: Any, x: Tensor, dtype: torch.dtype, step: Any) -> None:
     for i, part in enumerate(state):
         if part.shape == x.shape[1:] and part.dtype == dtype and part.device == x.device:
             continue
-        name, who = field_names(state)[i], name_of(step)
+        name, owner = field_names(state)[i], name_of(step)
         if part.shape != x.shape[1:]:
             raise ValueError(
-                f"state.{name} of {who} has shape {list(part.shape)}, but a step of x has shape {list(x.shape[1:])}"
+                f"state.{name} of {owner} has shape {list(part.shape)}, but a step of x has shape {list(x.shape[1:])}"
             )
         if part.dtype != dtype:
-            raise TypeError(f"state.{name} of {who} is {part.dtype}, but it must be {dtype} for x of dtype {x.dtype}")
+            raise TypeError(f"state.{name} of {owner} is {part.dtype}, but it must be {dtype} for x of dtype {x.dtype}")
         if part.device != x.device:
-            raise ValueError(f"state.{name} of {who} is on {part.device}, but x is on {x.device}; move one of them")
+            raise ValueError(f"state.{name} of {owner} is on {part.device}, but x is on {x.device}; move one of them")
 
 
 def _checked_out_dtype(out_dtype: torch.dtype | None, step: Any, x: Tensor, state: Sequence[Tensor]) -> torch.dtype:
     """The dtype of the output: that of ``x``, or uint8 if it holds only spikes and no gradient is needed."""
     if out_dtype is None or out_dtype == x.dtype:
         return x.dtype
-    who = name_of(step)
+    owner = name_of(step)
     if out_dtype != torch.uint8:
-        raise TypeError(f"out_dtype of {who} must be None or torch.uint8, but it is {out_dtype}")
+        raise TypeError(f"out_dtype of {owner} must be None or torch.uint8, but it is {out_dtype}")
     if not getattr(step, "spiking", True):
-        raise TypeError(f"out_dtype of {who} can't be torch.uint8: its output is a potential, not spikes of 0 and 1")
+        raise TypeError(f"out_dtype of {owner} can't be torch.uint8: its output is a potential, not spikes of 0 and 1")
     tensors = (x, *state, *(step.parameters() if isinstance(step, nn.Module) else ()))
     if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
         raise ValueError(
-            f"out_dtype of {who} can't be torch.uint8 where a gradient is needed, as bytes carry none; "
+            f"out_dtype of {owner} can't be torch.uint8 where a gradient is needed, as bytes carry none; "
             "use torch.no_grad(), or out_dtype=None"
         )
     return out_dtype
@@ -226,15 +226,15 @@ def _check_finite(x: Tensor, state: Any, step: Any) -> None:
         values = part.detach() if part.requires_grad else part
         if math.isfinite(values.sum()) or torch.isfinite(values).all():
             continue
-        who = name_of(step)
+        owner = name_of(step)
         bad = torch.nonzero(~torch.isfinite(x.detach()))
         if len(bad):
             at = bad[0].tolist()
             raise ValueError(
-                f"x of {who} must be finite, but x{at} is {x.detach()[tuple(at)].item()} ({len(bad)} such values)"
+                f"x of {owner} must be finite, but x{at} is {x.detach()[tuple(at)].item()} ({len(bad)} such values)"
             )
         raise ValueError(
-            f"state.{field_names(state)[i]} of {who} is not finite though x is: a parameter or the initial state is "
+            f"state.{field_names(state)[i]} of {owner} is not finite though x is: a parameter or the initial state is "
             "not, or the equation diverges at this step size"
         )
 
@@ -250,33 +250,33 @@ def _check_float16(out: Tensor, step: Any) -> None:
 
 def _explained(error: Exception, step: Callable | nn.Module, x: Tensor, state: Any) -> Exception | None:
     """A clearer error, where the step, a parameter's shape, the kind of state or too little memory caused this one."""
-    who = name_of(step)
+    owner = name_of(step)
     if isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error):
         need = size_of(x.numel() * x.element_size())
         return MemoryError(
-            f"{who} ran out of memory on {x.device} over x of shape {list(x.shape)}: its output alone needs "
+            f"{owner} ran out of memory on {x.device} over x of shape {list(x.shape)}: its output alone needs "
             f"{need}, and the eager engine several times that for gradients; use fewer steps at once "
             f"(truncated backpropagation), a smaller batch, or torch.no_grad() ({str(error).splitlines()[0]})"
         )
     if isinstance(error, AttributeError) and hasattr(step, "initial_state") and state is not None:
         wanted = type(step.initial_state(torch.empty(x.shape[1:], dtype=state_dtype(x), device=x.device)))  # type: ignore
         if not isinstance(state, wanted):
-            return TypeError(f"state of {who} must be a {wanted.__name__}, but it is a {type(state).__name__}")
+            return TypeError(f"state of {owner} must be a {wanted.__name__}, but it is a {type(state).__name__}")
     if "out of bounds for storage of size 0" in str(error):
-        return ValueError(f"x, state or a parameter of {who} has no memory, as its storage was freed ({error})")
+        return ValueError(f"x, state or a parameter of {owner} has no memory, as its storage was freed ({error})")
     if "Boolean value of Tensor" in str(error):
         return TypeError(
-            f"step of {who} must decide with torch.where: `if`, `and` and `while` take one value only ({error})"
+            f"step of {owner} must decide with torch.where: `if`, `and` and `while` take one value only ({error})"
         )
     if "written-to tensor" in str(error) or "a leaf Variable that requires grad" in str(error):
-        return TypeError(f"step of {who} must return new tensors, and not change x or the state in place ({error})")
+        return TypeError(f"step of {owner} must return new tensors, and not change x or the state in place ({error})")
     if isinstance(error, RuntimeError) and isinstance(step, nn.Module):
         for name, tensor in (*step.named_parameters(), *step.named_buffers()):
             try:
                 torch.broadcast_shapes(tensor.shape, x.shape[1:])
             except RuntimeError:
                 return ValueError(
-                    f"{name} of {who} has shape {list(tensor.shape)}, "
+                    f"{name} of {owner} has shape {list(tensor.shape)}, "
                     f"which does not broadcast against a step of x, {list(x.shape[1:])}"
                 )
     return None

@@ -152,8 +152,8 @@ def check_engine(engine: Any) -> str:
 
 def _stepwise(step: Callable | nn.Module, x: Tensor, state: Any) -> str:
     """Why only PyTorch's own operations give the right result here, or an empty string."""
-    if who := recorder():
-        return f"{who}, so they run step by step"
+    if recording := recorder():
+        return f"{recording}, so they run step by step"
     if inside_functional_transform() or forward_ad._current_level >= 0:
         functorch = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue]
         kinds = [interpreter.key() for interpreter in functorch.get_interpreter_stack() or ()]

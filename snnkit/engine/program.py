@@ -442,7 +442,7 @@ class Split(NamedTuple):
     """
 
     saved: tuple[str, ...]  # values from the first sweep for the second, each one number per neuron and step
-    again: Program  # x, s0 …, p0 … -> s0' …, and the values to save
+    recompute: Program  # x, s0 …, p0 … -> s0' …, and the values to save
     back: Program  # saved values, p0 …, g, d0 … -> the requested gradients
 
 
@@ -451,19 +451,19 @@ def split(equation: Equation, results: tuple[int, ...]) -> Split:
     forward, backward = both_programs(equation)
     backward = backward.selecting(results)
     known = {"g", *(f"d{i}" for i in range(equation.carried))}
-    again: list[Op] = []  # what does not depend on a gradient
+    recompute: list[Op] = []  # what does not depend on a gradient
     for op in backward.ops:
         if known.isdisjoint(op.arguments):
-            again.append(op)
+            recompute.append(op)
         else:
             known.add(op.name)
     parameters = {f"p{i}" for i in range(equation.parameters)}
     steady = parameters | backward.uniform(parameters)
     wanted = {a for op in backward.ops if op.name in known for a in op.arguments} | set(backward.results)
     wanted = {name for name in wanted if isinstance(name, str) and name not in known | steady}
-    saved = _fewest([op for op in again if op.name not in steady], wanted, equation)
+    saved = _fewest([op for op in recompute if op.name not in steady], wanted, equation)
     own = set(forward.ops)
-    ops = (*forward.ops, *(op for op in again if op not in own))
+    ops = (*forward.ops, *(op for op in recompute if op not in own))
     first = forward.results[1:] + saved
     back = _needed(backward.ops, backward.results, stop=set(saved))
     return Split(saved, replace(forward, ops=_needed(ops, first), results=first), replace(backward, ops=back))

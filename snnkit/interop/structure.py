@@ -75,8 +75,8 @@ def built(structure: Structure, layers: dict[str, nn.Module]) -> nn.Module:
         return layers[structure]
     kind, *parts = structure
     if kind == "same":  # as an earlier one, if no other program has changed one of the two
-        first, again = (layers[name] for name in parts)
-        return first if _equal(first.state_dict(), again.state_dict()) else again
+        first, second = (layers[name] for name in parts)
+        return first if _equal(first.state_dict(), second.state_dict()) else second
     if kind in SEQUENCES:
         sequence = SEQUENCES[kind]()
         for name, part in parts[0].items():

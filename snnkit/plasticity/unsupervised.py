@@ -18,7 +18,7 @@ from torch import Tensor
 
 from snnkit import checks, encode
 from snnkit.data import CLASSES, load, resolve_device, to_unit
-from snnkit.data._batches import batches, seeded
+from snnkit.data.tensors import batches, seeded
 from snnkit.plasticity.competition import Competition, CompetitiveLayer, LayerState, assign_labels, similarity, vote
 from snnkit.plasticity.spike_timing import PairSTDP
 

@@ -169,16 +169,16 @@ class RunState:
         Raises ValueError, naming the file and the entry, if it does not fit or was changed.
         """
         path, content = _read(path, torch.device("cpu"))
-        extra, own = content["extra"], self._extra()
-        if missing := own.keys() - extra.keys():
+        extra, current = content["extra"], self._extra()
+        if missing := current.keys() - extra.keys():
             raise ValueError(
                 f"{path} must hold all that a run goes on from, but it has no {', '.join(sorted(missing))}: it was not "
                 "written by fit, or by that of another version"
             )
         with naming(path, "resumed from"):
             history = History.from_dict(content["history"])
-            self._check_fits(content["epoch"], history, extra, own)
-            taken = {name: like(name, extra[name], own[name]) for name in ("scheduler", "scaler") if own[name]}
+            self._check_fits(content["epoch"], history, extra, current)
+            taken = {name: like(name, extra[name], current[name]) for name in ("scheduler", "scaler") if current[name]}
             check_weights_fit(content["model"], self.model.state_dict())
             state = _optimizer_state(content, self.optimizer, self.model, started=content["epoch"] > 0)
         optimizer = keep_kernels(self.optimizer, state)
@@ -204,27 +204,27 @@ class RunState:
             torch.cuda.set_rng_state_all(extra["cuda_rng"])
         return content["history"]
 
-    def _check_fits(self, epoch: int, history: History, extra: dict[str, Any], own: dict[str, Any]) -> None:
+    def _check_fits(self, epoch: int, history: History, extra: dict[str, Any], current: dict[str, Any]) -> None:
         """TypeError or ValueError, naming the entry, unless all of a file can be taken over."""
         lengths = sorted({len(getattr(history, name)) for name in TAGS if not name.startswith("test")})
         if lengths != [epoch]:
             raise ValueError(f"epoch must be the length of the lists of history, {lengths}, but it is {shown(epoch)}")
         for what, before, now in (
-            ("scheduler", *(str(one["scheduler_class"]).replace("NoneType", "None") for one in (extra, own))),
+            ("scheduler", *(str(one["scheduler_class"]).replace("NoneType", "None") for one in (extra, current))),
             (
                 "the number of random generators in encode, augment, loss and model",
-                *(len(instance("generators", one["generators"], list, "a list")) for one in (extra, own)),
+                *(len(instance("generators", one["generators"], list, "a list")) for one in (extra, current)),
             ),
         ):
             if before != now:
                 raise ValueError(f"{what} must be {cut(str(before))}, as in the run that wrote it, but it is {now}")
         for name in ("scheduler", "scaler"):
-            instance(name, extra[name], dict, "a dict", optional=own[name] is None)
-        if own["scaler"]:
+            instance(name, extra[name], dict, "a dict", optional=current[name] is None)
+        if current["scaler"]:
             number("scale of scaler", extra["scaler"].get("scale"), above=0)
         states = [("order", extra["order"], self.order), ("rng", extra["rng"], self.order)]
         states += [("generators", *pair) for pair in zip(extra["generators"], self.generators, strict=True)]
-        if len(instance("cuda_rng", extra["cuda_rng"], list, "a list")) == len(own["cuda_rng"]):
+        if len(instance("cuda_rng", extra["cuda_rng"], list, "a list")) == len(current["cuda_rng"]):
             states += [("cuda_rng", state, torch.Generator("cuda")) for state in extra["cuda_rng"]]
         for name, state, generator in states:
             try:
@@ -236,8 +236,8 @@ class RunState:
 def keep_kernels(optimizer: torch.optim.Optimizer, saved: dict[str, Any]) -> dict[str, Any]:
     """The saved state with this optimizer's choice of kernels: that belongs to the device, not to the run."""
     groups = [
-        other | {name: own[name] for name in KERNELS if name in own}
-        for other, own in zip(saved["param_groups"], optimizer.param_groups, strict=True)
+        other | {name: current[name] for name in KERNELS if name in current}
+        for other, current in zip(saved["param_groups"], optimizer.param_groups, strict=True)
     ]
     return saved | {"param_groups": groups}
 

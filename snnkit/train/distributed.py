@@ -330,13 +330,13 @@ def _environment(rank: int, world: int, port: int, job: str) -> dict[str, str]:
     if sys.platform == "linux":
         # Without it gloo looks up the address of this machine's name, which many a laptop lacks, or has a stale one.
         env.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    place = {
+    variables = {
         "RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": world, "LOCAL_WORLD_SIZE": world, "GROUP_RANK": 0,
         "GROUP_WORLD_SIZE": 1, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "TORCHELASTIC_RUN_ID": job,
         "PYTHONUNBUFFERED": 1,
     }  # fmt: skip
     env.pop("TORCHELASTIC_USE_AGENT_STORE", None)  # of a torchrun around us: here rank 0 has the store itself
-    return env | {name: str(value) for name, value in place.items()}
+    return env | {name: str(value) for name, value in variables.items()}
 
 
 @contextlib.contextmanager

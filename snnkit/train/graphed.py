@@ -53,42 +53,42 @@ class GraphedStep:
         self._settings: Any = None
         self._give_up(why_not(plain))
 
-    def __call__(self, rows: Tensor) -> Update:
-        if self.refusal or len(rows) != self.size:
-            return self.plain(rows)
+    def __call__(self, indices: Tensor) -> Update:
+        if self.refusal or len(indices) != self.size:
+            return self.plain(indices)
         if self._warm < WARM_UP:
-            return self._warm_up(rows)
-        self._rows.copy_(rows)
+            return self._warm_up(indices)
+        self._indices.copy_(indices)
         if self._graph is None or self._settings != self._settings_now():
             try:
                 self._capture()
             except RuntimeError as error:
                 self._graph = None
                 self._give_up(f"recording failed ({str(error).strip().partition(chr(10))[0]})")
-                return self.plain(rows)
+                return self.plain(indices)
         self._replay()
         return self._result
 
-    def _warm_up(self, rows: Tensor) -> Update:
+    def _warm_up(self, indices: Tensor) -> Update:
         """A real update on the side stream; the last one shows whether a capture would reproduce it."""
-        device = rows.device
+        device = indices.device
         if self._warm == 0:
             self._stream = torch.cuda.Stream(device)
-            self._rows = torch.empty_like(rows)
+            self._indices = torch.empty_like(indices)
         self._warm += 1
         current = torch.cuda.current_stream(device)
         self._stream.wait_stream(current)
         with torch.cuda.stream(self._stream):
             if self._warm < WARM_UP:
-                result = self.plain(rows)
+                result = self.plain(indices)
             else:
-                result, reason = observed(lambda: self.plain(rows))
+                result, reason = observed(lambda: self.plain(indices))
                 self._give_up(reason)
         current.wait_stream(self._stream)
         return result
 
     def _capture(self) -> None:
-        optimizer, device = self.plain.config.optimizer, self._rows.device
+        optimizer, device = self.plain.config.optimizer, self._indices.device
         graph = torch.cuda.CUDAGraph()
         for generator in self._generators(device):
             graph.register_generator_state(generator)
@@ -98,7 +98,7 @@ class GraphedStep:
         current = torch.cuda.current_stream(device)
         try:
             with torch.cuda.graph(graph, pool=pool, stream=self._stream, capture_error_mode="thread_local"):
-                self._result = self.plain(self._rows)
+                self._result = self.plain(self._indices)
         except RuntimeError:
             torch.cuda.set_stream(current)  # a capture that fails leaves its own stream set
             raise

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from snnkit import checks
 from snnkit.checks import counts, number
 from snnkit.data import batches, resolve_device, to_device, to_unit
-from snnkit.data._batches import check_data
+from snnkit.data.tensors import check_data
 from snnkit.device import Precision
 from snnkit.device.usage import evaluating
 from snnkit.train.checkpoint import RunState, checkpoint_file
@@ -152,8 +152,8 @@ def fit(
             model.train()
             metrics.reset()
             started = last_read = time.perf_counter()
-            for i, rows in enumerate(torch.randperm(len(labels), generator=order).to(target).split(size)):
-                figures, out = step(rows)
+            for i, indices in enumerate(torch.randperm(len(labels), generator=order).to(target).split(size)):
+                of_batch, out = step(indices)
                 bar.update()
                 waited = time.perf_counter() - last_read
                 if target.type == "cpu" or waited > SECONDS_BETWEEN_READS or i + 1 == per_epoch:
@@ -166,7 +166,7 @@ def fit(
                     )
                     last_read = time.perf_counter()
                 if on_batch is not None:
-                    on_batch(BatchInfo(epoch, i, per_epoch, len(rows), figures.clone(), out))
+                    on_batch(BatchInfo(epoch, i, per_epoch, len(indices), of_batch.clone(), out))
             if target.type == "cuda":
                 torch.cuda.synchronize(target)  # the last update may still be under way
             seconds = time.perf_counter() - started

@@ -47,23 +47,25 @@ def all_or_nothing(*things: Any) -> Iterator[None]:
         raise
 
 
-def check_weights_fit(saved: Mapping[str, Any], own: Mapping[str, Any], *, strict: bool = True) -> None:
+def check_weights_fit(saved: Mapping[str, Any], expected: Mapping[str, Any], *, strict: bool = True) -> None:
     """ValueError, listing what differs, unless saved weights and buffers have the names and kinds of a model's own.
 
     What is finite in the model must be finite in the file. ``strict``: no name may be missing on either side.
     """
-    problems = [f"missing in the file: {name}" for name in own if name not in saved] if strict else []
-    problems += [f"not in the model: {name}" for name in saved if name not in own] if strict else []
-    both = [name for name in own if name in saved]
-    fits = {name: saved[name] for name in both if kind(saved[name]) == kind(own[name])}
+    problems = [f"missing in the file: {name}" for name in expected if name not in saved] if strict else []
+    problems += [f"not in the model: {name}" for name in saved if name not in expected] if strict else []
+    both = [name for name in expected if name in saved]
+    fits = {name: saved[name] for name in both if kind(saved[name]) == kind(expected[name])}
     problems += [
-        f"{name}: {kind(saved[name])} in the file, {kind(own[name])} in the model" for name in both if name not in fits
+        f"{name}: {kind(saved[name])} in the file, {kind(expected[name])} in the model"
+        for name in both
+        if name not in fits
     ]
     numbers = {name: value for name, value in fits.items() if _has_numbers(value)}
     problems += [
         f"{name}: NaN or infinity in the file"
         for name in not_finite(numbers)
-        if not not_finite({name: own[name]})  # a threshold may be infinite
+        if not not_finite({name: expected[name]})  # a threshold may be infinite
     ]
     if problems:
         raise ValueError("it does not fit the model:\n  " + cut("\n  ".join(problems), _LONGEST_LIST))
@@ -146,18 +148,20 @@ def matched(
     order = (_by_name(groups, names) if model is not None else None) or [range(size) for size in now]
     result: dict[str, Any] = {"state": {}, "param_groups": []}
     expects = False
-    for own, group, numbers, places, own_names in zip(optimizer.param_groups, groups, there, order, names, strict=True):
+    for current, group, numbers, places, of_group in zip(
+        optimizer.param_groups, groups, there, order, names, strict=True
+    ):
         options = {name: value for name, value in group.items() if name not in ("params", NAMES)}
-        _check_options(options, own)
+        _check_options(options, current)
         expected: dict[str, dict[str, Any]] = {}  # by kind of parameter
         first = sum(len(each["params"]) for each in result["param_groups"])
-        for i, (parameter, place) in enumerate(zip(own["params"], places, strict=True)):
+        for i, (parameter, place) in enumerate(zip(current["params"], places, strict=True)):
             of_kind = kind(parameter)
             if of_kind not in expected:
                 expected[of_kind] = _kept(type(optimizer), options, parameter)
             expects = expects or bool(expected[of_kind])
             if (entry := state.get(numbers[place])) is not None:
-                _check_entry(own_names[i], entry, expected[of_kind])
+                _check_entry(of_group[i], entry, expected[of_kind])
                 result["state"][first + i] = entry
         result["param_groups"].append(options | {"params": list(range(first, first + len(places)))})
     if started and expects and not result["state"]:
@@ -181,9 +185,9 @@ def _by_name(groups: list[dict[str, Any]], names: list[list[str]]) -> list[list[
     return order
 
 
-def _check_options(options: dict[str, Any], own: dict[str, Any]) -> None:
+def _check_options(options: dict[str, Any], expected: dict[str, Any]) -> None:
     """ValueError unless the settings of a group are of the kinds of its own. PyTorch adds flags that are missing."""
-    for name, value in own.items():
+    for name, value in expected.items():
         if name in ("params", NAMES, "initial_lr", *KERNELS):
             continue
         if name in options:
@@ -250,42 +254,42 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def check_like(name: str, value: Any, own: Any) -> None:
-    """ValueError unless a saved value is of the kind of ``own``, the value that it will replace.
+def check_like(name: str, value: Any, expected: Any) -> None:
+    """ValueError unless a saved value is of the kind of ``expected``, the value that it will replace.
 
-    Numbers are no NaN, finite where the own ones are, and integers not negative. Lists have as many entries, and dicts
-    all keys but private ones.
+    Numbers are no NaN, finite where the expected ones are, and integers not negative. Lists have as many entries, and
+    dicts all keys but private ones.
     """
-    if own is None:
+    if expected is None:
         return
-    if _is_number(own):
+    if _is_number(expected):
         fits = _is_number(value) and not math.isnan(value)
-        fits = fits and (math.isfinite(value) or not math.isfinite(own))
-        fits = fits and (not isinstance(own, int) or own < 0 or value >= 0)
-    elif isinstance(own, (list, tuple)):
-        fits = isinstance(value, (list, tuple)) and (not own or len(value) == len(own))
+        fits = fits and (math.isfinite(value) or not math.isfinite(expected))
+        fits = fits and (not isinstance(expected, int) or expected < 0 or value >= 0)
+    elif isinstance(expected, (list, tuple)):
+        fits = isinstance(value, (list, tuple)) and (not expected or len(value) == len(expected))
     else:
-        fits = isinstance(value, dict if isinstance(own, dict) else type(own))
+        fits = isinstance(value, dict if isinstance(expected, dict) else type(expected))
     if not fits:
-        raise ValueError(f"{name} must be like {shown(own)}, but it is {shown(value)}")
-    if isinstance(own, dict):
-        for key in own:
+        raise ValueError(f"{name} must be like {shown(expected)}, but it is {shown(value)}")
+    if isinstance(expected, dict):
+        for key in expected:
             if key in value:
-                check_like(f"{key} of {name}", value[key], own[key])
+                check_like(f"{key} of {name}", value[key], expected[key])
             elif not str(key).startswith("_"):  # PyTorch gets new ones of these
                 raise ValueError(f"{name} must have {key}, but it is missing")
-    elif isinstance(own, (list, tuple)):
-        for i, each in enumerate(own):
+    elif isinstance(expected, (list, tuple)):
+        for i, each in enumerate(expected):
             check_like(f"{name}[{i}]", value[i], each)
 
 
-def like(name: str, saved: Any, own: dict[str, Any]) -> dict[str, Any]:
-    """Those entries of a saved state that the ``own`` one has, after ``check_like``.
+def like(name: str, saved: Any, expected: dict[str, Any]) -> dict[str, Any]:
+    """Those entries of a saved state that the expected one has, after ``check_like``.
 
     Others would replace whatever attribute has their name.
     """
-    check_like(name, saved, own)
-    taken = {key: saved[key] for key in own if key in saved}
-    for key in own.keys() & {"_schedulers"}:  # of one made of others
-        taken[key] = [like(f"{name}[{i}]", each, own[key][i]) for i, each in enumerate(saved[key])]
+    check_like(name, saved, expected)
+    taken = {key: saved[key] for key in expected if key in saved}
+    for key in expected.keys() & {"_schedulers"}:  # of one made of others
+        taken[key] = [like(f"{name}[{i}]", each, expected[key][i]) for i, each in enumerate(saved[key])]
     return taken

@@ -37,12 +37,12 @@ class BatchInfo:
     batch: int
     batches: int  #: updates per epoch
     samples: int  #: of this update
-    figures: Tensor  #: loss, accuracy and output rate [3]
+    metrics: Tensor  #: loss, accuracy and output rate [3]
     output: Tensor  #: [T, B, ...] of the update's last batch, detached
 
     @cached_property
     def _read(self) -> list[float]:
-        return self.figures.tolist()
+        return self.metrics.tolist()
 
     @property
     def loss(self) -> float:
@@ -83,9 +83,9 @@ class RunningMetrics:
         self.loss.copy_(torch.where(self.stop > 0, self.loss, loss.to(self.loss.dtype)))
         self.stop.copy_(torch.maximum(self.stop, (~loss.isfinite()).to(self.stop.dtype)))
 
-    def add(self, figures: Tensor, samples: int) -> None:
+    def add(self, metrics: Tensor, samples: int) -> None:
         """Add an update: mean loss, accuracy and output rate [3] over so many samples."""
-        self.totals[:3].add_(figures, alpha=samples)
+        self.totals[:3].add_(metrics, alpha=samples)
         self.totals[3].add_(samples)
         self.updates.add_(1 - self.stop)
 

@@ -25,7 +25,7 @@ Function = Callable[[Tensor], Tensor]
 class Update(NamedTuple):
     """The result of an update, on the device."""
 
-    figures: Tensor  # mean loss, accuracy and output rate of its samples [3]
+    metrics: Tensor  # mean loss, accuracy and output rate of its samples [3]
     out: Tensor  # output of its last batch [T, B, ...], detached
 
 
@@ -68,17 +68,17 @@ class PlainStep:
         self.on_cpu = config.samples.device.type == "cpu"
         self.weights = [p for group in config.optimizer.param_groups for p in group["params"]]
 
-    def __call__(self, rows: Tensor) -> Update:
+    def __call__(self, indices: Tensor) -> Update:
         optimizer, scaler, clip = self.config.optimizer, self.scaler, self.config.clip
         optimizer.zero_grad(set_to_none=True)
-        figures: Any = 0.0
-        out = rows
-        for part in rows.split(self.config.batch_size):
-            share = len(part) / len(rows)
-            loss, part_figures, out = self._forward(part)
-            figures = figures + part_figures * share
+        metrics: Any = 0.0
+        out = indices
+        for part in indices.split(self.config.batch_size):
+            share = len(part) / len(indices)
+            loss, part_metrics, out = self._forward(part)
+            metrics = metrics + part_metrics * share
             if self.on_cpu and self.metrics.stop:
-                return Update(figures, out)
+                return Update(metrics, out)
             scaled = scaler.scale(loss * share)
             if scaler.is_enabled() and not self.on_cpu:
                 # The scaler's own test for infinite gradients then holds the optimizer back in every further step.
@@ -92,13 +92,13 @@ class PlainStep:
             scaler.update()
         else:
             step_unless(self.metrics.stop, optimizer)
-        self.metrics.add(figures, len(rows))
-        return Update(figures, out)
+        self.metrics.add(metrics, len(indices))
+        return Update(metrics, out)
 
-    def _forward(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _forward(self, indices: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Loss, figures and output of a batch."""
         config = self.config
-        x, y = config.samples[rows], config.labels[rows]
+        x, y = config.samples[indices], config.labels[indices]
         if x.dtype == torch.uint8:
             x = to_unit(x)
         if config.augment is not None:
@@ -108,14 +108,14 @@ class PlainStep:
         with config.precision.autocast():
             out = run_model(self.forward, config.model, config.encode, x)
         loss = config.loss(out, y)
-        figures = batch_metrics(loss, out, y)
+        metrics = batch_metrics(loss, out, y)
         if not loss.requires_grad:
             raise ValueError(
                 "the result of loss must depend on the model's parameters, but no gradient leads back to them: is "
                 "something detached, or computed under torch.no_grad()?"
             )
         self.metrics.watch(loss)
-        return loss, figures, out.detach()
+        return loss, metrics, out.detach()
 
 
 def check_batch_of_one(

@@ -62,7 +62,7 @@ def measure(url: str, began: float) -> None:
         notebook.start_from(0)
         seen(notebook, "viz.frames(", ".slider-rail-touch-rect")
         print(f"first slider: {time.perf_counter() - began:.1f} s")
-        seen(notebook, "viz.labs.population_lab(", ".headline")
+        seen(notebook, "viz.explorers.population(", ".headline")
         print(f"first live figure: {time.perf_counter() - began:.1f} s")
         notebook.close()
         browser.close()

@@ -19,13 +19,13 @@ NOTEBOOKS = tuple(find().select(["00", "01", "02", "04", "06"]))
 each_notebook = pytest.mark.parametrize("name", NOTEBOOKS)
 WITH_EXPLORE = ("02_surrogate_gradients",)
 IN_THE_PAGE = (
-    ("00_preflight", "viz.labs.population_lab("),
-    ("01_first_spiking_neuron", "viz.labs.population_lab("),
-    ("01_first_spiking_neuron", "viz.labs.neuron_lab()"),
-    ("01_first_spiking_neuron", "viz.labs.neuron_lab(mine)"),
-    ("02_surrogate_gradients", "viz.labs.surrogate_lab("),
-    ("04_train_your_first_network", "viz.labs.decision_lab("),
-    ("06_fused_neurons", "viz.labs.under_the_roof("),
+    ("00_preflight", "viz.explorers.population("),
+    ("01_first_spiking_neuron", "viz.explorers.population("),
+    ("01_first_spiking_neuron", "viz.explorers.neuron()"),
+    ("01_first_spiking_neuron", "viz.explorers.neuron(mine)"),
+    ("02_surrogate_gradients", "viz.explorers.surrogate("),
+    ("04_train_your_first_network", "viz.explorers.decision("),
+    ("06_fused_neurons", "viz.explorers.under_the_roof("),
 )
 HEIGHT = "figure => figure.getBoundingClientRect().height"
 # Marks a figure with its slider's position two frames after it was redrawn, when the page has its layout.
@@ -127,7 +127,7 @@ def test_an_explorer_in_the_page_follows_the_mouse_and_the_arrow_keys(notebook, 
     headline, mouse = outputs.locator(".headline"), notebook.page.mouse
     before = headline.inner_text()
     handles = outputs.locator("input[type=range], .knob")
-    handle = handles.last if "neuron_lab" in call else handles.first
+    handle = handles.last if "neuron" in call else handles.first
     handle.scroll_into_view_if_needed()
     box = handle.bounding_box()
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2

@@ -8,7 +8,7 @@ import pytest
 from snnkit.lab import pages, viz
 from snnkit.lab.pages import web
 from snnkit.lab.tools import run_report
-from snnkit.lab.viz import embedded, labs
+from snnkit.lab.viz import embedded, explorers
 from tests.engine import javascript
 from tests.engine.test_js import check_zoo
 
@@ -23,16 +23,16 @@ def test_every_neuron_in_chromium_as_eager(page):
     check_zoo(run)
 
 
-LABS = ["neuron_lab", "population_lab", "surrogate_lab", "encoder_lab", "event_player", "stdp_lab"]
-LABS += ["memory_calculator", "number_lines", "conv_costs", "under_the_roof", "crossing"]
+EXPLORERS = ["neuron", "population", "surrogate", "encoder", "event_player", "stdp"]
+EXPLORERS += ["memory_calculator", "number_lines", "conv_costs", "under_the_roof", "crossing"]
 MEASURED = {"under_the_roof": (2e10, 1e10), "crossing": ((0.01, 1e3),)}  # their arguments
 
 
-@pytest.mark.parametrize("explorer", LABS)
+@pytest.mark.parametrize("explorer", EXPLORERS)
 def test_an_explorer_as_a_file_answers_mouse_and_keyboard(page, explorer, tmp_path):
     file, requests = tmp_path / "lab.html", []
     policy = f'<meta http-equiv="Content-Security-Policy" content="{web.POLICY}">'
-    shown = getattr(labs, explorer)(*MEASURED.get(explorer, ()))
+    shown = getattr(explorers, explorer)(*MEASURED.get(explorer, ()))
     file.write_text(f"<!DOCTYPE html><meta charset='utf-8'>{policy}<link rel='icon' href='data:,'>{shown.html()}")
     page.on("request", lambda request: requests.append(request.url))
     page.set_viewport_size({"width": 360, "height": 800})

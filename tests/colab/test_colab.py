@@ -56,7 +56,7 @@ def test_runs_on_colab_and_answers_when_a_control_moves(name, colab, tmp_path):
 
 
 def asks_for_an_explorer(cell) -> bool:
-    return re.search(r"^viz\.(explore|labs\.\w+)\(", cell.source, re.MULTILINE) is not None
+    return re.search(r"^viz\.(explore|explorers\.\w+)\(", cell.source, re.MULTILINE) is not None
 
 
 def shows_a_picture(state) -> bool:

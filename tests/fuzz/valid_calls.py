@@ -45,7 +45,7 @@ ROOMS = """
     hardware.energy hardware.ipu hardware.roofline hardware.scaling interop loss measure models neuron nn pages
     plasticity quantize records surrogate sweep text tools.doctor tools.notebook_client tools.pair tools.parameters
     tools.project tools.run_report tools.runner tools.site train train.lit train.recipes train.slurm
-    viz viz.figures viz.labs workshop.bundle workshop.handouts workshop.minutes workshop.preflight
+    viz viz.figures viz.explorers workshop.bundle workshop.handouts workshop.minutes workshop.preflight
     workshop.timetable workshop.wheels
 """.split()  # noqa: SIM905
 
@@ -137,7 +137,7 @@ pages.playground: path=written("playground.html", "")
 pages.reader: path=written("net.html", "")
 export.resting_state: program=export.export(net(), rand(5, 2, 8)), batch=2
 hardware.chips.Chip.*: self=chips.get("A100"), key=next(iter(chips.get("A100").figures))
-hardware.chips.beside: chips=["A100"]
+hardware.chips.compare: chips=["A100"]
 hardware.chips.get: name="A100"
 hardware.roofline.Assumptions.best_for: kind="ipu"
 hardware.ipu: net=still(), model=torch.nn.Linear(8, 3), surrogate=surrogate.ATan()
@@ -267,10 +267,10 @@ viz.explore: fn=lambda a: viz.figures.raster(spikes(5, 3)), a=(0.0, 1.0)
 viz.frames: fn=lambda a: viz.figures.raster(spikes(5, 3)), values=[1, 2]
 viz.figures.Marked.note: self=viz.figures.Marked("l", "measured", 1.0), unit="ms"
 viz.figures.spacing: values=[0.5, 1.0], dtype="float16"
-viz.labs: bill=lambda *_: (1, 2), rate=2e10, bandwidth=1e10, cpu=(0.01, 1e3)
-viz.labs: answers=tensor([0] * 6), classes=list("abc"), layers={"a": 2}, values={"g": rand(3)}
-viz.labs.decision_lab: net=mlp((64, 4, 3)), encode=functools.partial(snnkit.encode.repeat, steps=3)
-viz.labs.feature_maps: net=models.FashionConvNet(2, 4, size=8)
+viz.explorers: bill=lambda *_: (1, 2), rate=2e10, bandwidth=1e10, cpu=(0.01, 1e3)
+viz.explorers: answers=tensor([0] * 6), classes=list("abc"), layers={"a": 2}, values={"g": rand(3)}
+viz.explorers.decision: net=mlp((64, 4, 3)), encode=functools.partial(snnkit.encode.repeat, steps=3)
+viz.explorers.feature_maps: net=models.FashionConvNet(2, 4, size=8)
 workshop.bundle.pack: target=Path("b.zip"), top="b", content={"a.txt": b"a"}
 workshop.bundle.verify: place=packed()
 workshop.wheels.check: platforms=["macos"], pythons=["3.12"]

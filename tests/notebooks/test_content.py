@@ -24,7 +24,7 @@ UNITS = (
     r"|\b(m[sVWJ]|nA|MΩ|Hz|[kMGn]B|[pn]J|GB/s|FLOPs?)\b"
 )
 WANTED = {
-    "an explorer": r"^viz\.(explore|labs\.\w+)\(",
+    "an explorer": r"^viz\.(explore|explorers\.\w+)\(",
     "a question to predict": r"\*\*Predict first[^*]*\*\*[^%]*\?.*^# %%(?! *\[markdown)",
     "what broke, with a cell below": r"^# #{2,3} [^\n]*What broke\?.*^# %%(?! *\[markdown).*^# %%.*^quiz\(",
     "a word on a GPU": r"GPU minutes",

@@ -69,7 +69,7 @@ def same(ours, theirs):
 
 
 def history(checkpoint):
-    return checkpoint["callbacks"]["Chronicle"]["history"]
+    return checkpoint["callbacks"]["HistoryCallback"]["history"]
 
 
 def leaves(tree):

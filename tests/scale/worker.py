@@ -48,7 +48,7 @@ class Notes(Callback):
             "batches": self.batches, "first": self.first, "gradients": self.gradients, "updates": run.updates,
             "weights": run.model.state_dict(), "history": run.history.to_dict(), "stopped": str(run.stopped or ""),
         }  # fmt: skip
-        torch.save(content, self.folder / f"rank{run.place.rank}.pt")
+        torch.save(content, self.folder / f"rank{run.rank_info.rank}.pt")
 
 
 class Count(Callback):

@@ -314,7 +314,7 @@ CHIPS = ("GC200", "Bow", "T4", "V100", "RTX 2080 Ti", "A100", "L4", "H100", "H20
 
 
 def test_chips_side_by_side_and_assumptions_at_their_ends():
-    text = chips.beside("GC200", "A100")
+    text = chips.compare("GC200", "A100")
     assert re.search(r"tile bytes +639 kB \(derived, \d+\) +-\n", text) and "1.555 TB/s (secondary" in text
     assert text.count("glennklockwood.com/garden/processors/A100, after") == 1
     best = roofline.Assumptions().best_for("ipu")

@@ -368,7 +368,10 @@ CHANGED = {
         r"must be as long as that which wrote it, \[3, 'ep",
     ),
     "totals": (put("snnkit_figures", torch.zeros(3)), "snnkit_figures must be a tensor of 4 numbers"),
-    "history": (put("callbacks/Chronicle", {"history": 3}), "history must be a dict of names and lists, but it is 3"),
+    "history": (
+        put("callbacks/HistoryCallback", {"history": 3}),
+        "history must be a dict of names and lists, but it is 3",
+    ),
     "callbacks": (put("callbacks", 3), "callbacks must be a dict, but it is 3"),
     "data": (put("loops/fit_loop/state_dict/combined_loader/0/seed", 3), "seed must be 3, as in the run to resume"),
     "position": (put("loops/fit_loop/state_dict/combined_loader/0/batches", 99), "batches of state must be at most 3"),

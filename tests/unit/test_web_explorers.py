@@ -16,8 +16,8 @@ from snnkit.engine import missing_compiler
 from snnkit.lab import pages, viz
 from snnkit.lab.exercises.fused_neurons import least_seconds
 from snnkit.lab.pages import web
-from snnkit.lab.viz import labs
-from snnkit.lab.viz.labs import equations
+from snnkit.lab.viz import explorers
+from snnkit.lab.viz.explorers import equations
 from snnkit.models import FashionConvNet, mlp
 from snnkit.plasticity import PairSTDP
 
@@ -219,7 +219,7 @@ def test_a_network_decides_in_the_page_as_in_pytorch():
     net, encoder = pages.reader_network(), partial(encode.repeat, steps=20)
     images, labels = data.load("digits", "test")
     answers = loss.answers(net(encoder(data.to_unit(images)))[0])
-    lab = labs.decision_lab(net, images, labels, answers, encode=encoder, classes=data.CLASSES["digits"])
+    lab = explorers.decision(net, images, labels, answers, encode=encoder, classes=data.CLASSES["digits"])
     script = """
     const net = new Network(data.network, data.own), bytes = bytesOf(data.images), {length} = net.image;
     const look = (at) => {
@@ -291,7 +291,7 @@ def test_a_scaled_gradient_is_lost_where_pytorch_rounds_it():
     values = {"edges": torch.tensor([*edges, -1.0, 0.0]), "drawn": torch.randn(3000).exp().pow(9) * 2.0**-30}
     settings = list(itertools.product(values, ("float16", "bfloat16"), range(0, 41, 5)))
     script = "return settings.map(([name, held, k]) => Object.values(rounded(data.values[name], held, k)));"
-    found = within(labs.gradient_scales(values), "scales", script, settings=settings)
+    found = within(explorers.gradient_scales(values), "scales", script, settings=settings)
     for (name, held, power), shares in zip(settings, found, strict=True):
         sizes = values[name][values[name] != 0].double() * 2.0**power
         narrow = sizes.to(getattr(torch, held))
@@ -312,7 +312,7 @@ def test_feature_maps_are_the_spikes_of_the_busiest_channels():
     net, images, labels, encoder = conv_and_images()
     layers = {"conv 1": 2, "conv 2": 6}
     names = data.CLASSES["digits"]
-    lab = labs.feature_maps(net, images, labels, labels, encode=encoder, layers=layers, classes=names)
+    lab = explorers.feature_maps(net, images, labels, labels, encode=encoder, layers=layers, classes=names)
     script = """
     const of = (layer) => mapsOf({...layer, spikes: bitsOf(layer.spikes), shown: 6}, 9, data.steps);
     return Object.values(data.layers).map((layer) =>
@@ -456,16 +456,23 @@ class Doubling(neuron.Neuron):
 @pytest.mark.parametrize(
     "lab",
     [
-        *(labs.neuron_lab, labs.population_lab, labs.surrogate_lab, labs.encoder_lab, labs.event_player, labs.stdp_lab),
-        *(labs.number_lines, labs.memory_calculator, labs.conv_costs),
-        *(lambda: labs.under_the_roof(2e10, 1e10), lambda: labs.crossing((0.01, 1e3))),
-        *[lambda: labs.gradient_scales({"g": torch.randn(9)})],
-        *(lambda: labs.neuron_lab(Doubling()), lambda: labs.surrogate_lab(surrogate.ATan(3.0))),
+        *(
+            explorers.neuron,
+            explorers.population,
+            explorers.surrogate,
+            explorers.encoder,
+            explorers.event_player,
+            explorers.stdp,
+        ),
+        *(explorers.number_lines, explorers.memory_calculator, explorers.conv_costs),
+        *(lambda: explorers.under_the_roof(2e10, 1e10), lambda: explorers.crossing((0.01, 1e3))),
+        *[lambda: explorers.gradient_scales({"g": torch.randn(9)})],
+        *(lambda: explorers.neuron(Doubling()), lambda: explorers.surrogate(surrogate.ATan(3.0))),
     ],
 )
 def test_an_explorer_is_a_page_that_loads_nothing(lab):
     shown = lab()
-    assert isinstance(shown, labs.explorers.explorer_class())
+    assert isinstance(shown, explorers.in_page.explorer_class())
     assert shown.comm is None  # as there is no viewer
     html = shown._repr_mimebundle_()["text/html"]
     script = re.search(r'<script type="module">\n(.*)</script>$', html, re.DOTALL)[1]
@@ -480,13 +487,13 @@ def test_an_explorer_is_a_page_that_loads_nothing(lab):
 def decided(net, answers=None, encoder=None, classes=10, change=lambda images: images):
     images, labels = data.load("digits", "test")
     answers, encoder = labels if answers is None else answers, encoder or partial(encode.repeat, steps=3)
-    return labs.decision_lab(net, change(images), labels, answers, encode=encoder, classes=["0"] * classes)
+    return explorers.decision(net, change(images), labels, answers, encode=encoder, classes=["0"] * classes)
 
 
 def mapped(*layers, encoder=None, module=None):
     net, images, labels, repeat = conv_and_images()
     layers, names = {str(i): layer for i, layer in enumerate(layers)}, ["0"] * 10
-    return labs.feature_maps(
+    return explorers.feature_maps(
         module or net, images, labels, labels, encode=encoder or repeat, layers=layers, classes=names
     )
 
@@ -505,16 +512,20 @@ def test_feature_maps_leave_a_network_in_training_as_it_is():
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
-        (lambda: labs.neuron_lab("LIF"), TypeError, "neuron must be"),
-        (lambda: labs.population_lab(0), ValueError, "neurons must be"),
-        (lambda: labs.population_lab(steps=1), ValueError, "steps must be"),
-        (lambda: labs.population_lab(current=float("nan")), ValueError, "current must be finite"),
-        (lambda: labs.surrogate_lab(2.0), TypeError, "surrogate must be"),
-        (lambda: labs.gradient_scales({"g": torch.ones(2).long()}), TypeError, r"values\['g'\] must be .* torch.int64"),
-        (lambda: labs.gradient_scales({"g": torch.zeros(2)}), ValueError, "values must hold at least one number"),
-        (lambda: labs.under_the_roof(1e9, 0), ValueError, "bandwidth must be greater than 0, but it is 0"),
-        (lambda: labs.crossing((0.01, -1.0)), ValueError, "rate of cpu must be greater than 0"),
-        (lambda: labs.crossing((0.01, 1e3, 2.0)), TypeError, "cpu must be"),
+        (lambda: explorers.neuron("LIF"), TypeError, "neuron must be"),
+        (lambda: explorers.population(0), ValueError, "neurons must be"),
+        (lambda: explorers.population(steps=1), ValueError, "steps must be"),
+        (lambda: explorers.population(current=float("nan")), ValueError, "current must be finite"),
+        (lambda: explorers.surrogate(2.0), TypeError, "surrogate must be"),
+        (
+            lambda: explorers.gradient_scales({"g": torch.ones(2).long()}),
+            TypeError,
+            r"values\['g'\] must be .* torch.int64",
+        ),
+        (lambda: explorers.gradient_scales({"g": torch.zeros(2)}), ValueError, "values must hold at least one number"),
+        (lambda: explorers.under_the_roof(1e9, 0), ValueError, "bandwidth must be greater than 0, but it is 0"),
+        (lambda: explorers.crossing((0.01, -1.0)), ValueError, "rate of cpu must be greater than 0"),
+        (lambda: explorers.crossing((0.01, 1e3, 2.0)), TypeError, "cpu must be"),
         (lambda: decided(mlp((64, 10))), ValueError, "net must have a hidden layer of neurons"),
         (
             lambda: decided(mlp((64, 5, 10)), answers=torch.zeros(3)),
@@ -533,7 +544,7 @@ def test_feature_maps_leave_a_network_in_training_as_it_is():
             )
         ],
         (
-            lambda: labs.gradient_scales({"g": torch.ones(2, device="meta")}),
+            lambda: explorers.gradient_scales({"g": torch.ones(2, device="meta")}),
             ValueError,
             r"values\['g'\] must have values",
         ),

@@ -22,9 +22,9 @@ from torch import Tensor
 
 from snnkit import checks
 from snnkit.data import datasets
-from snnkit.data._batches import seeded, to_unit
 from snnkit.data.events.frames import edges
 from snnkit.data.events.recordings import Events
+from snnkit.data.tensors import seeded, to_unit
 
 _DARK = 0.1  # added to the intensity before the logarithm is taken: the light below which the camera is blind
 _FARTHEST = 64  # pixels; images are no larger than half of that

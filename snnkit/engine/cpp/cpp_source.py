@@ -176,9 +176,9 @@ def backward_source(
     results = [*([0] if needs[0] else []), *(1 + i for i in carried), *(1 + equation.carried + i for i in wanted)]
     each = needs[0] and not summed
     sums = [*(["x"] if needs[0] and summed else []), *(f"p{i}" for i in wanted)]
-    saved, again, program = split(equation, tuple(results))
-    again = again.lifted()
-    program = program.lifted(again.constants)
+    saved, recompute, program = split(equation, tuple(results))
+    recompute = recompute.lifted()
+    program = program.lifted(recompute.constants)
     place = _Places(x=STORAGE[x], out=STORAGE[x], scalar=TYPES[equation.dtype], dims=dims)
     pointers = [
         "const X* x",
@@ -197,7 +197,7 @@ def backward_source(
         "  prefetch<STRIP, AHEAD_OF_TWO>(x_t, x_stride, T - 1 - j, at, ahead);",
         "  const S* x_strip = widened(wide, x_t + at, m);",
         *_loop(
-            again,
+            recompute,
             reads={"x": "x_strip[i]", **{f"s{i}": f"s{i}[at + i]" for i in states}, **place.parameters("begin")},
             writes=[*(f"s{i}[at + i] = {{}}" for i in states), *(f"{row}[at + i] = {{}}" for row in rows)],
             dims=dims,
@@ -231,7 +231,7 @@ def backward_source(
     ]
     body = [
         *place.arguments(program, pointers, "T N x_stride g_stride tile streaming", gradients),
-        *dict.fromkeys((*_uniform(program, dims), *_uniform(again, dims))),
+        *dict.fromkeys((*_uniform(program, dims), *_uniform(recompute, dims))),
         "const int64_t tiles = (N + tile - 1) / tile;",
         "const int64_t pitch = tile + 64 / sizeof(S);  // rows a page apart would share few places of the cache",
         "bool failed = false;",

@@ -295,8 +295,8 @@ def values_held(equation: Equation) -> int:
     backward = both_programs(equation).backward
     steady = backward.uniform({f"p{i}" for i in range(equation.parameters)})
     gradients = tuple(op for op in backward.ops if op.name.startswith("w"))
-    again = {name for name in reads(replace(backward, ops=gradients)) if name[0] in "vsx"}
-    return 1 + len(again - steady)
+    recompute = {name for name in reads(replace(backward, ops=gradients)) if name[0] in "vsx"}
+    return 1 + len(recompute - steady)
 
 
 @functools.lru_cache(maxsize=512)
@@ -348,24 +348,24 @@ def backward_source(equation: Equation, dims: tuple[int, ...], needs: tuple[bool
     Raises:
         Untranslatable: the step or its derivative has an operation that Triton has no expression for.
     """
-    again, backward = _backward_programs(equation, needs)
-    write = Writer(equation, dims, again, backward)
+    recompute, backward = _backward_programs(equation, needs)
+    write = Writer(equation, dims, recompute, backward)
     count = equation.carried
     gradients = [f"d{i}" for i in range(count)]
     sums = ["d_x"] if needs[0] and summed else []
     sums += [f"d_p{i}" for i, need in enumerate(needs[1:]) if need]
     saved = [f"s{i}" for i in range(equation.states)] if saves_state(equation) else []
-    inputs = [name for name in ("x", "g") if name in reads(again, backward)]
+    inputs = [name for name in ("x", "g") if name in reads(recompute, backward)]
     outputs = ["d_x"] if needs[0] and not summed else []
     block = [f"start = (blocks - 1 - block) * {BLOCK_STEPS}"]
     block += [line for name in inputs for line in write.loads(name, BLOCK_STEPS)]
-    if again.results:
+    if recompute.results:
         block += ["", "# Forward again: the state before each step."]
         block += [f"{s}_0 = {write.load(f'{s}_row')}" for s in saved]
         for step in range(BLOCK_STEPS - 1):
             before = {s: f"{s}_{step}" for s in saved}
-            block += write.step(again, step, before)
-            block += [f"s{i}_{step + 1} = {write.result(r, before)}" for i, r in enumerate(again.results)]
+            block += write.step(recompute, step, before)
+            block += [f"s{i}_{step + 1} = {write.result(r, before)}" for i, r in enumerate(recompute.results)]
     for step in reversed(range(BLOCK_STEPS)):
         block += ["", f"# Back through step {step}."]
         before = {s: f"{s}_{step}" for s in saved}
@@ -409,9 +409,9 @@ def _backward_programs(equation: Equation, needs: tuple[bool, ...]) -> tuple[Pro
     backward = backward.selecting(
         [*([0] if needs[0] else []), *(1 + i for i in range(count)), *(1 + count + i for i in wanted)]
     )
-    again = forward.selecting([1 + i for i in states] if _reads_state(backward, equation) else [])
-    again = lifted(again, equation)
-    return again, lifted(backward, equation, again.constants)
+    recompute = forward.selecting([1 + i for i in states] if _reads_state(backward, equation) else [])
+    recompute = lifted(recompute, equation)
+    return recompute, lifted(backward, equation, recompute.constants)
 
 
 def _reads_state(program: Program, equation: Equation) -> bool:

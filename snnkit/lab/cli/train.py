@@ -94,18 +94,18 @@ def train(
     if (options["resume"] or every) and not options["checkpoint"]:
         raise click.UsageError("--resume and --every need --checkpoint, the file to resume from and to write")
     try:
-        place = RankInfo.from_environment()
+        rank_info = RankInfo.from_environment()
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     if threads is not None:
         torch.set_num_threads(threads)
     given = {setting.name: options.pop(setting.name) for setting in dataclasses.fields(Recipe)[2:]}
     settings = {key: value for key, value in given.items() if value is not None}
-    if place.launcher == "alone" and (devices or 1) * (nodes or 1) > 1:
+    if rank_info.launcher == "alone" and (devices or 1) * (nodes or 1) > 1:
         _start_ranks(name, settings, devices or 1, nodes or 1, **options)
-    elif place.launcher != "alone" or devices is not None or every is not None:
+    elif rank_info.launcher != "alone" or devices is not None or every is not None:
         options |= {"devices": devices, "nodes": nodes, "every": every, "timeout": timeout}
-        _join_ranks(place, name, settings, log, out, **options)
+        _join_ranks(rank_info, name, settings, log, out, **options)
     else:
         run = _run(recipes.run, name, settings, log, out, **options)
         if run.history.interrupted:
@@ -151,7 +151,7 @@ def _run(
 
 
 def _join_ranks(
-    place: RankInfo, name: str, settings: dict[str, Any], log: str | None, out: str | None, **options: Any
+    rank_info: RankInfo, name: str, settings: dict[str, Any], log: str | None, out: str | None, **options: Any
 ) -> None:
     """Train as one of the ranks, through Lightning. If there are others, this ends the process."""
     try:
@@ -159,36 +159,36 @@ def _join_ranks(
         from snnkit.train.lit.preemption import CTRL_C, REQUEUE, TERMINATE
     except ImportError as error:
         raise click.ClickException(str(error)) from None
-    first = place.rank == 0
+    first = rank_info.rank == 0
     try:
         run = _run(lit.run_recipe, name, settings, log, out, first=first, **options)
     except lit.RankError as error:
-        _leave(place, str(error), PEER)
+        _leave(rank_info, str(error), PEER)
     except lit.RequeueError as error:
-        _leave(place, str(error) if first else "", REQUEUED)
+        _leave(rank_info, str(error) if first else "", REQUEUED)
     except click.ClickException as error:
-        if place.world == 1:
+        if rank_info.world == 1:
             raise
-        _leave(place, f"{'' if first else f'rank {place.rank}: '}{error}", getattr(error, "exit_code", 1))
+        _leave(rank_info, f"{'' if first else f'rank {rank_info.rank}: '}{error}", getattr(error, "exit_code", 1))
     except Exception:
-        if place.world == 1:
+        if rank_info.world == 1:
             raise
-        _leave(place, traceback.format_exc(), 1)
+        _leave(rank_info, traceback.format_exc(), 1)
     if run.stopped is None:
-        _leave(place, "", 0)
+        _leave(rank_info, "", 0)
     if first:
         saved = f"; --resume continues from {options['checkpoint']}" if options["checkpoint"] else "; nothing is saved"
         outcome = f"; {run.requeued}" if run.requeued else saved
         epoch = f"epoch {min(run.history.epochs + 1, run.recipe.epochs)} of {run.recipe.epochs}"
         click.echo(f"\n{run.stopped} after update {run.updates}, in {epoch}{outcome}", err=True)
-    _leave(place, "", {REQUEUE: REQUEUED, CTRL_C: 130, TERMINATE: 143}[run.stopped.cause])
+    _leave(rank_info, "", {REQUEUE: REQUEUED, CTRL_C: 130, TERMINATE: 143}[run.stopped.cause])
 
 
-def _leave(place: RankInfo, message: str, code: int) -> NoReturn:
+def _leave(rank_info: RankInfo, message: str, code: int) -> NoReturn:
     """End this rank now. An ordinary exit would first close connections, and may wait for ranks that are gone."""
     if message:
         click.echo(f"Error: {message}", err=True)
-    if place.world == 1:
+    if rank_info.world == 1:
         sys.exit(code)
     sys.stdout.flush()
     sys.stderr.flush()
@@ -202,10 +202,10 @@ def _start_ranks(name: str, settings: dict[str, Any], devices: int, nodes: int, 
             f"--nodes {nodes} needs processes on {nodes} nodes: start the command with srun or torchrun there "
             "(`snnkit slurm` writes the script), or leave it out"
         )
-    place = RankInfo(0, devices, 0, devices)
+    rank_info = RankInfo(0, devices, 0, devices)
     try:
-        place.check_batch(recipes.get(name, **settings).batch_size)
-        place.device(options["device"])
+        rank_info.check_batch(recipes.get(name, **settings).batch_size)
+        rank_info.device(options["device"])
         recipes.prepare(name, settings, options["checkpoint"], options["resume"])
     except (ValueError, TypeError, OSError) as error:
         raise click.ClickException(str(error)) from None

@@ -212,8 +212,8 @@ def _rate(candidate: Any, _: Any) -> None:
 
 def _repeatable(candidate: Any, _: Any) -> None:
     x = torch.full((2, 50), 0.5)
-    again = torch.equal(candidate(x, 10, _seeded(4)), candidate(x, 10, _seeded(4)))
-    expect.true(again, "The same generator with the same seed gives the same spikes.", hint=4)
+    same = torch.equal(candidate(x, 10, _seeded(4)), candidate(x, 10, _seeded(4)))
+    expect.true(same, "The same generator with the same seed gives the same spikes.", hint=4)
     generator, state = _seeded(5), torch.get_rng_state()
     fresh = not torch.equal(candidate(x, 10, generator), candidate(x, 10, generator))
     expect.true(fresh, "A second call with the same generator gives other spikes.", hint=4)

@@ -113,7 +113,7 @@ def _restored(candidate: Any, updates: int) -> tuple[TinyRun, TinyRun]:
         expect.written(value)
         known = ", ".join(PARTS)
         expect.true(name in PARTS, f"Each entry has the name of a part of the run: {known}.", yours=name, hint=0)
-    file, again = io.BytesIO(), TinyRun()
+    file, restored = io.BytesIO(), TinyRun()
     message = "A checkpoint holds plain values and tensors, so that reading it runs no code."
     yours = {name: type(value).__name__ for name, value in saved.items()}
     with expect.explained(Exception, "", message, yours=yours, hint=1):
@@ -121,8 +121,8 @@ def _restored(candidate: Any, updates: int) -> tuple[TinyRun, TinyRun]:
         file.seek(0)
         saved = torch.load(file, weights_only=True)
     with expect.explained(Exception, "", "A new run takes over what was saved.", hint=1):
-        again.restore(saved)
-    return run, again
+        restored.restore(saved)
+    return run, restored
 
 
 def _a_plain_dict(candidate: Any, reference: Any) -> None:
@@ -132,8 +132,8 @@ def _a_plain_dict(candidate: Any, reference: Any) -> None:
 def _part(name: str, message: str, hint: int) -> Check:
     def check(candidate: Any, reference: Any) -> None:
         for updates in (5, 3, 1):  # in the second epoch, at its beginning, in the first one
-            run, again = _restored(candidate, updates)
-            have, want = again.message(name), run.message(name)
+            run, restored = _restored(candidate, updates)
+            have, want = restored.message(name), run.message(name)
             inputs = {"stopped after": f"{updates} updates", "batches in an epoch": TinyRun.BATCHES}
             expect.true(have == want, message, inputs=inputs, yours=have, expected=want, hint=hint)
 
@@ -142,14 +142,16 @@ def _part(name: str, message: str, hint: int) -> Check:
 
 def _identical(candidate: Any, reference: Any) -> None:
     for updates in (1, 3, 5, 8):  # within each of the three epochs, and between two
-        run, again = _restored(candidate, updates)
-        for one in (run, again):
+        run, restored = _restored(candidate, updates)
+        for one in (run, restored):
             one.losses = []
             while one.epoch < 3:
                 one.update()
         inputs = {"stopped after": f"{updates} updates"}
         message = "From there on, the losses are those of the unbroken run, to the last bit."
-        expect.true(again.losses == run.losses, message, inputs=inputs, yours=again.losses, expected=run.losses, hint=7)
+        expect.true(
+            restored.losses == run.losses, message, inputs=inputs, yours=restored.losses, expected=run.losses, hint=7
+        )
 
 
 _LINK = {"latency": 1e-5, "bandwidth": 1e9}

@@ -183,7 +183,7 @@ def names(kind: Kind | None = None) -> tuple[str, ...]:
 
 
 @checks.arguments
-def beside(*chips: str) -> str:
+def compare(*chips: str) -> str:
     """The figures of some chips side by side, as text: value and mark, and below the sources by number."""
     sources: dict[str, int] = {}
 

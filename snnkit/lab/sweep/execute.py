@@ -59,8 +59,8 @@ def run(
         todo = [one for one in manifest.runs if one.id not in ended]
         if not quiet:
             failed = sum(before[one.id].status != "ok" for one in manifest.runs if one.id in ended)
-            again = f" ({failed} of them failed, and are done again only with retry)" if failed else ""
-            print(f"{len(todo)} runs to do, {len(manifest.runs) - len(todo)} done before{again}", flush=True)
+            note = f" ({failed} of them failed, and are done again only with retry)" if failed else ""
+            print(f"{len(todo)} runs to do, {len(manifest.runs) - len(todo)} done before{note}", flush=True)
         try:
             if todo:
                 _execute(manifest, folder, todo, before, min(at_once, len(todo)), quiet)

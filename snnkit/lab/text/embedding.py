@@ -107,13 +107,13 @@ class SpikingEmbedding(nn.Module):
 
         ``k`` says how many, at most as many as there are words; word numbers in ``without`` are left out.
         """
-        left_out = sorted(set(without))
-        k = checks.integer("k", k, at_least=1, at_most=len(self.vocabulary) - len(left_out))
+        excluded = sorted(set(without))
+        k = checks.integer("k", k, at_least=1, at_most=len(self.vocabulary) - len(excluded))
         if vectors.dim() != 2 or vectors.shape[1] != self.features or not vectors.isfinite().all():
             raise ValueError(f"vectors must be finite [N, {self.features}], but it is {checks.shown(vectors)}")
         words = functional.normalize(self.rates(self._tensor(range(len(self.vocabulary)))), dim=1)
         cosines = functional.normalize(vectors.to(words), dim=1) @ words.t()
-        cosines[:, left_out] = -torch.inf
+        cosines[:, excluded] = -torch.inf
         best = cosines.topk(k, dim=1)
         return [
             [(self.vocabulary.words[number], cosine) for number, cosine in zip(numbers, row, strict=True)]

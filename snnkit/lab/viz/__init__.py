@@ -7,7 +7,7 @@
     viz.show(viz.frames(figure_at, "beta", [0.5, 0.7, 0.9]))       # its slider works without a kernel
     panel = viz.LivePanel(total_epochs=10)
     train.fit(net, digits, on_epoch=panel, on_batch=panel.on_batch)  # curves, time left, a button that stops it
-    viz.labs.neuron_lab(my_neuron)                                   # a ready-made explorer, here of your own neuron
+    viz.explorers.neuron(my_neuron)                                   # a ready-made explorer, here of your own neuron
     viz.listen({"LIF": spikes})                                      # a click for every spike
     viz.module_tree(net, state)                                      # every tensor, and what .to() leaves behind
 
@@ -17,7 +17,7 @@ Importing this package makes the kit's theme plotly's default template for the r
 import plotly.io as pio
 
 from snnkit import lazy
-from snnkit.lab.viz import figures as figures, frontend as frontend, labs as labs, theme as theme
+from snnkit.lab.viz import explorers as explorers, figures as figures, frontend as frontend, theme as theme
 from snnkit.lab.viz.architecture import layer_costs as layer_costs, module_tree as module_tree
 from snnkit.lab.viz.display import show as show
 from snnkit.lab.viz.embedded import embed as embed, landscape as landscape, listen as listen
@@ -36,5 +36,5 @@ from snnkit.lab.viz.png import png_bytes as png_bytes
 pio.templates.default = theme.NAME
 
 __getattr__, __dir__, __all__ = lazy.attach(
-    __name__, "figures", "frontend", "labs", "theme", "live.lightning:NotebookPanel"
+    __name__, "explorers", "figures", "frontend", "theme", "live.lightning:NotebookPanel"
 )

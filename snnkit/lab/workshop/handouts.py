@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 CHEATSHEET = "workshop/cheatsheet.md"
 SLIDE, MORE, CODE = "slide", "slide-more", "slide-code"
 MOST_WORDS, MOST_LINES = 60, 14  # of text and of printed lines on a slide
-_SHOWING = ("viz.show(", "viz.explore(", "viz.embed(", "viz.labs.", "print(")
+_SHOWING = ("viz.show(", "viz.explore(", "viz.embed(", "viz.explorers.", "print(")
 _SECTION = re.compile(r"(?m)^(?=#{1,4} )")
 _ITEM = re.compile(r"\n(?=(?:>? ?[-*]|>? ?\d+\.) )")
 _LEAD = re.compile(r"(?:> ?)?(?:[-*] |\d+\. )?\s*(?:\*\*[^*]+\*\*\s*)?")

@@ -146,8 +146,8 @@ class SharedBatches:
         if self.accumulate > 1:
             update = self.batch_size * self.accumulate  # samples
             weight *= self.accumulate * size / min(update, len(self.labels) - i // self.accumulate * update)
-        rows = slice(first + low, first + high) if order is None else order[first + low : first + high]
-        return Batch(self.samples[rows], self.labels[rows], weight)
+        indices = slice(first + low, first + high) if order is None else order[first + low : first + high]
+        return Batch(self.samples[indices], self.labels[indices], weight)
 
 
 def seed_of(what: str, *numbers: int) -> int:
@@ -221,8 +221,8 @@ class SharedDataModule(LightningDataModule, ABC):
         samples, labels = self._data[name]
         device = self.trainer.strategy.root_device
         samples, labels = self._data[name] = samples.to(device).contiguous(), labels.to(device)
-        place = {"rank": self.trainer.global_rank, "world": self.trainer.world_size}
-        return SharedBatches(samples, labels, size, **place, **options)
+        ranks = {"rank": self.trainer.global_rank, "world": self.trainer.world_size}
+        return SharedBatches(samples, labels, size, **ranks, **options)
 
 
 class TensorDataModule(SharedDataModule):
@@ -305,6 +305,6 @@ def _split(train: Data, count: int, seed: int) -> tuple[Data, Data]:
     if count >= len(labels):
         raise ValueError(f"validation must be less than {len(labels)}, all samples to train on, but it is {count}")
     order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed_of("hold back", seed)))
-    rows = order.to(samples.device)
-    rest, held = rows[:-count].sort().values, rows[-count:].sort().values
+    indices = order.to(samples.device)
+    rest, held = indices[:-count].sort().values, indices[-count:].sort().values
     return (samples[rest], labels[rest]), (samples[held], labels[held])

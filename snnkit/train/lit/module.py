@@ -395,9 +395,12 @@ class SpikingModule(LightningModule):
         check_like("loops", checkpoint["loops"], {"fit_loop": own_loop})
         # Those that train are made later, on their device.
         trainer.strategy.setup_optimizers(trainer)
-        for name, own in (("optimizer_states", trainer.optimizers), ("lr_schedulers", trainer.lr_scheduler_configs)):
-            if not isinstance(checkpoint[name], list) or len(checkpoint[name]) != len(own):
-                raise ValueError(f"{name} must be a list of {len(own)}, but it is {shown(checkpoint[name])}")
+        for name, current in (
+            ("optimizer_states", trainer.optimizers),
+            ("lr_schedulers", trainer.lr_scheduler_configs),
+        ):
+            if not isinstance(checkpoint[name], list) or len(checkpoint[name]) != len(current):
+                raise ValueError(f"{name} must be a list of {len(current)}, but it is {shown(checkpoint[name])}")
         started = integer("global_step", checkpoint.get("global_step"), at_least=0) > 0
         checkpoint["optimizer_states"] = [
             matched(saved, optimizer, self, started=started)
@@ -413,8 +416,8 @@ class SpikingModule(LightningModule):
                 f"but it is {list(self._length)}; to begin a new one with its weights, use load_from_checkpoint"
             )
         plugin = trainer.precision_plugin
-        if (name := type(plugin).__qualname__) in checkpoint and (own := plugin.state_dict()):
-            check_like(name, checkpoint[name], own)
+        if (name := type(plugin).__qualname__) in checkpoint and (current := plugin.state_dict()):
+            check_like(name, checkpoint[name], current)
         if (totals := checkpoint.get(_TOTALS)) is not None and kind(totals) not in ("float64 [4]", "float32 [4]"):
             raise ValueError(f"{_TOTALS} must be a tensor of 4 numbers, but it is {shown(totals)}")
         positions = checkpoint["loops"]["fit_loop"]["state_dict"].get("combined_loader", [])

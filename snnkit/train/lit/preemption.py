@@ -169,21 +169,21 @@ def requeue() -> str:
 
 
 @contextlib.contextmanager
-def explained(place: RankInfo, timeout: float) -> Iterator[None]:
+def explained(rank_info: RankInfo, timeout: float) -> Iterator[None]:
     """Errors of communication become RankError with a reason; other errors of this rank are passed to the others."""
     try:
         yield
     except (RankError, RequeueError):  # of which all ranks know
         raise
     except Exception as error:
-        if place.world == 1:
+        if rank_info.world == 1:
             raise
         if _is_of_communication(error):
-            raise RankError(_lost_rank(error, place, timeout)) from error
+            raise RankError(_lost_rank(error, rank_info, timeout)) from error
         with contextlib.suppress(Exception):
-            summary = f"rank {place.rank}: {type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+            summary = f"rank {rank_info.rank}: {type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
             dist.distributed_c10d._get_default_store().set(_FAILED, summary)
-            if place.rank == 0:
+            if rank_info.rank == 0:
                 time.sleep(1.0)  # it has the store: the others have to read it there
         raise
 
@@ -200,9 +200,9 @@ def _is_of_communication(error: Exception) -> bool:
     return isinstance(error, RuntimeError) and sources.search(str(error)) is not None
 
 
-def _lost_rank(error: BaseException, place: RankInfo, timeout: float) -> str:
+def _lost_rank(error: BaseException, rank_info: RankInfo, timeout: float) -> str:
     quoted = re.sub(r"^\[[^\]]*\]\s*", "", str(error).strip()).partition("\n")[0][:300]  # without its source file
-    rank, address = f"rank {place.rank} of {place.world}", os.environ.get("MASTER_ADDR", "?")
+    rank, address = f"rank {rank_info.rank} of {rank_info.world}", os.environ.get("MASTER_ADDR", "?")
     meeting = f"{address}:{os.environ.get('MASTER_PORT', '?')}"
     if not dist.is_initialized():
         return (

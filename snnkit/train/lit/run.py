@@ -49,7 +49,6 @@ class HistoryCallback(Callback):
     lost after the last checkpoint is not counted.
     """
 
-    state_key = "Chronicle"  # type: ignore[assignment]  # its name in checkpoints, since the first release
     _LOGGED = {  # noqa: RUF012
         "train_loss": "train/loss",
         "train_accuracy": "train/acc",
@@ -212,7 +211,7 @@ class ResumableDDP(DDPStrategy):
 class ScaledRun(recipes.Run):
     """The result of ``run_recipe`` on every rank."""
 
-    place: RankInfo = field(default_factory=RankInfo)  #: this rank among all
+    rank_info: RankInfo = field(default_factory=RankInfo)  #: this rank among all
     updates: int = 0  #: of the weights, those before a resume included
     stopped: Stopped | None = None  #: why the run ended before its time; None: it is finished
     requeued: str = ""  #: on rank 0, where its SLURM job is in the queue again, a message
@@ -261,24 +260,24 @@ def run_recipe(
         RankError: another rank died or is stuck, or the ranks could not meet; says what to check.
         RequeueError: saved, but ``scontrol`` did not requeue the job.
     """
-    place = RankInfo.from_environment()
+    rank_info = RankInfo.from_environment()
     for name, value in (("devices", devices), ("nodes", nodes), ("every", every)):
         if value is not None:
             checks.integer(name, value, at_least=1)
     checks.number("timeout", timeout, above=0)
-    place.check(devices, nodes)
-    requeuing = signal.Signals[REQUEUE_SIGNAL] if place.launcher == "srun" else None  # elsewhere there is no queue
+    rank_info.check(devices, nodes)
+    requeuing = signal.Signals[REQUEUE_SIGNAL] if rank_info.launcher == "srun" else None  # elsewhere there is no queue
     callback = CallbackList("on_epoch", on_epoch)
     callbacks = [checks.instance("callbacks", one, Callback, "Lightning's callbacks") for one in callbacks]
     recipe, file = recipes.prepare(recipe, settings, checkpoint, resume)
     if recipe.graphed:
         raise ValueError("graphed must not be True here, as Lightning's Trainer makes the updates; leave it out")
-    place.check_batch(recipe.batch_size)
-    target = place.device(device)
+    rank_info.check_batch(recipe.batch_size)
+    target = rank_info.device(device)
     exists = file is not None and resume and file.checkpoint.exists()
 
     flags = SignalFlags(requeuing)
-    with flags.listening(), explained(place, timeout), quiet():
+    with flags.listening(), explained(rank_info, timeout), quiet():
         seed_everything(recipe.seed)
         network = recipe.build()
         precision = Precision.choose(target, recipe.amp)
@@ -292,17 +291,19 @@ def run_recipe(
             timeout=timeout,
             same={"the recipe": recipe.settings(), "whether there is a checkpoint": exists, "torch": torch.__version__},
         )
-        bar = [TQDMProgressBar()] if progress and not place.rank and os.environ.get("SNNKIT_HEADLESS") != "1" else []
+        bar = (
+            [TQDMProgressBar()] if progress and not rank_info.rank and os.environ.get("SNNKIT_HEADLESS") != "1" else []
+        )
         trainer = Trainer(
             accelerator="gpu" if target.type == "cuda" else target.type,
-            devices=[target.index] if target.type == "cuda" and place.world == 1 else place.per_node,
-            num_nodes=place.nodes,
-            strategy="auto" if place.world == 1 else ResumableDDP(network, timeout),
+            devices=[target.index] if target.type == "cuda" and rank_info.world == 1 else rank_info.per_node,
+            num_nodes=rank_info.nodes,
+            strategy="auto" if rank_info.world == 1 else ResumableDDP(network, timeout),
             precision={None: "32-true", torch.bfloat16: "bf16-mixed", torch.float16: "16-mixed"}[precision.dtype],  # type: ignore[arg-type]
             max_epochs=recipe.epochs,
             accumulate_grad_batches=recipe.accumulate,
             callbacks=[history, *bar, *callbacks, keeper],
-            plugins=[_environment(place, requeuing), AtomicCheckpointIO()],
+            plugins=[_environment(rank_info, requeuing), AtomicCheckpointIO()],
             logger=False,
             num_sanity_val_steps=0,
             enable_progress_bar=bool(bar),
@@ -325,7 +326,7 @@ def run_recipe(
             requeued = keeper.consensus.requeue()
     history.history.interrupted = stopped is not None
     network.to(target)
-    return ScaledRun(recipe, network, history.history, target, place, keeper.updates, stopped, requeued)
+    return ScaledRun(recipe, network, history.history, target, rank_info, keeper.updates, stopped, requeued)
 
 
 def _module(recipe: Recipe, network: nn.Module) -> SpikingModule:
@@ -345,11 +346,11 @@ def _data(recipe: Recipe, root: str | os.PathLike[str] | None, download: bool) -
     )
 
 
-def _environment(place: RankInfo, requeue_signal: signal.Signals | None) -> ClusterEnvironment:
-    if place.launcher == "srun":
+def _environment(rank_info: RankInfo, requeue_signal: signal.Signals | None) -> ClusterEnvironment:
+    if rank_info.launcher == "srun":
         # The handler of the signal is ours (``preemption``); here Lightning learns that SLURM sends it.
         return SLURMEnvironment(auto_requeue=requeue_signal is not None, requeue_signal=requeue_signal)
-    return TorchElasticEnvironment() if place.launcher == "torchrun" else LightningEnvironment()
+    return TorchElasticEnvironment() if rank_info.launcher == "torchrun" else LightningEnvironment()
 
 
 @contextlib.contextmanager

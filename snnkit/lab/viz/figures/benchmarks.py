@@ -347,7 +347,7 @@ def _where(record: Record) -> str:
 def _devices(every: Sequence[Record]) -> list[str]:
     """The device of each record; of one that occurs again, with a number, or their curves would become one."""
     names = [_where(record).partition(",")[0] for record in every]
-    return [f"{name} ({again + 1})" if (again := names[:i].count(name)) else name for i, name in enumerate(names)]
+    return [f"{name} ({earlier + 1})" if (earlier := names[:i].count(name)) else name for i, name in enumerate(names)]
 
 
 def _seconds(row: Record) -> float:

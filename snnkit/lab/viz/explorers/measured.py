@@ -60,14 +60,14 @@ def figure(
 
 
 def _raced(steps: int, neurons: int, dtype: str, engine: str, device: torch.device) -> go.Figure:
-    candidates, left_out = _candidates(device, engine)
+    candidates, excluded = _candidates(device, engine)
     size = {"neurons": neurons, "steps": steps}
     case = bench.Case(candidates, size, (steps, 1, neurons), getattr(torch, dtype), bench.INFERENCE, device)
     repeats = 7 if neurons * steps <= 2**17 else 3  # a move of a slider should not take long
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         outcome = case.measure(repeats)
     notes = [f"measured here, {repeats} rounds: {_machine(_provenance(device))}"]
-    notes += [f"{name}: {reason}" for name, reason in left_out.items()]
+    notes += [f"{name}: {reason}" for name, reason in excluded.items()]
     notes += [f"{skip['contestant']}: {skip['reason']}" for skip in outcome.skipped]
     return _drawn(outcome.rows, _result(outcome.rows, engine), notes)
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from snnkit.engine import cpp_compiler
-from snnkit.lab.viz import labs
-from snnkit.lab.viz.labs import measured as race
+from snnkit.lab.viz import explorers
+from snnkit.lab.viz.explorers import measured as race
 
 
 def bill_of_a_learner(weights, kept, steps, batch, copies=1, width=4):
@@ -14,7 +14,7 @@ def bill_of_a_learner(weights, kept, steps, batch, copies=1, width=4):
 
 def test_a_formula_stands_beside_a_step_that_is_counted():
     # Enough neuron-steps for a compiled neuron, which keeps its input and no more.
-    figure = labs.beside_measured(bill_of_a_learner)(steps=16, batch=16, neurons=500)
+    figure = explorers.beside_measured(bill_of_a_learner)(steps=16, batch=16, neurons=500)
     by_part = {trace.name: list(trace.x) for trace in figure.data}
     assert by_part["weights"] == pytest.approx([4 * (785 * 500 + 501 * 10) / 1e6] * 2)
     assert by_part["activity"][0] == pytest.approx(16 * 16 * (784 + 1000 + 10) * 4 / 1e6)
@@ -33,7 +33,7 @@ def test_a_formula_stands_beside_a_step_that_is_counted():
 )
 def test_a_formula_and_its_setting_are_checked(bill, setting, error, words):
     with pytest.raises(error, match=words):
-        labs.beside_measured(bill)(**({"steps": 2, "batch": 2, "neurons": 3} | setting))
+        explorers.beside_measured(bill)(**({"steps": 2, "batch": 2, "neurons": 3} | setting))
 
 
 SMALL = {"T": 4, "N": 1024}

@@ -91,8 +91,8 @@ def _iterate(
         order = torch.randperm(n, generator=generator, device=where).to(images.device)
     for start in range(0, n - batch_size + 1 if drop_last else n, batch_size):
         # A slice, not an index, where nothing is shuffled: a view costs nothing.
-        rows = slice(start, start + batch_size) if order is None else order[start : start + batch_size]
-        yield images[rows], labels[rows]
+        indices = slice(start, start + batch_size) if order is None else order[start : start + batch_size]
+        yield images[indices], labels[indices]
 
 
 def check_data(images: Tensor, labels: Tensor, name: str = "images, labels") -> None:

@@ -24,8 +24,8 @@ from snnkit.device.usage import evaluating
 from snnkit.engine import js
 from snnkit.lab.pages import web
 from snnkit.lab.pages.page import describe
+from snnkit.lab.viz.explorers import equations
 from snnkit.lab.viz.frontend import live, on_colab
-from snnkit.lab.viz.labs import equations
 from snnkit.neuron import Neuron
 from snnkit.nn import Sequential
 from snnkit.surrogate import Surrogate
@@ -125,7 +125,7 @@ def explorer(label: str, name: str, settings: dict[str, Any], own: str = "{}") -
 
 
 @checks.arguments
-def neuron_lab(neuron: Neuron | None = None) -> Any:
+def neuron(neuron: Neuron | None = None) -> Any:
     """A population of one kind of neuron: its input, membrane and spikes, and its f-I curve.
 
     Args:
@@ -137,15 +137,15 @@ def neuron_lab(neuron: Neuron | None = None) -> Any:
     """
     settings: dict[str, Any] = {"steps": 300, "shown": 300, "count": 20, "curve": True}
     if neuron is None:
-        return explorer("Neuron lab: the neurons of the kit, their spikes and f-I curves", "neuron", settings)
+        return explorer("Neuron explorer: the neurons of the kit, their spikes and f-I curves", "neuron", settings)
     name = type(neuron).__name__
     settings["states"] = list(getattr(neuron.initial_state(torch.zeros(1)), "_fields", ()))
     own = equations.written({name: neuron})
-    return explorer(f"Neuron lab: {name}, its spikes and f-I curve", "neuron", settings, own)
+    return explorer(f"Neuron explorer: {name}, its spikes and f-I curve", "neuron", settings, own)
 
 
 @checks.arguments
-def population_lab(neurons: int = 30, *, steps: int = 1000, current: float = 1.2, only_current: bool = False) -> Any:
+def population(neurons: int = 30, *, steps: int = 1000, current: float = 1.2, only_current: bool = False) -> Any:
     """A population of LIF neurons with the same mean input and independent noise: one membrane, and all spikes.
 
     Args:
@@ -164,7 +164,7 @@ def population_lab(neurons: int = 30, *, steps: int = 1000, current: float = 1.2
 
 
 @checks.arguments
-def surrogate_lab(surrogate: Surrogate | None = None) -> Any:
+def surrogate(surrogate: Surrogate | None = None) -> Any:
     """A surrogate's shape and derivative, which membranes get gradient, and how it decays in a deep network.
 
     Args:
@@ -173,10 +173,10 @@ def surrogate_lab(surrogate: Surrogate | None = None) -> Any:
     own = "{}"
     if surrogate is not None:
         own = equations.written({type(surrogate).__name__: equations.curves(surrogate)})
-    return explorer("Surrogate lab: surrogates and the gradients of a deep network", "surrogate", {}, own)
+    return explorer("Surrogate explorer: surrogates and the gradients of a deep network", "surrogate", {}, own)
 
 
-def encoder_lab() -> Any:
+def encoder() -> Any:
     """A digit as spikes by each code of ``snnkit.encode``, decoded again, and the error for other numbers of steps."""
     images, labels = data.load("digits")
     flat = images.flatten(1).float()
@@ -184,7 +184,7 @@ def encoder_lab() -> Any:
     distance = torch.cdist(means, flat).masked_fill(labels != torch.arange(10).unsqueeze(1), torch.inf)
     # Of each class the image that is nearest to the mean of its class.
     digits = data.to_unit(images)[distance.argmin(1)].flatten(1).mul(16).round().int().tolist()
-    return explorer("Encoder lab: a digit as spikes, and decoded again", "encoder", {"digits": digits})
+    return explorer("Encoder explorer: a digit as spikes, and decoded again", "encoder", {"digits": digits})
 
 
 def event_player() -> Any:
@@ -196,9 +196,9 @@ def event_player() -> Any:
     return explorer("Event player: a digit before an event camera", "events", {"images": levels})
 
 
-def stdp_lab() -> Any:
+def stdp() -> Any:
     """Two spikes on each side of a synapse, to be dragged: their traces, the weight, and the STDP window."""
-    return explorer("STDP lab: move the spikes of two neurons, and the synapse between them changes", "stdp", {})
+    return explorer("STDP explorer: move the spikes of two neurons, and the synapse between them changes", "stdp", {})
 
 
 def number_lines() -> Any:
@@ -231,7 +231,7 @@ def crossing(cpu: tuple[float, float], other: tuple[float, float] | None = None)
 
 
 @checks.arguments
-def decision_lab(
+def decision(
     net: Sequential, images: Tensor, labels: Tensor, answers: Tensor, *, encode: Any, classes: Sequence[str]
 ) -> Any:
     """A trained network decides, computed in the page: an image, the spikes of the last hidden layer, and the votes.
