@@ -87,8 +87,12 @@ EXACT = [
 ]
 
 
-def test_neurons_with_numbers_alone_are_exact():
-    assert [key for key in ZOO if is_exact(equation(ZOO[key](), torch.rand(2, 3, 5)))] == EXACT
+@compiler
+def test_neurons_with_numbers_alone_are_exact_and_so_is_whatever_says_so():
+    found = [key for key in ZOO if is_exact(equation(ZOO[key](), torch.rand(2, 3, 5)))]
+    assert set(EXACT) <= set(found)
+    for key in found:
+        check_exact(key, torch.float64)
 
 
 FUSED = {
@@ -120,6 +124,10 @@ PAIRS = [
 @compiler
 @pytest.mark.parametrize("key, dtype", PAIRS)
 def test_exact_means_equal_to_the_bit(key, dtype):
+    check_exact(key, dtype)
+
+
+def check_exact(key, dtype):
     results = []
     for name in ("eager", "cpp"):
         torch.manual_seed(0)

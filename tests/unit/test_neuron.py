@@ -13,7 +13,7 @@ import torch
 from hypothesis import given, settings, strategies as st
 from torch import nn
 
-from snnkit import models
+from snnkit import models, neuron
 from snnkit.neuron import (
     ALIF,
     IF,
@@ -30,11 +30,16 @@ from snnkit.neuron import (
 )
 from snnkit.surrogate import ATan, FastSigmoid, Sigmoid, SuperSpike, Triangle
 
+from ..engine.zoo import ZOO
 from . import reference_neurons as reference
 
-MAKERS = {kind.__name__: kind for kind in (IF, LIF, CubaLIF, PLIF, ALIF, Izhikevich, LI)}
-MAKERS["Leaky"] = partial(Leaky, 0.9)
+MAKERS = {name: make for name, make in ZOO.items() if "-" not in name}
 every_neuron = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+
+
+def test_the_zoo_has_every_neuron():
+    kinds = {name for name in neuron.__all__ if isinstance(getattr(neuron, name), type)}
+    assert {name for name in kinds if issubclass(getattr(neuron, name), Neuron)} == {*MAKERS, "Neuron"}
 
 
 @every_neuron

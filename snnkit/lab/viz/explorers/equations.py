@@ -8,6 +8,7 @@ is traced when it is shown.
 
 from __future__ import annotations
 
+import inspect
 import sys
 import textwrap
 from pathlib import Path
@@ -19,16 +20,34 @@ from snnkit import neuron, surrogate
 from snnkit.engine import js
 from snnkit.files import write_text
 
-# Their numbers don't matter here, only what is a branch of the equation: every number becomes a parameter.
-NEURONS: dict[str, dict[str, neuron.Neuron]] = {
-    "LIF": {"hard": neuron.LIF(2.0), "soft": neuron.LIF(2.0, v_reset=None)},
-    "IF": {"hard": neuron.IF(), "soft": neuron.IF(v_reset=None)},
-    "PLIF": {"hard": neuron.PLIF(2.0), "soft": neuron.PLIF(2.0, v_reset=None)},
-    "Leaky": {"hard": neuron.Leaky(0.9, reset_mechanism="zero"), "soft": neuron.Leaky(0.9)},
-    "ALIF": {"hard": neuron.ALIF(v_reset=0.0), "soft": neuron.ALIF()},
-    "CubaLIF": {"hard": neuron.CubaLIF()},
-    "Izhikevich": {"hard": neuron.Izhikevich()},
-    "LI": {"hard": neuron.LI()},
+REQUIRED: dict[str, Any] = {"beta": 0.9}  # arguments without a default
+
+
+def variants(kind: type[neuron.Neuron]) -> dict[str, neuron.Neuron]:
+    """A class of neurons with a hard reset, and with a soft one if it has that.
+
+    Their numbers don't matter, only what is a branch of the equation: every number becomes a parameter.
+    """
+    accepted = inspect.signature(kind).parameters
+    given = {name: value for name, value in REQUIRED.items() if name in accepted}
+    if "reset_mechanism" in accepted:
+        resets: dict[str, dict[str, Any]] = {
+            "hard": {"reset_mechanism": "zero"},
+            "soft": {"reset_mechanism": "subtract"},
+        }
+    elif "v_reset" in accepted:
+        has_soft = "None" in str(accepted["v_reset"].annotation)
+        resets = {"hard": {"v_reset": 0.0}} | ({"soft": {"v_reset": None}} if has_soft else {})
+    else:
+        resets = {"hard": {}}
+    return {name: kind(**given, **reset) for name, reset in resets.items()}
+
+
+KINDS = [getattr(neuron, name) for name in neuron.__all__]
+NEURONS = {
+    kind.__name__: variants(kind)
+    for kind in KINDS
+    if isinstance(kind, type) and issubclass(kind, neuron.Neuron) and kind is not neuron.Neuron
 }
 SHAPES = ("ATan", "Sigmoid", "Triangle", "FastSigmoid", "SuperSpike", "StraightThrough")
 
