@@ -1,5 +1,11 @@
 // What every drawing needs: a canvas that is as sharp as the screen, colours of the scheme that is on, and one loop.
 
+/**
+ * @typedef {Record<string, string>} Colours by their names, such as `ink` and `strongLine`, each "rgb(r, g, b)" or rgba
+ * @typedef {{element: HTMLElement, canvas: HTMLCanvasElement, colours: Colours, fit?: function(): void,
+ *   draw: function(): void}} View also has `context`, `width` and `height` once its canvas has a place
+ */
+
 const TOKENS = ["page", "panel", "raised", "line", "strong-line", "ink", "muted", "faint", "accent", "on-accent",
   "accent-soft", "error", "blue", "vermilion", "green", "orange", "purple", "sky",
   "crimson", "violet", "teal", "olive"];
@@ -7,13 +13,13 @@ const TOKENS = ["page", "panel", "raised", "line", "strong-line", "ink", "muted"
 export const BELOW_ZERO = [5, 3]; // dashes of weights: their colour alone does not say it
 
 /**
- * The colours of style.css as they are now: {page, panel, ..., strongLine, onAccent}, each "rgb(r, g, b)" or rgba.
+ * The colours of style.css as they are now: {page, panel, ..., strongLine, onAccent}.
  * @param {Element} element inside an element of class "snn", or that itself
  */
 export function colours(element) {
   const probe = document.createElement("span");
   element.append(probe);
-  const values = {};
+  const values = /** @type {Colours} */ ({});
   for (const token of TOKENS) {
     probe.style.color = `var(--${token})`;
     values[token.replace(/-(\w)/, (_, letter) => letter.toUpperCase())] = getComputedStyle(probe).color;
@@ -24,6 +30,8 @@ export function colours(element) {
 
 /**
  * Calls back with the new colours when the scheme changes, be it that of the system or of the page around.
+ * @param {Element} element
+ * @param {function(Colours): void} callback
  * @returns {function(): void} ends it
  */
 export function watchColours(element, callback) {
@@ -50,9 +58,9 @@ export function watchColours(element, callback) {
   };
 }
 
-/** "rgb(r, g, b)" with another opacity. */
+/** "rgb(r, g, b)" with another opacity. @param {string} colour @param {number} alpha */
 export function faint(colour, alpha) {
-  const [red, green, blue] = colour.match(/[\d.]+/g);
+  const [red, green, blue] = /** @type {string[]} */ (colour.match(/[\d.]+/g));
   return `rgba(${red}, ${green}, ${blue}, ${alpha})`;
 }
 
@@ -64,7 +72,7 @@ export function faint(colour, alpha) {
  * @returns {function(): void} ends it
  */
 export function surface(canvas, resized) {
-  const context = canvas.getContext("2d");
+  const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
   let last = "";
   const look = () => {
     const {width, height} = canvas.getBoundingClientRect(), ratio = devicePixelRatio || 1;
@@ -91,10 +99,12 @@ export function surface(canvas, resized) {
  * It rests while the tab is hidden, and so costs nothing there; `wake()` starts it again.
  */
 export class Loop {
+  /** @param {function(number): (boolean|void)} frame */
   constructor(frame) {
     this.frame = frame;
     this.request = 0;
     this.last = 0;
+    this.ended = false;
     this.seen = () => this.wake();
     document.addEventListener("visibilitychange", this.seen);
   }
@@ -105,6 +115,7 @@ export class Loop {
     this.request = requestAnimationFrame((now) => this.tick(now));
   }
 
+  /** @param {number} now */
   tick(now) {
     this.request = 0;
     if (document.hidden) return;
@@ -125,7 +136,10 @@ export function calm() {
   return matchMedia("(prefers-reduced-motion: reduce)").matches;
 }
 
-/** Draws `view`, which has an element, a canvas and `draw`, whenever its place or its colours change; ends by a call. */
+/**
+ * Draws `view`, which has an element, a canvas and `draw`, whenever its place or its colours change; ends by a call.
+ * @param {View} view
+ */
 export function follow(view) {
   view.colours = colours(view.element);
   const ends = [

@@ -2,13 +2,39 @@
 // {element, value, first, set(value), reset(), changed(value)}: `changed` is called for what the reader does, never for
 // what a program sets.
 
+/**
+ * @template T
+ * @typedef {{element: HTMLElement, value: T, first: T, set(value: T): void, reset(): void, changed(value: T): void}}
+ *   Control
+ */
+/** @typedef {Control<number>} Slider */
+/** @typedef {{label: string, unit?: string, min: number, max: number, step: number, value: number, log?: boolean,
+ *   hint?: string, change?: function(number): void}} SliderOptions with `log`, equal ways multiply the value alike, and
+ *   `step` only says how it is rounded and written */
+/** @typedef {string|number|boolean} Choosable */
+/** @template {Choosable} T @typedef {{value: T, label: string, hint?: string}} Option */
+/**
+ * @template {Choosable} T
+ * @typedef {{label: string, options: Array<T|Option<T>>, value?: NoInfer<T>, hint?: string, list?: boolean,
+ *   change?: function(T): void}} ChoiceOptions `list`: a menu, not buttons
+ */
+/** @template T @typedef {{[K in keyof T]: Control<T[K]>}} Controls by their names, with values of T */
+/** @typedef {function(number, number, PointerEvent): void} Move to a place, in CSS pixels */
+
 let controlsMade = 0;
 // a page may hold several explorers, each with its own module
 const controlsOf = Math.random().toString(36).slice(2, 8);
 
-/** An element with properties, attributes (those with a dash, and "role") and children. */
+/**
+ * An element with properties, attributes (those with a dash, and "role") and children.
+ * @template {keyof HTMLElementTagNameMap} Tag
+ * @param {Tag} tag
+ * @param {Record<string, string|number|boolean|undefined>} properties
+ * @param {...(Node|string)} children
+ * @returns {HTMLElementTagNameMap[Tag]}
+ */
 export function make(tag, properties = {}, ...children) {
-  const element = document.createElement(tag);
+  const element = /** @type {HTMLElementTagNameMap[Tag] & Record<string, unknown>} */ (document.createElement(tag));
   for (const [name, value] of Object.entries(properties)) {
     if (value === undefined) continue;
     if (name.includes("-") || name === "role" || name === "for") element.setAttribute(name, value);
@@ -18,25 +44,30 @@ export function make(tag, properties = {}, ...children) {
   return element;
 }
 
-/** A number as a reader writes it: with the digits that `step` has, and a proper minus sign. */
+/**
+ * A number as a reader writes it: with the digits that `step` has, and a proper minus sign.
+ * @param {number} value
+ */
 export function written(value, step = 0) {
-  const digits = step ? Math.max(0, Math.min(8, -Math.floor(Math.log10(step) + 1e-9))) : 0;
+  const first = step ? Math.max(0, Math.min(8, -Math.floor(Math.log10(step) + 1e-9))) : 0;
+  const parts = step * 10 ** first, digits = first + (first < 8 && Math.abs(parts - Math.round(parts)) > 1e-6 ? 1 : 0);
   const text = step ? value.toFixed(digits) : String(Number(value.toPrecision(3)));
   return text.replace("-", "−");
 }
 
 /**
  * A slider: drag it, use the arrow keys, or type its value. Double click sets it back, as the button that appears does.
- *
- * @param {{label: string, unit?: string, min: number, max: number, step: number, value: number, log?: boolean,
- *   hint?: string, change?: function(number): void}} options with `log`, equal ways multiply the value alike, and
- *   `step` only says how it is rounded and written
+ * @param {SliderOptions} options
+ * @returns {Slider}
  */
 export function slider({label, unit = "", min, max, step, value: first, log = false, hint = "", change = () => {}}) {
   const id = `snn-${controlsOf}-${++controlsMade}`;
   const places = log ? 200 : Math.round((max - min) / step);
+  /** @param {number} place */
   const valueAt = (place) => (log ? min * (max / min) ** (place / places) : min + place * step);
+  /** @param {number} value */
   const placeOf = (value) => (log ? (places * Math.log(value / min)) / Math.log(max / min) : (value - min) / step);
+  /** @param {number} value */
   const allowed = (value) => {
     const whole = Math.round((value - (log ? 0 : min)) / step) * step + (log ? 0 : min);
     return Number(Math.min(max, Math.max(min, whole)).toPrecision(12));
@@ -48,13 +79,14 @@ export function slider({label, unit = "", min, max, step, value: first, log = fa
     title: `back to ${written(first, step)}`, "aria-label": `${label}: back to ${written(first, step)}`});
   const value = make("span", {className: "value"}, back, box, unit && ` ${unit}`);
   const element = make("div", {className: "control"}, make("label", {for: id, title: hint}, label), value, range);
-  const control = {element, value: undefined, set, reset: () => use(control.first), first: allowed(first),
-    changed: change};
+  /** @type {Slider} */
+  const control = {element, value: first, set, reset: () => use(control.first), first: allowed(first), changed: change};
 
+  /** @param {number} wanted */
   function set(wanted) {
     control.value = allowed(wanted);
     const place = placeOf(control.value), text = written(control.value, step);
-    range.value = Math.round(place);
+    range.value = String(Math.round(place));
     range.style.setProperty("--done", `${(100 * place) / (places || 1)}%`);
     range.setAttribute("aria-valuetext", `${text} ${unit}`.trim());
     box.value = text;
@@ -63,6 +95,7 @@ export function slider({label, unit = "", min, max, step, value: first, log = fa
     back.disabled = control.value === control.first;
   }
 
+  /** @param {number} wanted */
   function use(wanted) {
     const before = control.value;
     set(wanted);
@@ -80,7 +113,7 @@ export function slider({label, unit = "", min, max, step, value: first, log = fa
   box.addEventListener("change", typed);
   box.addEventListener("focus", () => box.select());
   box.addEventListener("keydown", (event) => {
-    const way = {ArrowUp: 1, ArrowDown: -1}[event.key];
+    const way = /** @type {Record<string, number|undefined>} */ ({ArrowUp: 1, ArrowDown: -1})[event.key];
     if (way) {
       event.preventDefault();
       use(log ? valueAt(placeOf(control.value) + way) : control.value + way * step);
@@ -99,22 +132,24 @@ export function slider({label, unit = "", min, max, step, value: first, log = fa
 
 /**
  * One of several: buttons side by side where they are few and short, else a list.
- * @param {{label: string, options: Array<string|{value, label: string, hint?: string}>, value?, hint?: string,
- *   list?: boolean, change?: function(*): void}} options
+ * @template {Choosable} T
+ * @param {ChoiceOptions<T>} options
+ * @returns {Control<T>}
  */
 export function choice({label, options, value: first, hint = "", list, change = () => {}}) {
   const ways = options.map((one) => (typeof one === "object" ? one : {value: one, label: String(one)}));
   const letters = ways.reduce((sum, one) => sum + one.label.length + 3, 0);
-  const control = {value: undefined, set, reset: () => use(control.first), first: first ?? ways[0].value,
-    changed: change};
+  const control = /** @type {Control<T>} */ (
+    {set, reset: () => use(control.first), first: first ?? ways[0].value, changed: change});
   const id = `snn-${controlsOf}-${++controlsMade}`;
   const name = make("span", {className: "name", id, title: hint}, label);
+  /** @type {function(number): void} */
   let show;
   if (list ?? letters > 44) {
     const menu = make("select", {title: hint, "aria-labelledby": id},
       ...ways.map((one, i) => make("option", {value: i, textContent: one.label, title: one.hint ?? ""})));
-    menu.addEventListener("change", () => use(ways[menu.value].value));
-    show = (index) => (menu.value = index);
+    menu.addEventListener("change", () => use(ways[Number(menu.value)].value));
+    show = (index) => (menu.value = String(index));
     control.element = make("div", {className: "control"}, name, menu);
   } else {
     const buttons = ways.map((one) => make("button", {type: "button", textContent: one.label, title: one.hint ?? ""}));
@@ -124,6 +159,7 @@ export function choice({label, options, value: first, hint = "", list, change = 
     control.element = make("div", {className: "control"}, name, group);
   }
 
+  /** @param {T} wanted */
   function set(wanted) {
     const index = ways.findIndex((one) => one.value === wanted);
     const words = ways.map((one) => one.label).join(", ");
@@ -132,6 +168,7 @@ export function choice({label, options, value: first, hint = "", list, change = 
     show(index);
   }
 
+  /** @param {T} wanted */
   function use(wanted) {
     const before = control.value;
     set(wanted);
@@ -142,16 +179,23 @@ export function choice({label, options, value: first, hint = "", list, change = 
   return control;
 }
 
-/** On or off. @param {{label: string, value?: boolean, hint?: string, change?: function(boolean): void}} options */
+/**
+ * On or off.
+ * @param {{label: string, value?: boolean, hint?: string, change?: function(boolean): void}} options
+ * @returns {Control<boolean>}
+ */
 export function toggle({label, value: first = false, hint = "", change = () => {}}) {
   const box = make("input", {type: "checkbox", role: "switch"});
   const element = make("div", {className: "control"}, make("label", {className: "switch", title: hint}, box, label));
-  const control = {element, value: undefined, set, reset: () => use(control.first), first, changed: change};
+  /** @type {Control<boolean>} */
+  const control = {element, value: first, set, reset: () => use(control.first), first, changed: change};
 
+  /** @param {boolean} wanted */
   function set(wanted) {
     control.value = box.checked = Boolean(wanted);
   }
 
+  /** @param {boolean} wanted */
   function use(wanted) {
     const before = control.value;
     set(wanted);
@@ -176,8 +220,8 @@ export function button({label, hint = "", primary = false, press}) {
 
 /**
  * What the colours and marks of a picture mean.
- * @param {Array<[string, string, string]>} entries mark ("box", "disc", "triangle", "line", "thin", "dashed" or
- *   "cross"), colour of style.css, and words
+ * @param {...[mark: string, colour: string, words: string]} entries mark ("box", "disc", "triangle", "line", "thin",
+ *   "dashed" or "cross"), colour of style.css, and words
  */
 export function legend(...entries) {
   return make("ul", {className: "legend"}, ...entries.map(([mark, colour, words]) => {
@@ -204,13 +248,15 @@ export function framed(draw) {
 
 /**
  * Named controls side by side, and a button that sets all of them back.
- * @param {Object<string, {element: HTMLElement, value: *, set: function, reset: function}>} controls
- * @param {function(string, *): void} change is called with a control's name and value
- * @returns {{element: HTMLElement, values: function(): Object, set: function(Object): void, reset: function(): void}}
+ * @template T
+ * @param {Controls<T>} controls
+ * @param {function(keyof T, T[keyof T]): void} change is called with a control's name and value
+ * @returns {{element: HTMLElement, values: function(): T, set: function(Partial<T>): void, reset: function(): void}}
  */
 export function panel(controls, change) {
-  const all = Object.values(controls);
-  for (const [name, one] of Object.entries(controls)) one.changed = (value) => change(name, value);
+  const all = /** @type {Array<Control<T[keyof T]>>} */ (Object.values(controls));
+  const named = /** @type {Array<[keyof T, Control<T[keyof T]>]>} */ (Object.entries(controls));
+  for (const [name, one] of named) one.changed = (value) => change(name, value);
   const reset = () => all.forEach((one) => one.reset());
   const back = button({label: "Reset all", hint: "back to the first setting of everything here", press: reset});
   back.className = "quiet";
@@ -219,18 +265,20 @@ export function panel(controls, change) {
   return {
     element,
     reset,
-    values: () => Object.fromEntries(Object.entries(controls).map(([name, one]) => [name, one.value])),
-    set: (values) => Object.entries(values).forEach(([name, value]) => controls[name]?.set(value)),
+    values: () => /** @type {T} */ (Object.fromEntries(named.map(([name, one]) => [name, one.value]))),
+    set: (values) => (/** @type {Array<[keyof T, T[keyof T]]>} */ (Object.entries(values)))
+      .forEach(([name, value]) => controls[name]?.set(value)),
   };
 }
 
 /**
  * Follows a pointer that holds `element`: `move(x, y, event)` in CSS pixels of `frame`, until it lets go.
- * @param {Element} element
+ * @param {GlobalEventHandlers & Element & ElementCSSInlineStyle} element of HTML or SVG
  * @param {{frame: Element, start?: function(number, number, PointerEvent): (boolean|void), end?: function(): void,
- *   move: function(number, number, PointerEvent): void}} options a `start` that returns false lets the page scroll
+ *   move: Move}} options a `start` that returns false lets the page scroll
  */
 export function drag(element, {frame, start = () => {}, move, end = () => {}}) {
+  /** @param {PointerEvent} event @returns {[x: number, y: number]} */
   const place = (event) => {
     const box = frame.getBoundingClientRect();
     return [event.clientX - box.left, event.clientY - box.top];
@@ -240,6 +288,7 @@ export function drag(element, {frame, start = () => {}, move, end = () => {}}) {
     if (event.button !== 0 || start(...place(event), event) === false) return;
     event.preventDefault();
     element.setPointerCapture(event.pointerId);
+    /** @param {PointerEvent} next */
     const moved = (next) => move(...place(next), next);
     const done = () => {
       element.removeEventListener("pointermove", moved);

@@ -2,14 +2,30 @@
 
 import {written} from "./controls.js";
 
-/** A share as a percentage to two digits. */
+/**
+ * @typedef {[xs: number[], ys: number[]]} Curve xs ascending
+ * @typedef {number|number[]} Guess an index, a number, or heights at even places
+ * @typedef {number|Curve} Truth an index, a number, or a curve
+ * @typedef {[low: number, high: number, label: string]} AxisEnds
+ *
+ * @typedef {{key: string, label: string, ask: string, why: string}} Asked
+ * @typedef {Asked & {kind: "choice", choices: string[]}} ChoiceQuestion
+ * @typedef {{tolerance: number, within?: undefined}|{within: number, tolerance?: undefined}} Width around the truth, in
+ *   which an answer is right: a share of it, or so much
+ * @typedef {Asked & Width & {kind: "number", unit: string, low: number, high: number}} NumberQuestion
+ * @typedef {Asked & {kind: "sketch", x: AxisEnds, y: AxisEnds, tolerance: number}} SketchQuestion
+ * @typedef {ChoiceQuestion|NumberQuestion|SketchQuestion} Question as course/question.py gives it
+ */
+
+/** A share as a percentage to two digits. @param {number} share */
 function percent(share) {
   return written(Number((100 * share).toPrecision(2)));
 }
 
 /**
  * The number that a reader has typed.
- * @returns {{value: number}|{problem: string}}
+ * @param {string} text @param {Pick<NumberQuestion, "low"|"high"|"unit">} question
+ * @returns {{value: number, problem?: undefined}|{problem: string, value?: undefined}}
  */
 export function numberOf(text, {low, high, unit}) {
   const typed = text.trim().replace(/[−–]/g, "-");
@@ -23,7 +39,7 @@ export function numberOf(text, {low, high, unit}) {
   return {value};
 }
 
-/** The height of a curve (xs ascending) at x, or null outside of it. */
+/** The height of a curve at x, or null outside of it. @param {Curve} curve @param {number} x */
 export function heightAt([xs, ys], x) {
   if (x < xs[0] || x > xs[xs.length - 1]) return null;
   let i = 1;
@@ -34,30 +50,32 @@ export function heightAt([xs, ys], x) {
 
 /**
  * Was a guess right, and how far off?
- * @param {Object} question as course/question.py gives it
- * @param {*} guess an index, a number, or heights at even places
- * @param {*} truth an index, a number, or a curve [xs, ys]
+ * @param {Question} question
+ * @param {Guess} guess
+ * @param {Truth} truth
  * @returns {{right: boolean, words: string}}
  */
 export function judge(question, guess, truth) {
   if (question.kind === "choice") {
-    return {right: guess === truth, words: `It is “${question.choices[truth]}”.`};
+    return {right: guess === truth, words: `It is “${question.choices[/** @type {number} */ (truth)]}”.`};
   }
   if (question.kind === "number") {
-    const off = Math.abs(guess - truth), {within, tolerance, unit} = question;
-    const right = off <= (within ?? tolerance * Math.abs(truth)) * (1 + 1e-9);
-    const way = guess > truth ? "too high" : "too low", measure = unit && ` ${unit}`;
+    const said = /** @type {number} */ (guess), found = /** @type {number} */ (truth);
+    const off = Math.abs(said - found), {within, tolerance, unit} = question;
+    const right = off <= (within ?? tolerance * Math.abs(found)) * (1 + 1e-9);
+    const way = said > found ? "too high" : "too low", measure = unit && ` ${unit}`;
     const step = unit === "%" ? " points" : measure; // 27 % too high would be 13 % times 1.27
-    const apart = off / Math.abs(truth);
-    const far = within !== undefined || !truth ? `${written(off)}${step}`
-      : apart < 3 ? `${percent(apart)} %` : `${written(guess / truth)} times the result,`;
+    const apart = off / Math.abs(found);
+    const far = within !== undefined || !found ? `${written(off)}${step}`
+      : apart < 3 ? `${percent(apart)} %` : `${written(said / found)} times the result,`;
     const limit = within === undefined ? `${percent(tolerance)} %` : `${written(within)}${step}`;
-    const words = `You said ${written(guess)}, it is ${written(truth)}${measure}: `;
+    const words = `You said ${written(said)}, it is ${written(found)}${measure}: `;
     return {right, words: words + (off ? `${far} ${way}. Right is within ${limit}.` : "exact.")};
   }
-  const [low, high, label] = question.y, [left, end] = question.x, differences = [];
-  guess.forEach((height, i) => {
-    const result = heightAt(truth, left + ((end - left) * i) / (guess.length - 1));
+  const [low, high, label] = question.y, [left, end] = question.x, differences = /** @type {number[]} */ ([]);
+  const heights = /** @type {number[]} */ (guess);
+  heights.forEach((height, i) => {
+    const result = heightAt(/** @type {Curve} */ (truth), left + ((end - left) * i) / (heights.length - 1));
     if (result !== null) differences.push(Math.abs(height - Math.min(high, Math.max(low, result))));
   });
   const far = differences.reduce((sum, one) => sum + one, 0) / Math.max(1, differences.length);

@@ -1,17 +1,36 @@
 // What the pages of a course have in common, wherever in a notebook they are: news, and the lines to kernels.
 
 /**
+ * @import {Guess} from "./course_answers.js"
+ * @typedef {{guess: ?Guess, sure: ?number, saved?: boolean, when?: string}} Answer to a prediction; without a guess: it
+ *   is skipped. `saved`: a kernel knows it; `when`: this comes from a kernel
+ * @typedef {{records?: Object<string, Answer>, scorecards?: Object<string, string>, refused?: string}} News answers by
+ *   the keys of predictions, HTML by notebook
+ * @typedef {{known: string[]}|{lock: string, guess: ?Guess, sure: ?number}|{skip: string}
+ *   |{quiz: string, index: number, right: boolean}} Message to a kernel, as course/predictions.py reads it
+ * @typedef {function(News): void} Listener
+ * @typedef {function(Message): void} Send
+ * @typedef {{records: Object<string, Answer>, hears: function(string): boolean, listen: function(Listener): void,
+ *   spread: Listener, say: function(string, Message): void, connect: function(string, Send): void}} Hub
+ */
+
+/**
  * The hub of this document, one for all pages: `say(line, message)` to a kernel, `spread(news)` to all pages,
  * `listen(receive)` for news, `connect(line, send)` for whoever carries a line. Colab's outputs are documents of their own.
+ * @returns {Hub}
  */
 export function courseHub() {
   if (globalThis.snnkitCourse) return globalThis.snnkitCourse;
-  const listeners = [], lines = {}, waiting = [], records = {}, colab = globalThis.google?.colab?.kernel;
+  const listeners = /** @type {Listener[]} */ ([]), lines = /** @type {Object<string, Send>} */ ({});
+  const waiting = /** @type {Array<[string, Message]>} */ ([]), records = /** @type {Object<string, Answer>} */ ({});
+  const colab = globalThis.google?.colab?.kernel;
   const channel = colab && new BroadcastChannel("snnkit.course");
+  /** @param {News} news */
   const receive = (news) => {
     Object.assign(records, news.records);
     listeners.forEach((listener) => listener(news));
   };
+  /** @type {Hub} */
   const hub = {
     records, // of predictions, as far as this document has heard of them
     hears: (line) => Boolean(colab || lines[line]),
@@ -44,16 +63,16 @@ export function courseHub() {
 const STORE = "snnkit.course";
 export const LATE = 4000; // ms after which a kernel that does not reply is busy, or gone
 
-/** What was answered in this browser: {key: {guess, sure, saved}}; `saved`: a kernel knows it. */
+/** What was answered in this browser, by the keys of predictions. @returns {Object<string, Answer>} */
 function stored() {
   try {
-    return JSON.parse(localStorage.getItem(STORE)) ?? {};
+    return JSON.parse(/** @type {string} */ (localStorage.getItem(STORE))) ?? {};
   } catch {
     return {};
   }
 }
 
-/** Remembers a record in this browser. */
+/** Remembers a record in this browser. @param {string} key @param {Answer} record */
 export function store(key, record) {
   try {
     localStorage.setItem(STORE, JSON.stringify({...stored(), [key]: record}));
@@ -62,7 +81,10 @@ export function store(key, record) {
   }
 }
 
-/** Tells all pages and the kernel how the learner has answered a prediction; without a guess: it is skipped. */
+/**
+ * Tells all pages and the kernel how the learner has answered a prediction; without a guess: it is skipped.
+ * @param {?string|undefined} line @param {string} key @param {?Guess} guess @param {?number} sure percent
+ */
 export function answered(line, key, guess = null, sure = null) {
   const record = {guess, sure}, hub = courseHub();
   store(key, record);
@@ -70,10 +92,14 @@ export function answered(line, key, guess = null, sure = null) {
   hub.spread({records: {[key]: record}});
 }
 
-/** Calls known(record) as soon as a prediction is locked or skipped: now, by another page, or by the kernel. */
+/**
+ * Calls known(record) as soon as a prediction is locked or skipped: now, by another page, or by the kernel.
+ * @param {{key: string, line?: ?string, record?: ?Answer}} prediction @param {function(Answer): void} known
+ */
 export function whenAnswered({key, line, record}, known) {
   const hub = courseHub(), own = stored()[key];
   let done = false;
+  /** @param {?Answer|undefined} one */
   const once = (one) => {
     if (!one || done) return;
     done = true;
@@ -89,9 +115,13 @@ export function whenAnswered({key, line, record}, known) {
   }, LATE);
 }
 
-/** Hides the outputs below it until all predictions in `keys`, by key to label, are answered. @param {{keys: Object, line: ?string}} */
+/**
+ * Hides the outputs below it until all predictions in `keys`, by key to label, are answered.
+ * @param {HTMLElement} place @param {{keys: Object<string, string>, line: ?string}} data
+ */
 export function gatePage(place, {keys, line}) {
-  const gate = place.querySelector(".snn-gate"), left = new Set(Object.keys(keys)), button = document.createElement("button");
+  const gate = /** @type {HTMLElement} */ (place.querySelector(".snn-gate")), left = new Set(Object.keys(keys));
+  const button = document.createElement("button");
   const shown = document.createElement("span");
   const say = () => {
     const names = [...left].map((key) => keys[key]), last = names.pop();
@@ -119,7 +149,10 @@ export function gatePage(place, {keys, line}) {
   }
 }
 
-/** Keeps a scorecard, which is HTML of the kernel, as it is there now. */
+/**
+ * Keeps a scorecard, which is HTML of the kernel, as it is there now.
+ * @param {HTMLElement} place @param {{notebook: string}} data
+ */
 export function scorecardPage(place, {notebook}) {
   courseHub().listen(({scorecards}) => {
     if (scorecards?.[notebook]) place.innerHTML = scorecards[notebook];

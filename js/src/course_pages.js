@@ -1,23 +1,35 @@
 // The cards of a course: a prediction that locks, the outcome beside it, and the quiz.
 
 import {judge, numberOf} from "./course_answers.js";
-import {answered, courseHub, LATE, scorecardPage, store, whenAnswered} from "./course_hub.js";
+import {answered, courseHub, LATE, store, whenAnswered} from "./course_hub.js";
 import {make} from "./controls.js";
 import {numberLine, sketch} from "./sketch.js";
+
+/**
+ * @import {ChoiceQuestion, Curve, Guess, NumberQuestion, Question, Truth} from "./course_answers.js"
+ * @import {Answer} from "./course_hub.js"
+ * @typedef {{question: Question, record?: ?Answer, line: ?string}} Prediction `line` leads to the kernel, if there is
+ *   one
+ * @typedef {{text: string, why: string, choices: Array<{text: string, reply: string, right: boolean}>}} QuizQuestion
+ * @typedef {Node|string} Part of an element
+ */
 
 const SURE = [50, 70, 90, 99]; // percent
 let cardsMade = 0;
 const cardsOf = Math.random().toString(36).slice(2, 8);
 
-/** Text in which `…` marks code, as nodes. */
+/** Text in which `…` marks code, as nodes. @param {string} text */
 function rich(text) {
   return text.split("`").map((part, i) => (i % 2 ? make("code", {textContent: part}) : part));
 }
 
+/** @param {string} className @param {Part[]} parts */
 const words = (className, ...parts) => make("p", {className}, ...parts);
+/** @param {string} tag @param {string} text */
 const heading = (tag, text, id = "") =>
   words("head", make("span", {className: "tag"}, tag), make("span", {id}, ...rich(text)));
 
+/** @param {HTMLElement} place @param {string} label @param {string} kind */
 function card(place, label, kind) {
   place.className = `snn course ${kind}`;
   place.setAttribute("role", "group");
@@ -29,7 +41,10 @@ function card(place, label, kind) {
   return body;
 }
 
-/** Choices, each a radio button in a row of its own. */
+/**
+ * Choices, each a radio button in a row of its own.
+ * @param {string[]} texts @param {string} labelledBy @param {function(): void} change
+ */
 function choicesOf(texts, labelledBy, change) {
   const name = `snn-${cardsOf}-${++cardsMade}`;
   const inputs = texts.map((_, value) => make("input", {type: "radio", name, value}));
@@ -41,12 +56,15 @@ function choicesOf(texts, labelledBy, change) {
   };
 }
 
-/** The guess and, once it is known (not null), the result, in a picture and in words. */
+/**
+ * The guess and, once it is known (not null), the result, in a picture and in words.
+ * @param {Question} question @param {Answer} answer @param {?Truth} truth
+ */
 function compared(question, {guess, sure}, truth) {
-  const parts = [], verdict = truth === null ? null : judge(question, guess, truth);
+  const parts = [], verdict = truth === null ? null : judge(question, /** @type {Guess} */ (guess), truth);
   if (question.kind === "choice") {
     const rows = question.choices.map((text, i) => {
-      const marks = [i === guess && "your guess", i === truth && "result"].filter(Boolean);
+      const marks = /** @type {string[]} */ ([i === guess && "your guess", i === truth && "result"].filter(Boolean));
       const sign = i === truth ? "✓" : i !== guess ? "○" : truth === null ? "●" : "✗";
       return make("li", {className: `${i === guess ? "guess" : ""} ${i === truth ? "result" : ""}`},
         make("span", {className: "sign", "aria-hidden": "true"}, sign),
@@ -54,9 +72,9 @@ function compared(question, {guess, sure}, truth) {
     });
     parts.push(make("ul", {className: "compared"}, ...rows));
   } else if (question.kind === "number") {
-    parts.push(numberLine(question, guess, truth));
+    parts.push(numberLine(question, /** @type {number} */ (guess), /** @type {?number} */ (truth)));
   } else {
-    parts.push(sketch(question, {guess, result: truth}).element);
+    parts.push(sketch(question, /** @type {{guess: number[], result: ?Curve}} */ ({guess, result: truth})).element);
     const keys = [["guess", "your sketch"], ...(truth === null ? [] : [["result", "the result"]])];
     parts.push(words("legend", ...keys.map(([kind, text]) => make("span", {className: kind}, text))));
   }
@@ -69,14 +87,22 @@ function compared(question, {guess, sure}, truth) {
   return parts;
 }
 
-/** The result alone, for one who has not guessed. */
+/** The result alone, for one who has not guessed. @param {Question} question @param {Truth} truth */
 function result(question, truth) {
-  if (question.kind === "sketch") return sketch(question, {guess: [], result: truth}).element;
-  if (question.kind === "choice") return words("result", make("b", {}, "Result: "), ...rich(question.choices[truth]));
-  return words("result", make("b", {}, "Result: "), `${Number(truth.toPrecision(3))} ${question.unit}`);
+  if (question.kind === "sketch") return sketch(question, {guess: [], result: /** @type {Curve} */ (truth)}).element;
+  if (question.kind === "choice") {
+    return words("result", make("b", {}, "Result: "), ...rich(question.choices[/** @type {number} */ (truth)]));
+  }
+  return words("result", make("b", {}, "Result: "),
+    `${Number(/** @type {number} */ (truth).toPrecision(3))} ${question.unit}`);
 }
 
-/** A field for the answer: {element, guess(): {value} or {problem}}. */
+/**
+ * A field for the answer.
+ * @param {Question} question @param {string} labelledBy @param {function(): void} clear
+ * @returns {{element: HTMLElement, box?: HTMLInputElement,
+ *   guess: function(): {value: Guess, problem?: undefined}|{problem: string, value?: undefined}}}
+ */
 function answering(question, labelledBy, clear) {
   if (question.kind === "choice") {
     const choices = choicesOf(question.choices, labelledBy, clear);
@@ -102,7 +128,7 @@ function answering(question, labelledBy, clear) {
 
 /**
  * A prediction: answer, how sure, lock; or skip.
- * @param {{question: Object, record: ?Object, line: ?string}} data `line` leads to the kernel, if there is one
+ * @param {HTMLElement} place @param {Prediction} data
  */
 export function predictPage(place, data) {
   const {question, line} = data, hub = courseHub(), id = `snn-${cardsOf}-${++cardsMade}`;
@@ -122,7 +148,7 @@ export function predictPage(place, data) {
   const entry = make("div", {className: "entry"}, answer.element, make("div", {className: "foot"}, sure, make("span", {className: "keys"}, skip, lock)));
   body.append(head, entry, says);
 
-  let locked = false, late = 0;
+  let locked = false, late = /** @type {ReturnType<typeof setTimeout>|number} */ (0);
   lock.addEventListener("click", () => {
     if (locked) {
       says.textContent = "This prediction is closed: your first answer counts.";
@@ -131,12 +157,13 @@ export function predictPage(place, data) {
     const {value, problem} = answer.guess(), level = levels.find((one) => one.checked);
     if (problem || !level) {
       says.textContent = problem ?? "How sure are you? Choose 50, 70, 90 or 99 %.";
-      (problem ? (answer.box ?? entry.querySelector("input, .field")) : levels[0]).focus();
+      /** @type {HTMLElement} */ (problem ? (answer.box ?? entry.querySelector("input, .field")) : levels[0]).focus();
       return;
     }
     send(value, Number(level.value));
   });
   skip.addEventListener("click", () => send());
+  /** @param {Guess} [guess] @param {number} [sure] */
   function send(guess, sure) {
     if (line) late = setTimeout(() => (says.textContent = "Not saved yet: the kernel is busy, or it was stopped."), LATE);
     answered(line, question.key, guess, sure);
@@ -164,11 +191,13 @@ export function predictPage(place, data) {
 
 /**
  * The result beside the prediction, and why; both are hidden until that is locked or skipped.
- * @param {Object} data as of predictPage, `truth`, and `open`: nobody is there to guess, so nothing is hidden
+ * @param {HTMLElement} place
+ * @param {Prediction & {truth: Truth, open?: boolean}} data `open`: nobody is there to guess, so nothing is hidden
  */
 export function outcomePage(place, data) {
   const {question, truth, line} = data, body = card(place, `Outcome of prediction ${question.label}`, "outcome");
   const head = heading("Outcome", question.ask);
+  /** @param {Part[]} parts */
   const open = (...parts) =>
     body.replaceChildren(head, make("div", {className: "entry"}, ...parts), words("why", ...rich(question.why)));
   const skip = make("button", {type: "button", className: "quiet", textContent: "Skip",
@@ -183,7 +212,7 @@ export function outcomePage(place, data) {
 
 /**
  * The quiz: a reply to each choice, a second try, then the solution.
- * @param {{notebook: string, label: string, questions: Object[], line: ?string}} data
+ * @param {HTMLElement} place @param {{notebook: string, label: string, questions: QuizQuestion[], line: ?string}} data
  */
 export function quizPage(place, {notebook, label, questions, line}) {
   const body = card(place, `Quiz of notebook ${label}`, "quiz");
@@ -192,6 +221,7 @@ export function quizPage(place, {notebook, label, questions, line}) {
     const check = make("button", {type: "button", textContent: "Check"});
     const texts = question.choices.map((choice) => choice.text);
     const choices = choicesOf(texts, id, () => (check.className = "primary"));
+    /** @param {string} sign @param {string} kind @param {Part[]} parts */
     const say = (sign, kind, ...parts) => replies.append(words(`reply ${kind}`, make("b", {}, sign), ...parts));
     let tries = 0;
     check.addEventListener("click", () => {

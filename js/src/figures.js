@@ -2,13 +2,25 @@
 // its data as JSON, and is drawn before it comes into view; plotly.js, which lies beside this file, is loaded only by
 // pages that have one.
 (() => {
-  const here = document.currentScript.src;
+  /**
+   * @typedef {{title?: {text: string}, height: number, margin?: {t?: number}, font?: {color?: string},
+   *   dragmode?: string|false}} Layout
+   * @typedef {Layout & {title: {text: string}}} Titled
+   * @typedef {{layout?: Layout}} Frame
+   * @typedef {{data: object[], layout: Layout, frames?: Frame[], config: object}} Figure
+   * @typedef {{newPlot(plot: HTMLElement, data: object[], layout: Layout, config: object): Promise<void>,
+   *   addFrames(plot: HTMLElement, frames: Frame[]): Promise<void>,
+   *   relayout(plot: HTMLElement, changes: Record<string, string>): Promise<void>,
+   *   Plots: {resize(plot: HTMLElement): void}}} Plotly what is used of it
+   */
+  const here = /** @type {HTMLScriptElement} */ (document.currentScript).src;
+  /** @type {Promise<Plotly>|undefined} */
   let plotly;
 
   const load = () => (plotly ??= new Promise((done, failed) => {
     const script = document.createElement("script");
-    script.src = new URL("plotly.min.js", here);
-    script.onload = () => done(window.Plotly);
+    script.src = new URL("plotly.min.js", here).href;
+    script.onload = () => done(/** @type {{Plotly: Plotly}} */ (/** @type {unknown} */ (window)).Plotly);
     script.onerror = () => failed(new Error("plotly.min.js is missing"));
     document.head.append(script);
   }));
@@ -16,6 +28,7 @@
   // Narrower than this, labels of panels side by side would meet: the reader moves the figure sideways.
   const LEAST = 640, LETTER = 8.6, LINE = 21; // px; the last two of a title
 
+  /** @param {string} text @param {number} wide */
   const wrapped = (text, wide) => text.split("<br>").map((line) => {
     const lines = [""];
     for (const word of line.split(" ")) {
@@ -26,9 +39,13 @@
     return lines.join("<br>");
   }).join("<br>");
 
-  /** Breaks titles that the reader could not see whole, and makes room for their lines. */
+  /**
+   * Breaks titles that the reader could not see whole, and makes room for their lines.
+   * @param {HTMLElement} plot @param {[Layout, ...Array<Layout|undefined>]} layouts @param {number} wide
+   */
   const fitTitles = (plot, layouts, wide) => {
-    const titled = layouts.filter((layout) => layout?.title?.text);
+    const titled = /** @type {Titled[]} */ (layouts.filter((layout) => layout?.title?.text));
+    /** @param {Titled} layout */
     const lines = (layout) => layout.title.text.split("<br>").length;
     const before = Math.max(0, ...titled.map(lines));
     for (const layout of titled) layout.title.text = wrapped(layout.title.text, wide - 16);
@@ -39,8 +56,10 @@
     plot.style.height = `${layouts[0].height}px`;
   };
 
+  /** @param {HTMLElement} place */
   const draw = async (place) => {
-    const {data, layout, frames, config} = JSON.parse(place.querySelector("script").textContent);
+    const script = /** @type {HTMLScriptElement} */ (place.querySelector("script"));
+    const {data, layout, frames, config} = /** @type {Figure} */ (JSON.parse(script.textContent));
     const Plotly = await load();
     const plot = document.createElement("div"), ink = () => getComputedStyle(place).color;
     place.style.overflowX = "auto";
@@ -63,7 +82,7 @@
       for (const entry of entries) {
         if (!entry.isIntersecting) continue;
         near.unobserve(entry.target);
-        draw(entry.target);
+        draw(/** @type {HTMLElement} */ (entry.target));
       }
     }, {rootMargin: "800px 0px"});
     for (const place of document.querySelectorAll("figure.snn-figure")) near.observe(place);

@@ -1,10 +1,14 @@
 // A page within another, in a frame.
 
-/** Keeps the page in `frame` in the scheme of the page around it, and the frame as high as its page asks for. */
+/**
+ * Keeps the page in `frame` in the scheme of the page around it, and the frame as high as its page asks for.
+ * @param {HTMLIFrameElement} frame
+ */
 export function follow(frame) {
   const tell = () => {
     if (!frame.isConnected) return; // JupyterLab takes cells that are far from view out of the page
-    const [red, green, blue] = getComputedStyle(frame.parentElement).color.match(/\d+/g).map(Number);
+    const parent = /** @type {HTMLElement} */ (frame.parentElement);
+    const [red, green, blue] = /** @type {string[]} */ (getComputedStyle(parent).color.match(/\d+/g)).map(Number);
     frame.contentWindow?.postMessage({snnkit: {theme: red + green + blue > 382 ? "dark" : "light"}}, "*"); // light letters
   };
   addEventListener("message", (event) => {

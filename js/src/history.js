@@ -2,14 +2,26 @@
 
 import {surface} from "./canvas.js";
 
+/** @import {Colours} from "./canvas.js" */
+/** @import {Cells, Network} from "./network.js" */
+
 const LEFT = 62, RIGHT = 8, BOTTOM = 24, GAP = 10;
+
+/** @typedef {{cells: Cells, top: number, tall: number, row: number, last: boolean|0}} Band `row`: height of a neuron */
 
 /** A firing raster of all layers of neurons, with the outputs by name. */
 export class History {
+  /** @param {HTMLCanvasElement} canvas @param {Network} network @param {{colours: Colours}} options */
   constructor(canvas, network, {colours}) {
-    Object.assign(this, {canvas, network, colours, steps: []});
+    this.network = network;
+    this.colours = colours;
+    this.steps = /** @type {number[][][]} */ ([]); // [step, band]: the neurons that fired
+    this.column = 0;
+    this.bands = /** @type {Band[]} */ ([]);
     surface(canvas, (context, width, height) => {
-      Object.assign(this, {context, width, height});
+      this.context = context;
+      this.width = width;
+      this.height = height;
       this.layout();
       this.draw();
     });
@@ -37,12 +49,12 @@ export class History {
 
   /** Notes the step that the network has just done. */
   add() {
-    const spikes = this.bands?.map(({cells}) => {
+    const spikes = this.bands.map(({cells}) => {
       const fired = [];
       for (let i = 0; i < cells.size; i++) if (cells.out[i] !== 0) fired.push(i);
       return fired;
     });
-    this.steps.push(spikes ?? []);
+    this.steps.push(spikes);
     if (this.context) {
       this.mark(this.steps.length - 1);
       this.clock();
@@ -81,6 +93,7 @@ export class History {
     this.clock();
   }
 
+  /** The spikes of one step. @param {number} t */
   mark(t) {
     const {context, colours, column} = this, x = LEFT + t * column;
     this.steps[t].forEach((fired, band) => {

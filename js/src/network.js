@@ -7,17 +7,59 @@
 import {floats} from "./bytes.js";
 import {Generator} from "./random.js";
 
-/** A draw of the normal distribution from two uniform ones (Box and Muller). */
+/**
+ * What `describe` in pages/page.py writes; texts are float32 numbers in base64, and pairs [rows, columns].
+ *
+ * @typedef {{size: [channels: number, rows: number, columns: number], steps: number, labels: string[],
+ *   encoding: Encoding, layers: LayerSpec[]}} Description
+ * @typedef {{kind: "repeat"|"poisson"|"latency"|"constant_current_lif", gain: number, max_rate: number,
+ *   threshold: number, linear: boolean, tau_mem_inv: number, v_th: number, v_leak: number, v_reset: number,
+ *   dt: number}} Encoding of these numbers only those of its kind, see snnkit.encode
+ * @typedef {[number, number]} Pair
+ * @typedef {{weight: string, bias: ?string}} Sums
+ * @typedef {{kernel: Pair, stride: Pair, padding: Pair}} Sliding
+ * @typedef {{name: string, shape: number[]}} Base class in Python; output, [values] or [channels, rows, columns]
+ * @typedef {Base & {kind: "conv", dilation: Pair, groups: number} & Sliding & Sums} ConvSpec
+ * @typedef {Base & {kind: "pool", mode: "max"|"average", padded: boolean} & Sliding} PoolSpec
+ * @typedef {Base & {kind: "affine", scale: string, shift: string}} AffineSpec
+ * @typedef {Base & {kind: "norm", groups: number, eps: number, scale: string, shift: string}} NormSpec
+ * @typedef {Base & {kind: "neuron", neuron: number, spiking: boolean, membrane: number, threshold: ?string,
+ *   leak: ?string, step: ?number, values: Record<string, string>} & (Sums|{weight?: undefined})} NeuronSpec `neuron`:
+ *   which of the equations; `membrane`: which state; `threshold`, `leak`: names of numbers; `step`: dt; `values`: those
+ *   that each neuron has for itself; sums: the recurrent ones
+ * @typedef {(Base & {kind: "linear"} & Sums)|ConvSpec|PoolSpec|AffineSpec|NormSpec|(Base & {kind: "relu"})|
+ *   NeuronSpec} LayerSpec
+ */
+
+/**
+ * Neurons as engine/js.py generates them: `values` of each of the `parameters`, one for all neurons or one each.
+ *
+ * @typedef {{states: number, rest: number[], parameters: string[], values: number[][],
+ *   forward(T: number, N: number, x: Float32Array, out: Float32Array, state: Float32Array[],
+ *     params: Float32Array[]): void}} Equation
+ * @typedef {{exact: Equation, adjustable: Equation}} Neurons with the numbers of training in it, or as parameters
+ */
+
+/**
+ * @typedef {{run(x: Float32Array, out: Float32Array): void}} Stateless
+ * @typedef {{kind: string, name: string, shape: number[], cells: ?Cells, run: Stateless|Cells,
+ *   out: Float32Array}} Layer
+ * @typedef {Array<[neuron: number, weight: number]>} Path
+ * @typedef {{index: number, leaders: number[], share: number, over: boolean, sure: boolean, settled: boolean}} Answer
+ */
+
+/** A draw of the normal distribution from two uniform ones (Box and Muller). @param {Generator} random */
 export function normalDraw(random) {
   return Math.sqrt(-2 * Math.log(1 - random.unit())) * Math.cos(2 * Math.PI * random.unit());
 }
 
 export const SURE = 0.99; // the softmax of the votes from which an answer is called sure
 
+/** @param {number[]} shape */
 const product = (shape) => shape.reduce((a, b) => a * b, 1);
 const round = Math.fround;
 
-/** The whole number nearest to a, the even one of two, as PyTorch rounds. */
+/** The whole number nearest to a, the even one of two, as PyTorch rounds. @param {number} a */
 function nearestEven(a) {
   const down = Math.floor(a), above = a - down;
   return above < 0.5 || (above === 0.5 && down % 2 === 0) ? down : down + 1;
@@ -26,6 +68,7 @@ function nearestEven(a) {
 // ---- layers without state: run(x, out) ------------------------------------------------------------------------------
 
 class Linear {
+  /** @param {{shape: number[]} & Sums} spec @param {number} inputs */
   constructor({shape, weight, bias}, inputs) {
     this.outputs = product(shape);
     this.inputs = inputs;
@@ -34,6 +77,7 @@ class Linear {
     this.sum = new Float64Array(this.outputs);
   }
 
+  /** @param {Float32Array} x @param {Float32Array} out */
   run(x, out) {
     const {sum, weight, outputs} = this;
     sum.set(this.bias);
@@ -47,13 +91,21 @@ class Linear {
 }
 
 class Conv {
+  /** @param {ConvSpec} spec @param {number} inputs @param {number[]} before */
   constructor({shape, weight, bias, kernel, stride, padding, dilation, groups}, inputs, before) {
-    Object.assign(this, {shape, before, kernel, stride, padding, dilation, groups});
+    this.shape = shape;
+    this.before = before;
+    this.kernel = kernel;
+    this.stride = stride;
+    this.padding = padding;
+    this.dilation = dilation;
+    this.groups = groups;
     this.weight = floats(weight); // [inputs][rows][columns][outputs of its group]
     this.bias = bias ? floats(bias) : null;
     this.sum = new Float64Array(product(shape)); // [rows][columns][outputs]
   }
 
+  /** @param {Float32Array} x @param {Float32Array} out */
   run(x, out) {
     const {sum, weight} = this, [channels, height, width] = this.shape, [inputs, rows, columns] = this.before;
     const [kernelRows, kernelColumns] = this.kernel, [down, across] = this.stride, [top, left] = this.padding;
@@ -85,10 +137,18 @@ class Conv {
 }
 
 class Pool {
+  /** @param {PoolSpec} spec @param {number} inputs @param {number[]} before */
   constructor({shape, mode, kernel, stride, padding, padded}, inputs, before) {
-    Object.assign(this, {shape, before, largest: mode === "max", kernel, stride, padding, padded});
+    this.shape = shape;
+    this.before = before;
+    this.largest = mode === "max";
+    this.kernel = kernel;
+    this.stride = stride;
+    this.padding = padding;
+    this.padded = padded;
   }
 
+  /** @param {Float32Array} x @param {Float32Array} out */
   run(x, out) {
     const [channels, height, width] = this.shape, [, rows, columns] = this.before, {largest} = this;
     let to = 0;
@@ -114,12 +174,14 @@ class Pool {
 
 /** Batch norm as it is after training: a factor and a shift for each channel. */
 class Affine {
+  /** @param {AffineSpec} spec @param {number} inputs */
   constructor({scale, shift}, inputs) {
     this.scale = floats(scale);
     this.shift = floats(shift);
     this.each = inputs / this.scale.length;
   }
 
+  /** @param {Float32Array} x @param {Float32Array} out */
   run(x, out) {
     for (let c = 0, at = 0; c < this.scale.length; c++) {
       const scale = this.scale[c], shift = this.shift[c];
@@ -130,12 +192,17 @@ class Affine {
 
 /** Layer norm and group norm: each group to mean 0 and variance 1, then a factor and a shift for each value. */
 class Norm {
+  /** @param {NormSpec} spec @param {number} inputs */
   constructor({groups, eps, scale, shift}, inputs) {
-    Object.assign(this, {groups, eps, scale: floats(scale), shift: floats(shift)});
+    this.groups = groups;
+    this.eps = eps;
+    this.scale = floats(scale);
+    this.shift = floats(shift);
     this.each = inputs / groups;
     this.per = inputs / this.scale.length;
   }
 
+  /** @param {Float32Array} x @param {Float32Array} out */
   run(x, out) {
     const {each} = this;
     for (let g = 0; g < this.groups; g++) {
@@ -152,12 +219,14 @@ class Norm {
 }
 
 class Relu {
+  /** @param {Float32Array} x @param {Float32Array} out */
   run(x, out) {
     for (let i = 0; i < out.length; i++) out[i] = Math.max(x[i], 0);
   }
 }
 
-const STATELESS = {linear: Linear, conv: Conv, pool: Pool, affine: Affine, norm: Norm, relu: Relu};
+const STATELESS = /** @type {Record<string, new (spec: LayerSpec, inputs: number, before: number[]) => Stateless>} */ (
+  {linear: Linear, conv: Conv, pool: Pool, affine: Affine, norm: Norm, relu: Relu});
 
 // ---- neurons --------------------------------------------------------------------------------------------------------
 
@@ -167,10 +236,19 @@ const STATELESS = {linear: Linear, conv: Conv, pool: Pool, affine: Affine, norm:
  * `current` is its input in this step, `state` what the neurons carry (the membrane is `membrane`), `out` their spikes,
  * or potentials where `spiking` is false. `silenced[i]` not 0: neuron i fires no more.
  */
-class Cells {
-  constructor(spec, size, {exact, adjustable}) {
-    Object.assign(this, {exact, adjustable, spiking: spec.spiking, size,
-      threshold: spec.threshold, leak: spec.leak, dt: spec.step});
+export class Cells {
+  /** @param {NeuronSpec} spec @param {number} size @param {Neurons} neurons @param {number} layer which of all */
+  constructor(spec, size, {exact, adjustable}, layer) {
+    this.name = spec.name;
+    this.shape = spec.shape;
+    this.layer = layer;
+    this.exact = exact;
+    this.adjustable = adjustable;
+    this.spiking = spec.spiking;
+    this.size = size;
+    this.threshold = spec.threshold;
+    this.leak = spec.leak;
+    this.dt = spec.step;
     this.own = Object.fromEntries(Object.entries(spec.values ?? {}).map(([name, text]) => [name, floats(text)]));
     this.weight = spec.weight ? new Linear(spec, size) : null; // recurrent
     this.back = new Float32Array(size);
@@ -181,12 +259,14 @@ class Cells {
     this.out = new Float32Array(size);
     this.counts = new Uint32Array(size);
     this.silenced = new Uint8Array(size);
-    this.changed = {};
+    this.changed = /** @type {Record<string, number>} */ ({});
+    this.equation = exact;
+    this.params = /** @type {Float32Array[]} */ ([]);
     this.use({});
   }
 
   /** Other numbers for all its neurons, {name: value}; {}: those that it was trained with, exactly. */
-  use(numbers) {
+  use(/** @type {Record<string, number>} */ numbers) {
     const known = Object.entries(numbers).filter(([name]) => this.adjustable.parameters.includes(name));
     this.changed = Object.fromEntries(known);
     this.equation = known.length ? this.adjustable : this.exact;
@@ -195,8 +275,9 @@ class Cells {
         : this.own[name] ?? Float32Array.from(this.equation.values[i]));
   }
 
-  /** A number as it was trained: null where the neurons have none of this name, or one each. */
+  /** A number as it was trained: null where the neurons have none of this name, or one each. @param {?string} name */
   number(name) {
+    if (name === null) return null;
     const i = this.adjustable.parameters.indexOf(name);
     return i < 0 || this.own[name]?.length > 1 ? null : this.adjustable.values[i][0];
   }
@@ -208,6 +289,7 @@ class Cells {
     this.current.fill(0);
   }
 
+  /** @param {Float32Array} x */
   run(x) {
     const {current, out, counts, silenced, size} = this;
     current.set(x);
@@ -231,22 +313,30 @@ class Cells {
 
 /** What step t shows of an image, as snnkit.encode does; `still` where all steps show the same. */
 class Encoder {
+  /** @param {Encoding} spec @param {number} size @param {number} steps */
   constructor(spec, size, steps) {
-    Object.assign(this, spec, {size, steps, still: spec.kind === "repeat"});
+    this.kind = spec.kind;
+    this.gain = spec.gain;
+    this.spec = spec;
+    this.size = size;
+    this.steps = steps;
+    this.still = spec.kind === "repeat";
+    this.random = new Generator(0);
     this.out = new Float32Array(size);
     this.potential = new Float32Array(size);
     this.due = new Int32Array(size);
   }
 
+  /** @param {Float32Array} image @param {number} seed */
   begin(image, seed) {
     this.random = new Generator(seed);
-    this.potential.fill(this.v_leak ?? 0);
+    this.potential.fill(this.spec.v_leak ?? 0);
     if (this.kind === "latency") for (let i = 0; i < this.size; i++) this.due[i] = this.time(image[i]);
   }
 
-  /** The step in which a value spikes; -1: never. */
+  /** The step in which a value spikes; -1: never. @param {number} value */
   time(value) {
-    const {threshold, linear, steps} = this;
+    const {threshold, linear} = this.spec, {steps} = this;
     if (value < round(threshold)) return -1;
     const late = linear ? round(1 - value)
       : round(Math.log1p(round(threshold / Math.max(round(value - threshold), round(1e-7)))));
@@ -254,24 +344,26 @@ class Encoder {
     return Math.min(Math.max(nearestEven(round(late * round((steps - 1) / longest))), 0), steps - 1);
   }
 
+  /** @param {Float32Array} image @param {number} t */
   run(image, t) {
     const {out, size, kind, gain} = this;
     for (let i = 0; i < size; i++) {
       const value = gain === 1 ? image[i] : round(image[i] * gain);
       if (kind === "repeat") out[i] = value;
-      else if (kind === "poisson") out[i] = this.random.unit() < round(round(this.max_rate) * value) ? 1 : 0;
+      else if (kind === "poisson") out[i] = this.random.unit() < round(round(this.spec.max_rate) * value) ? 1 : 0;
       else if (kind === "latency") out[i] = this.due[i] === t ? 1 : 0;
       else out[i] = this.integrate(i, value);
     }
     return out;
   }
 
-  /** One step of an integrator for each pixel, driven by its value. */
+  /** One step of an integrator for each pixel, driven by its value. @param {number} i @param {number} value */
   integrate(i, value) {
-    const drive = round(round(this.v_leak - this.potential[i]) + value);
-    const v = round(this.potential[i] + round(round(this.dt * this.tau_mem_inv) * drive));
-    const fired = v > round(this.v_th);
-    this.potential[i] = fired ? this.v_reset : v;
+    const {dt, tau_mem_inv, v_leak, v_reset, v_th} = this.spec;
+    const drive = round(round(v_leak - this.potential[i]) + value);
+    const v = round(this.potential[i] + round(round(dt * tau_mem_inv) * drive));
+    const fired = v > round(v_th);
+    this.potential[i] = fired ? v_reset : v;
     return fired ? 1 : 0;
   }
 }
@@ -286,33 +378,43 @@ class Encoder {
  * the output over time, one for each label.
  */
 export class Network {
+  /** @param {Description} description @param {Neurons[]} neurons */
   constructor(description, neurons) {
     const {size, steps, labels, encoding, layers} = description;
-    Object.assign(this, {size, steps, labels, seed: 1, noise: 0});
+    this.size = size;
+    this.steps = steps;
+    this.labels = labels;
+    this.seed = 1;
+    this.noise = 0;
+    this.noisy = false; // whether the last step was
     this.image = new Float32Array(product(size));
     this.encoder = new Encoder(encoding, this.image.length, steps);
     this.input = new Float32Array(this.image.length);
-    this.layers = [];
-    let before = size;
+    this.layers = /** @type {Layer[]} */ ([]);
+    let before = /** @type {number[]} */ (size);
     for (const spec of layers) {
       const count = product(spec.shape), inputs = product(before);
-      const cells = spec.kind === "neuron" ? new Cells(spec, count, neurons[spec.neuron]) : null;
+      const cells = spec.kind === "neuron" ? new Cells(spec, count, neurons[spec.neuron], this.layers.length) : null;
       const run = cells ?? new STATELESS[spec.kind](spec, inputs, before);
       this.layers.push({kind: spec.kind, name: spec.name, shape: spec.shape, cells, run,
         out: cells ? cells.out : new Float32Array(count)});
-      if (cells) Object.assign(cells, {name: spec.name, shape: spec.shape, layer: this.layers.length - 1});
       before = spec.shape;
     }
-    this.cells = this.layers.filter((layer) => layer.cells).map((layer) => layer.cells);
+    this.cells = /** @type {Cells[]} */ (this.layers.filter((layer) => layer.cells).map((layer) => layer.cells));
     this.output = this.layers[this.layers.length - 1].out;
     this.votes = new Float64Array(labels.length);
     this.rates = this.cells.length > 0 && this.cells[this.cells.length - 1].out === this.output
       && this.cells[this.cells.length - 1].spiking; // votes are spikes
-    this.paths = new Map();
+    this.paths = /** @type {Map<number, Path>} */ (new Map());
+    this.probes = /** @type {Map<Layer, Float32Array>} */ (new Map());
+    this.silence = /** @type {Map<number, Float32Array>} */ (new Map());
+    this.t = 0;
+    this.fresh = true;
+    this.random = new Generator(0);
     this.reset();
   }
 
-  /** Another image, values in [0, 1]; it counts from the next step on. */
+  /** Another image, values in [0, 1]; it counts from the next step on. @param {Float32Array} image */
   show(image) {
     this.image.set(image);
     this.fresh = true;
@@ -339,10 +441,10 @@ export class Network {
       this.noisy = this.noise > 0;
     }
     this.fresh = false;
-    let x = this.input;
+    let x = /** @type {Float32Array} */ (this.input);
     for (const {run, out, cells} of this.layers) {
       if (cells) {
-        run.run(x);
+        cells.run(x);
         same = false;
       } else if (!same) {
         run.run(x, out);
@@ -364,7 +466,7 @@ export class Network {
     });
   }
 
-  /** All steps of an image, from rest; the votes. */
+  /** All steps of an image, from rest; the votes. @param {Float32Array} image */
   run(image) {
     this.show(image);
     this.reset();
@@ -379,6 +481,7 @@ export class Network {
    * them, as snnkit.loss.answers has it, or -1. `share`: the softmax of the votes, the network's own probability if it
    * was trained by their cross-entropy; `sure`: of a single leader that is at least 0.99; `settled`: no spike in the
    * steps to come can change the answer.
+   * @returns {Answer}
    */
   answer() {
     const {votes} = this, most = votes.reduce((a, b) => Math.max(a, b), -Infinity), over = this.t >= this.steps;
@@ -393,35 +496,36 @@ export class Network {
   /**
    * The strongest connections of value i, of the image (place -1) or of a layer of neurons, to the next layer of
    * neurons: [[neuron, weight], ...] with the largest weights first, at most `most`.
+   * @param {number} place @param {number} i
    */
   path(place, i, most = 3) {
     const key = (place + 1) * 2 ** 32 + i;
     if (!this.paths.has(key)) this.paths.set(key, this.strongest(place, i, most));
-    return this.paths.get(key);
+    return /** @type {Path} */ (this.paths.get(key));
   }
 
+  /** @param {number} place @param {number} i @param {number} most @returns {Path} */
   strongest(place, i, most) {
     const first = place < 0 ? 0 : this.cells[place].layer + 1, target = this.cells[place + 1];
     if (!target) return [];
-    if (!this.probes) {
-      this.probes = new Map();
+    if (this.probes.size === 0) {
       for (const layer of this.layers) this.probes.set(layer, new Float32Array(layer.out.length));
     }
     // What a single spike makes of the sums before the next neurons, less what silence makes of them.
-    const through = (value) => {
-      let x = new Float32Array(first === 0 ? this.input.length : this.layers[first - 1].out.length);
+    const through = (/** @type {number} */ value) => {
+      const length = first === 0 ? this.input.length : this.layers[first - 1].out.length;
+      let x = /** @type {Float32Array} */ (new Float32Array(length));
       x[i] = value;
       for (let l = first; l < target.layer; l++) {
-        const out = this.probes.get(this.layers[l]);
+        const out = /** @type {Float32Array} */ (this.probes.get(this.layers[l]));
         this.layers[l].run.run(x, out);
         x = out;
       }
       return x.slice();
     };
-    this.silence ??= new Map();
     if (!this.silence.has(place)) this.silence.set(place, through(0));
-    const quiet = this.silence.get(place), effect = through(1);
-    const strongest = [];
+    const quiet = /** @type {Float32Array} */ (this.silence.get(place)), effect = through(1);
+    const strongest = /** @type {Path} */ ([]);
     for (let j = 0; j < effect.length; j++) {
       const weight = effect[j] - quiet[j];
       if (weight === 0 || (strongest.length === most && Math.abs(weight) <= Math.abs(strongest[most - 1][1]))) continue;

@@ -2,8 +2,13 @@
 
 import {surface} from "./canvas.js";
 
+/** @import {Colours} from "./canvas.js" */
+/** @import {Point, Stroke} from "./strokes.js" */
+
 const MOST_POINTS = 4000; // of one drawing: more would only make it slow
 const CLOSE = 0.004; // points nearer to the last one than this part of the side are left out
+
+/** @typedef {{image: Float32Array, rows: number, columns: number}} Picture */
 
 /**
  * Strokes as arrays of points [x, y], in [0, 1] of the field's sides. With the keyboard: arrows move the pen (with
@@ -12,18 +17,27 @@ const CLOSE = 0.004; // points nearer to the last one than this part of the side
 export class Pad {
   /**
    * @param {HTMLCanvasElement} canvas
-   * @param {{colours: Object, changed: function(boolean): void}} options `changed(drawing)`: the strokes are others;
+   * @param {{colours: Colours, changed: function(boolean): void}} options `changed(drawing)`: the strokes are others;
    *   `drawing`: the pen is still down
    */
   constructor(canvas, {colours, changed}) {
-    Object.assign(this, {canvas, colours, changed, strokes: [], picture: null, pen: null, cursor: null});
+    this.canvas = canvas;
+    this.colours = colours;
+    this.changed = changed;
+    this.strokes = /** @type {Stroke[]} */ ([]);
+    this.picture = /** @type {?Picture} */ (null);
+    this.pen = /** @type {?(number|"keys")} */ (null); // the pointer that is down
+    /** @type {?Point} */
+    this.cursor = null;
     surface(canvas, (context, width, height) => {
-      Object.assign(this, {context, width, height});
+      this.context = context;
+      this.width = width;
+      this.height = height;
       this.draw();
     });
     canvas.addEventListener("pointerdown", (event) => this.start(event));
     canvas.addEventListener("pointermove", (event) => this.move(event));
-    for (const end of ["pointerup", "pointercancel", "lostpointercapture"]) {
+    for (const end of /** @type {const} */ (["pointerup", "pointercancel", "lostpointercapture"])) {
       canvas.addEventListener(end, (event) => this.lift(event));
     }
     canvas.addEventListener("keydown", (event) => this.key(event));
@@ -34,7 +48,10 @@ export class Pad {
     });
   }
 
-  /** Shows an image [rows][columns] instead of strokes, until something is drawn. */
+  /**
+   * Shows an image [rows][columns] instead of strokes, until something is drawn.
+   * @param {Float32Array} image @param {number} rows @param {number} columns
+   */
   show(image, rows, columns) {
     this.strokes = [];
     this.pen = null;
@@ -57,6 +74,7 @@ export class Pad {
     this.changed(false);
   }
 
+  /** @param {PointerEvent} event */
   start(event) {
     if (this.pen !== null || event.button !== 0) return; // one pen at a time: no second finger
     event.preventDefault();
@@ -66,6 +84,7 @@ export class Pad {
     this.begin(event.pointerId, this.place(event));
   }
 
+  /** @param {number|"keys"} pen @param {Point} point */
   begin(pen, point) {
     this.pen = pen;
     this.picture = null;
@@ -74,6 +93,7 @@ export class Pad {
     this.changed(true);
   }
 
+  /** @param {PointerEvent} event */
   move(event) {
     if (event.pointerId !== this.pen) return;
     const events = event.getCoalescedEvents?.() ?? [];
@@ -82,12 +102,14 @@ export class Pad {
     this.changed(true);
   }
 
+  /** @param {Point} point */
   add([x, y]) {
     const stroke = this.strokes[this.strokes.length - 1], [lastX, lastY] = stroke[stroke.length - 1];
     if (Math.hypot(x - lastX, y - lastY) < CLOSE) return;
     if (this.strokes.reduce((sum, one) => sum + one.length, 0) < MOST_POINTS) stroke.push([x, y]);
   }
 
+  /** @param {PointerEvent} [event] none from the keyboard */
   lift(event) {
     if (this.pen === null || (event && event.pointerId !== this.pen)) return;
     this.pen = null;
@@ -95,15 +117,20 @@ export class Pad {
     this.changed(false);
   }
 
-  /** Where a pointer is; outside of the field: the nearest place on its edge. */
+  /**
+   * Where a pointer is; outside of the field: the nearest place on its edge.
+   * @param {PointerEvent} event @returns {Point}
+   */
   place({clientX, clientY}) {
     const {left, top, width, height} = this.canvas.getBoundingClientRect();
-    const inside = (value) => Math.min(Math.max(value, 0), 1);
+    const inside = (/** @type {number} */ value) => Math.min(Math.max(value, 0), 1);
     return [inside((clientX - left) / width), inside((clientY - top) / height)];
   }
 
+  /** @param {KeyboardEvent} event */
   key(event) {
-    const way = {ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1]}[event.key];
+    const way = /** @type {Record<string, Point|undefined>} */ (
+      {ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1]})[event.key];
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (way) {
       const by = event.shiftKey ? 1 / 60 : 1 / 20, [x, y] = this.cursor ?? [0.5, 0.2];
@@ -132,7 +159,7 @@ export class Pad {
     const {context, width, height, colours} = this;
     if (!context) return;
     context.clearRect(0, 0, width, height);
-    if (this.picture) this.drawPicture();
+    if (this.picture) this.drawPicture(this.picture);
     context.lineWidth = width * 0.07;
     context.lineCap = context.lineJoin = "round";
     context.strokeStyle = colours.ink;
@@ -153,8 +180,9 @@ export class Pad {
     }
   }
 
-  drawPicture() {
-    const {context, width, height, colours, picture: {image, rows, columns}} = this;
+  /** @param {Picture} picture */
+  drawPicture({image, rows, columns}) {
+    const {context, width, height, colours} = this;
     context.fillStyle = colours.ink;
     for (let y = 0, at = 0; y < rows; y++) {
       for (let x = 0; x < columns; x++, at++) {

@@ -10,12 +10,24 @@ import {Clicks} from "./sound.js";
 import {Stage} from "./stage.js";
 import {isBlank, moved, rasterize} from "./strokes.js";
 
+/** @import {Slider, SliderOptions} from "./controls.js" */
+/** @import {Answer, Cells, Description, Neurons} from "./network.js" */
+/** @import {Neuron} from "./stage.js" */
+
+/**
+ * @typedef {{count: number, pixels: string, labels: ?number[], bytes?: Uint8Array}} Images pixels [N, channels, rows,
+ *   columns] in base64; `bytes`: them, once they are needed
+ * @typedef {{noise: Slider, threshold?: Slider, memory?: Slider}} Knobs
+ */
+
 const SPEEDS = [0.5, 1, 2, 4, 6, 10, 15, 25, 40, 60];
 const REST = 2.2; // seconds after which another image comes, until the reader does something
 
-const at = (id) => document.getElementById(id);
+/** @param {string} id */
+const at = (id) => /** @type {HTMLElement} */ (document.getElementById(id));
+const canvasAt = /** @type {function(string): HTMLCanvasElement} */ (at);
 
-/** Starts the page that export/page.py has written, with the neurons' JavaScript. */
+/** Starts the page that export/page.py has written, with the neurons' JavaScript. @param {Neurons[]} neurons */
 export function start(neurons) {
   const description = JSON.parse(at("data").textContent);
   if (location.hash === "#compact" || self.name === "compact") becomeCompact();
@@ -26,7 +38,7 @@ export function start(neurons) {
     player.play();
   } catch (error) {
     at("missing").hidden = false;
-    at("missing").textContent = `This browser can't run the page: ${error.message}`;
+    at("missing").textContent = `This browser can't run the page: ${/** @type {Error} */ (error).message}`;
     throw error;
   }
 }
@@ -54,6 +66,7 @@ function fitIn() {
 }
 
 class Player {
+  /** @param {Description & {images: ?Images}} description @param {Neurons[]} neurons */
   constructor(description, neurons) {
     const network = (this.network = new Network(description, neurons));
     this.images = description.images;
@@ -62,25 +75,36 @@ class Player {
     this.move = {dx: 0, dy: 0, tilt: 0};
     this.speed = network.steps <= 8 ? 4 : 6;
     this.playing = false;
+    this.single = false; // whether one step is to be done
     this.touched = false; // whether the reader has done anything
     this.waited = 0;
+    /** @type {?{index: number, step: number, sure: boolean}} */
+    this.since = null; // when the answer became certain
+    this.said = "";
     this.clicks = new Clicks();
     const page = document.body, palette = colours(page);
-    const silenced = ["cross", "muted", "silenced"];
+    const silenced = /** @type {[string, string, string]} */ (["cross", "muted", "silenced"]);
     at("frame").after(legend(["disc", "muted", "membrane: the fuller, the nearer to the threshold"],
       ["disc", "orange", "spike"], ["line", "blue", "excites"], ["dashed", "crimson", "inhibits"], silenced));
-    this.stage = new Stage(at("stage"), network, {colours: palette, picked: (cells, i) => this.silence(cells, i),
+    this.stage = new Stage(canvasAt("stage"), network, {colours: palette, picked: (cells, i) => this.silence(cells, i),
       pointed: (neuron) => this.tell(neuron), wake: () => this.loop?.wake()});
-    this.history = new History(at("raster"), network, {colours: palette});
-    this.pad = new Pad(at("pad"), {colours: palette, changed: (drawing) => this.drawn(drawing)});
+    this.history = new History(canvasAt("raster"), network, {colours: palette});
+    this.pad = new Pad(canvasAt("pad"), {colours: palette, changed: (drawing) => this.drawn(drawing)});
     this.loop = new Loop((passed) => this.frame(passed));
     watchColours(page, (now) => {
       for (const one of [this.stage, this.history, this.pad]) one.colours = now;
       for (const one of [this.stage, this.history, this.pad]) one.draw();
     });
+    this.moves = /** @type {Slider[]} */ ([]);
+    this.knobs = /** @type {Knobs} */ ({});
+    this.playButton = button({label: "Play", primary: true, press: () => this.toggle()});
+    this.slower = button({label: "Slower", press: () => this.pace(-1)});
+    this.faster = button({label: "Faster", press: () => this.pace(1)});
+    this.speedText = document.createElement("output");
+    this.speedText.className = "speed";
     this.buttons();
     for (const kind of ["pointerdown", "keydown"]) {
-      const touch = ({target}) => (this.touched ||= target !== this.playButton);
+      const touch = (/** @type {Event} */ {target}) => (this.touched ||= target !== this.playButton);
       addEventListener(kind, touch, {capture: true, passive: true});
     }
     addEventListener("keydown", (event) => this.key(event));
@@ -99,6 +123,7 @@ class Player {
       at("choose").prepend(button({label: "Test image", hint, press: () => this.next()}));
     }
     const reach = Math.max(Math.round(rows / 4), 1), step = rows < 16 ? 0.25 : 0.5;
+    /** @param {"dx"|"dy"|"tilt"} name @param {Omit<SliderOptions, "value">} options */
     const turn = (name, options) => slider({...options, value: 0, change: (value) => {
       this.move[name] = value;
       this.see(true);
@@ -109,15 +134,11 @@ class Player {
       turn("tilt", {label: "Tilt", unit: "°", min: -90, max: 90, step: 5, hint: "clockwise"}),
     ];
     at("moves").append(...this.moves.map((one) => one.element));
-    at("moves").parentElement.open = innerWidth > 1080; // else the answer comes first
+    const details = /** @type {HTMLDetailsElement} */ (at("moves").parentElement);
+    details.open = innerWidth > 1080; // else the answer comes first
 
-    this.playButton = button({label: "Play", primary: true, press: () => this.toggle()});
     const once = button({label: "One step", hint: "one time step, then pause", press: () => this.once()});
     const again = button({label: "Start again", hint: "from rest", press: () => this.restart(true)});
-    this.slower = button({label: "Slower", press: () => this.pace(-1)});
-    this.faster = button({label: "Faster", press: () => this.pace(1)});
-    this.speedText = document.createElement("output");
-    this.speedText.className = "speed";
     const first = document.createElement("span"), second = document.createElement("span");
     first.append(this.playButton, once, again);
     second.append(this.slower, this.speedText, this.faster);
@@ -129,6 +150,7 @@ class Player {
         hint: "standard deviation; another draw in each step", change: () => this.changed()}),
     };
     const factor = {unit: "×", step: 0.05, value: 1, log: true};
+    /** @param {"threshold"|"leak"} role */
     const shared = (role) => network.cells.some((cells) => cells.spiking && cells.number(cells[role]) !== null);
     if (shared("threshold")) {
       this.knobs.threshold = slider({...factor, label: "Threshold", min: 0.2, max: 5,
@@ -140,7 +162,7 @@ class Player {
         change: () => this.changed()});
     }
     at("knobs").append(...Object.values(this.knobs).map((one) => one.element));
-    const all = (value) => () => {
+    const all = (/** @type {0|1} */ value) => () => {
       for (const cells of network.cells) {
         if (cells.out !== network.output || !value) cells.silenced.fill(value);
       }
@@ -158,14 +180,20 @@ class Player {
     if (Clicks.possible) at("sound").append(sound.element);
   }
 
-  /** P: play or pause, S: one step, R: again, minus and plus: slower and faster; not while something is typed. */
+  /**
+   * P: play or pause, S: one step, R: again, minus and plus: slower and faster; not while something is typed.
+   * @param {KeyboardEvent} event
+   */
   key(event) {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches?.("input, select")) return;
+    const target = /** @type {Element} */ (event.target);
+    if (event.ctrlKey || event.metaKey || event.altKey || target.matches?.("input, select")) return;
+    /** @type {Record<string, (() => void)|undefined>} */
     const actions = {p: () => this.toggle(), s: () => this.once(),
       r: () => this.restart(true), "-": () => this.pace(-1), "+": () => this.pace(1)};
     actions[event.key.toLowerCase()]?.();
   }
 
+  /** @param {number} by so many places in SPEEDS */
   pace(by) {
     const place = Math.min(Math.max(SPEEDS.indexOf(this.speed) + by, 0), SPEEDS.length - 1);
     this.speed = SPEEDS[place];
@@ -179,15 +207,16 @@ class Player {
     const {network} = this, {noise, threshold, memory} = this.knobs;
     network.noise = noise.value;
     for (const cells of network.cells) {
-      const numbers = {};
+      const numbers = /** @type {Record<string, number>} */ ({});
       const high = threshold && cells.number(cells.threshold), leak = memory && cells.number(cells.leak);
-      if (high && threshold.value !== 1) numbers[cells.threshold] = high * threshold.value;
-      if (leak && memory.value !== 1) numbers[cells.leak] = slowed(cells, leak, memory.value);
+      if (high && threshold.value !== 1) numbers[/** @type {string} */ (cells.threshold)] = high * threshold.value;
+      if (leak && memory.value !== 1) numbers[/** @type {string} */ (cells.leak)] = slowed(cells, leak, memory.value);
       cells.use(numbers);
     }
     this.restart(false);
   }
 
+  /** @param {Cells} cells @param {number} index */
   silence(cells, index) {
     cells.silenced[index] = cells.silenced[index] ? 0 : 1;
     if (this.network.t >= this.network.steps) this.restart(false);
@@ -217,7 +246,7 @@ class Player {
     this.see(true);
   }
 
-  /** The strokes are others. */
+  /** The strokes are others. @param {boolean} drawing whether the pen is down */
   drawn(drawing) {
     const {network, pad} = this, [channels, rows, columns] = network.size;
     const image = rasterize(pad.strokes, rows, columns);
@@ -228,7 +257,7 @@ class Player {
     this.see(!drawing || network.t >= network.steps);
   }
 
-  /** Shows the network what there is now. */
+  /** Shows the network what there is now. @param {boolean} again from rest */
   see(again) {
     const {dx, dy, tilt} = this.move;
     this.network.show(moved(this.pixels, this.network.size, dx, dy, tilt));
@@ -280,7 +309,7 @@ class Player {
     this.loop.wake();
   }
 
-  /** From rest; `play`: whether it is to run where it was paused. */
+  /** From rest; `play`: whether it is to run where it was paused. @param {boolean} play */
   restart(play) {
     this.network.reset();
     this.stage.clear();
@@ -295,6 +324,7 @@ class Player {
     this.loop.wake();
   }
 
+  /** Whether another is needed. @param {number} passed seconds */
   frame(passed) {
     const {network, stage} = this;
     let steps = this.playing || this.single ? passed * this.speed : 0;
@@ -349,7 +379,7 @@ class Player {
 
   /** What the network reads by now. */
   read() {
-    const {network} = this, answer = network.answer(), {index, leaders, over, share, sure, settled} = answer;
+    const {network} = this, answer = network.answer(), {index, leaders, over, sure, settled} = answer;
     const certain = sure || settled, reading = at("reading"), step = network.t - 1; // from 0, as in x[0]
     if (!certain || index !== this.since?.index) this.since = certain ? {index, step, sure} : null;
     const names = leaders.map((k) => network.labels[k]);
@@ -362,6 +392,7 @@ class Player {
     if (said !== this.said) at("spoken").textContent = this.said = said;
   }
 
+  /** @param {Answer} answer @param {string[]} names those that lead */
   verdict({index, over, share}, names) {
     const {network, since} = this, {votes, steps, t} = network;
     const when = over ? "the answer" : `leads after step ${t - 1}`;
@@ -381,7 +412,7 @@ class Player {
     return `${when}: ${most} ${vote} to ${sorted[1]}; ${how}`;
   }
 
-  /** About the neuron under the pointer. */
+  /** About the neuron under the pointer. @param {?Neuron} neuron */
   tell(neuron) {
     const tip = at("tip");
     tip.hidden = !neuron;
@@ -400,12 +431,15 @@ class Player {
   }
 }
 
-/** Names as a list in words: "3", "3 or 8", "1, 3 or 8". */
+/** Names as a list in words: "3", "3 or 8", "1, 3 or 8". @param {string[]} names @param {string} word */
 function listed(names, word) {
   return names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} ${word} ${names.at(-1)}`;
 }
 
-/** A number of a leak for another membrane time constant, so many times that of training. */
+/**
+ * A number of a leak for another membrane time constant, so many times that of training.
+ * @param {Cells} cells @param {number} value @param {number} factor
+ */
 function slowed(cells, value, factor) {
   if (cells.leak === "beta") return value ** (1 / factor);
   if (cells.leak === "tau_mem_inv") return Math.min(value / factor, cells.dt ? 1 / cells.dt : Infinity);

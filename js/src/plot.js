@@ -6,28 +6,68 @@ import {tickText, ticksOf} from "./ticks.js";
 
 const TOP = 8, RIGHT = 10, BELOW = 36, LEFT = 60;
 const LETTERS = "12px system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif";
+/** @type {Record<string, number[]>} */
 const DASHES = {solid: [], dash: [6, 4], dot: [2, 3]};
+
+/**
+ * @import {Colours} from "./canvas.js"
+ * @typedef {[value: number, text: string]} Tick
+ * @typedef {{title?: string, min?: number, max?: number, log?: boolean, ticks?: Array<number|Tick>, bare?: boolean,
+ *   grid?: boolean}} AxisOptions
+ * @typedef {Array<ArrayLike<number>>} Points [xs, ys]
+ * @typedef {{colour?: string, opacity?: number, width?: number, dash?: string}} Paint `colour`: by its name in
+ *   style.css, or as CSS has it; `dash`: "solid", "dash" or "dot"
+ * @typedef {"line"|"dots"|"bars"|"boxes"|"rule"|"pixels"|"text"} Kind of a mark: the key that it has
+ */
+/** @template T @typedef {Paint & T & {[K in Exclude<Kind, keyof T>]?: undefined}} Marked */
+/**
+ * @typedef {Marked<{line: Array<?ArrayLike<number>>, step?: boolean, fill?: number}>} Line
+ * @typedef {Line & {line: [xs: ?ArrayLike<number>, ys: ArrayLike<number>]}} Curve
+ * @typedef {Marked<{dots: Points, shape?: string, size?: number}>} Dots
+ * @typedef {Marked<{bars: Points, width: number}>} Bars
+ * @typedef {Marked<{boxes: number[][]}>} Boxes each [left, right, bottom, top]
+ * @typedef {Marked<{rule: string, at: number}>} Rule
+ * @typedef {Marked<{pixels: ArrayLike<number>, rows: number, columns: number, x?: number, y?: number,
+ *   gap?: number}>} Pixels
+ * @typedef {Marked<{text: string, x: number, y: number}>} Words
+ * @typedef {Line|Dots|Bars|Boxes|Rule|Pixels|Words} Mark
+ *
+ * @typedef {{label: string, ways: "x"|"y"|"xy", line?: boolean, colour?: string, at: function(): ?number[],
+ *   step: number, move: function(number, number): void, words: function(): string, back?: function(): void,
+ *   rest?: function(): void}} HandleOptions `at` gives its place (null hides it), `move` is called with another, and
+ *   `rest` when it is let go; a double click or Backspace calls `back`
+ * @typedef {{element: HTMLElement, place: function(): void}} Handle
+ */
 
 /**
  * An axis: `title`, `min` and `max`, `log`, and `ticks` ([value or [value, text], …]) where they are given; `grid`: with
  * a line across the panel at each of them.
  */
 class Axis {
+  /** @param {AxisOptions} options */
   constructor({title = "", min = 0, max = 1, log = false, ticks, bare = false, grid = true} = {}) {
-    Object.assign(this, {title, min: log && min <= 0 ? max / 10 : min, max, log, ticks, bare, grid});
+    this.title = title;
+    this.min = log && min <= 0 ? max / 10 : min;
+    this.max = max;
+    this.log = log;
+    this.ticks = ticks;
+    this.bare = bare;
+    this.grid = grid;
   }
 
-  /** Where a value is, 0 at the low end and 1 at the high end. */
+  /** Where a value is, 0 at the low end and 1 at the high end. @param {number} value */
   share(value) {
     const {min, max, log} = this;
     return log ? Math.log(value / min) / Math.log(max / min) : (value - min) / (max - min);
   }
 
+  /** @param {number} share */
   value(share) {
     const {min, max, log} = this;
     return log ? min * (max / min) ** share : min + share * (max - min);
   }
 
+  /** @param {number} room for so many ticks @returns {Tick[]} */
   shown(room) {
     if (!Number.isFinite(this.max - this.min) || this.max === this.min) return [];
     if (this.ticks) return this.ticks.map((one) => (Array.isArray(one) ? one : [one, tickText(one)]));
@@ -36,7 +76,7 @@ class Axis {
       return ticksOf(low, high, room).map((one) => [one, tickText(one)]);
     }
     const low = Math.ceil(Math.log10(this.min) - 1e-9), high = Math.floor(Math.log10(this.max) + 1e-9);
-    const every = Math.max(1, Math.ceil((high - low + 1) / room)), ticks = [];
+    const every = Math.max(1, Math.ceil((high - low + 1) / room)), ticks = /** @type {Tick[]} */ ([]);
     for (let power = low; power <= high; power++) {
       if (power % every === 0) ticks.push([10 ** power, tickText(10 ** power)]);
     }
@@ -57,9 +97,9 @@ class Axis {
  */
 export class Plot {
   /**
-   * @param {{label: string, x?: object, y?: object, height?: number, left?: number,
-   *   equal?: boolean, read?: function(number, number): ?string}} options with `equal`, a unit is as long on both axes;
-   *   `read` gives the words for a place under the pointer, in units of the axes, or null
+   * @param {{label: string, x?: AxisOptions, y?: AxisOptions, height?: number, left?: number, equal?: boolean,
+   *   read?: ?function(number, number): ?string}} options with `equal`, a unit is as long on both axes; `read` gives
+   *   the words for a place under the pointer, in units of the axes, or null
    */
   constructor({label, x = {}, y = {}, height = 150, left = LEFT, equal = false, read = null}) {
     this.equal = equal;
@@ -71,8 +111,16 @@ export class Plot {
     this.tip = make("div", {className: "tip", hidden: true});
     this.element = make("div", {className: "plot"}, this.canvas, this.tip);
     this.canvas.style.height = `${height}px`;
-    this.marks = [];
-    this.handles = [];
+    this.marks = /** @type {Mark[]} */ ([]);
+    this.handles = /** @type {Handle[]} */ ([]);
+    this.dragging = false;
+    this.pointed = /** @type {?number[]} */ (null); // in pixels
+    this.narrow = /** @type {?typeof this.margins} */ (null);
+    // These are known once it is in the page.
+    this.context = /** @type {?CanvasRenderingContext2D} */ (null);
+    this.width = this.height = 0;
+    this.colours = /** @type {Colours} */ ({});
+    this.end = () => {};
     this.ask = framed(() => this.draw());
     this.canvas.addEventListener("pointermove", (event) => event.pointerType !== "touch" && this.point(event));
     this.canvas.addEventListener("pointerleave", () => this.point(null));
@@ -84,7 +132,10 @@ export class Plot {
     return this;
   }
 
-  /** The y axis from `low` to `high`; while a handle is dragged it only grows, or the handle would leave the hand. */
+  /**
+   * The y axis from `low` to `high`; while a handle is dragged it only grows, or the handle would leave the hand.
+   * @param {number} low @param {number} high
+   */
   reach(low, high) {
     const {y} = this;
     Object.assign(y, this.dragging ? {min: Math.min(y.min, low), max: Math.max(y.max, high)} : {min: low, max: high});
@@ -102,25 +153,33 @@ export class Plot {
     this.margins.below = this.height - top - unit * Math.abs(y.max - y.min);
   }
 
+  /** @param {Mark[]} marks */
   show(marks) {
     this.marks = marks;
     this.draw();
   }
 
-  /** Pixels from the left edge and from the top. */
+  /** Pixels from the left edge. @param {number} value */
   across(value) {
     const {left, right} = this.margins;
     return left + this.x.share(value) * (this.width - left - right);
   }
 
+  /** Pixels from the top. @param {number} value */
   down(value) {
     const {top, below} = this.margins;
     return this.height - below - this.y.share(value) * (this.height - top - below);
   }
 
-  /** The values at a place in pixels, held between the ends of the axes. */
+  /**
+   * The values at a place in pixels, held between the ends of the axes.
+   * @param {number} pixelX @param {number} pixelY
+   * @returns {[x: number, y: number]}
+   */
   at(pixelX, pixelY) {
-    const {left, right, top, below} = this.margins, held = (share) => Math.min(1, Math.max(0, share));
+    const {left, right, top, below} = this.margins;
+    /** @param {number} share */
+    const held = (share) => Math.min(1, Math.max(0, share));
     return [
       this.x.value(held((pixelX - left) / (this.width - left - right))),
       this.y.value(held((this.height - below - pixelY) / (this.height - top - below))),
@@ -154,6 +213,7 @@ export class Plot {
     for (const handle of this.handles) handle.place();
   }
 
+  /** @param {CanvasRenderingContext2D} context */
   drawAxes(context) {
     const {width, height, colours: ink} = this, {left, right, top, below} = this.margins;
     const bottom = Math.round(height - below) + 0.5;
@@ -211,14 +271,15 @@ export class Plot {
     }
   }
 
+  /** @param {CanvasRenderingContext2D} context @param {Mark} mark */
   paint(context, mark) {
-    const colour = this.colours[mark.colour] ?? mark.colour ?? this.colours.ink;
+    const colour = this.colours[/** @type {string} */ (mark.colour)] ?? mark.colour ?? this.colours.ink;
     context.strokeStyle = context.fillStyle = colour;
     context.globalAlpha = mark.opacity ?? 1;
     context.lineWidth = mark.width ?? 2;
     context.lineJoin = "round";
     context.setLineDash(DASHES[mark.dash ?? "solid"]);
-    if (mark.line) this.paintLine(context, mark);
+    if (mark.line) this.paintLine(context, /** @type {Curve} */ (mark));
     else if (mark.dots) this.paintDots(context, mark);
     else if (mark.bars) this.paintBars(context, mark);
     else if (mark.boxes) this.paintBoxes(context, mark);
@@ -233,6 +294,7 @@ export class Plot {
     context.setLineDash([]);
   }
 
+  /** @param {CanvasRenderingContext2D} context @param {Curve} mark */
   paintLine(context, {line: [xs, ys], step, fill, opacity = 1}) {
     context.beginPath();
     let pen = false, last = 0;
@@ -261,6 +323,7 @@ export class Plot {
     }
   }
 
+  /** @param {CanvasRenderingContext2D} context @param {Dots} mark */
   paintDots(context, {dots: [xs, ys], shape = "dot", size = 6}) {
     const half = size / 2;
     context.beginPath();
@@ -284,6 +347,7 @@ export class Plot {
     context.fill();
   }
 
+  /** @param {CanvasRenderingContext2D} context @param {Bars} mark */
   paintBars(context, {bars: [lefts, heights], width}) {
     const floor = this.down(Math.max(this.y.min, 0));
     context.beginPath();
@@ -294,6 +358,7 @@ export class Plot {
     context.fill();
   }
 
+  /** @param {CanvasRenderingContext2D} context @param {Boxes} mark */
   paintBoxes(context, {boxes}) {
     for (const [left, right, bottom, top] of boxes) {
       const x = this.across(left), y = this.down(top);
@@ -301,6 +366,7 @@ export class Plot {
     }
   }
 
+  /** @param {CanvasRenderingContext2D} context @param {Rule} mark */
   paintRule(context, {rule, at}) {
     const {left, right, top, below} = this.margins;
     context.beginPath();
@@ -314,7 +380,10 @@ export class Plot {
     context.stroke();
   }
 
-  /** Cells of one unit each, the first with its middle at (x, y). */
+  /**
+   * Cells of one unit each, the first with its middle at (x, y).
+   * @param {CanvasRenderingContext2D} context @param {Pixels} mark
+   */
   paintPixels(context, {pixels, rows, columns, x = 0, y = 0, opacity = 1, gap = -0.3}) {
     for (let row = 0; row < rows; row++) {
       const upper = this.down(y + row - 0.5), lower = this.down(y + row + 0.5);
@@ -329,12 +398,13 @@ export class Plot {
     }
   }
 
+  /** @param {?PointerEvent} event */
   point(event) {
     const text = event && this.read ? this.words(event) : null;
     this.tip.hidden = !text;
     if (text || this.pointed) this.ask();
-    this.pointed = text ? [event.offsetX, event.offsetY] : null;
-    if (!text) return;
+    this.pointed = event && text ? [event.offsetX, event.offsetY] : null;
+    if (!event || !text) return;
     this.tip.textContent = text;
     const beyond = event.offsetX > this.width - 150;
     const [x, y] = [event.offsetX + (beyond ? -10 : 12), Math.max(0, event.offsetY - 34)];
@@ -342,20 +412,18 @@ export class Plot {
       + (beyond ? " translateX(-100%)" : "");
   }
 
+  /** @param {PointerEvent} event */
   words({offsetX, offsetY}) {
     const {left, right, top, below} = this.margins;
     const inside = offsetX >= left && offsetX <= this.width - right && offsetY >= top && offsetY <= this.height - below;
-    return inside ? this.read(...this.at(offsetX, offsetY)) : null;
+    return inside && this.read ? this.read(...this.at(offsetX, offsetY)) : null;
   }
 
   /**
    * Something to drag, by mouse, finger or arrow keys: a knob at a point ("xy", "x" or "y" says which ways it goes), or
    * a whole line (`line`), across the panel for "y" and from top to bottom for "x".
-   *
-   * @param {{label: string, ways: "x"|"y"|"xy", line?: boolean, colour?: string, at: function(): ?Array<number>,
-   *   step: number, move: function(number, number): void, words: function(): string, back?: function(): void,
-   *   rest?: function(): void}} options `at` gives its place (null hides it), `move` is called with another, and `rest`
-   *   when it is let go; a double click or Backspace calls `back`
+   * @param {HandleOptions} options
+   * @returns {Handle}
    */
   handle({label, ways, line = false, colour = "accent", at, step, move, words, back = () => {}, rest = () => {}}) {
     const element = make("div", {className: `handle ${line ? `line-${ways}` : "knob"}`, role: "slider", tabIndex: 0,
@@ -364,8 +432,8 @@ export class Plot {
     const axis = ways === "y" ? this.y : this.x;
     const place = () => {
       const found = at();
-      element.hidden = !found || this.width === undefined;
-      if (element.hidden) return;
+      element.hidden = !found || !this.context;
+      if (!found || element.hidden) return;
       const {left, right, top, below} = this.margins;
       const x = line && ways === "y" ? left : this.across(found[0]);
       const y = line && ways === "x" ? top : this.down(found[1]);
@@ -383,9 +451,9 @@ export class Plot {
     drag(element, {
       frame: this.canvas,
       start: (x, y) => {
-        element.focus({preventScroll: true, focusVisible: false});
+        element.focus(/** @type {FocusOptions} */ ({preventScroll: true, focusVisible: false}));
         this.dragging = true;
-        const [left, top] = at();
+        const [left, top] = /** @type {number[]} */ (at());
         apart = [this.across(left) - x, this.down(top) - y];
       },
       move: (x, y) => move(...this.at(x + apart[0], y + apart[1])),
@@ -396,7 +464,8 @@ export class Plot {
     });
     element.addEventListener("dblclick", back);
     element.addEventListener("keydown", (event) => {
-      const far = event.shiftKey ? 10 * step : step, [x, y] = at();
+      const far = event.shiftKey ? 10 * step : step, [x, y] = /** @type {number[]} */ (at());
+      /** @type {Record<string, number[]>} */
       const moves = {ArrowLeft: [-far, 0], ArrowRight: [far, 0], ArrowUp: [0, far], ArrowDown: [0, -far]};
       if (event.key === "Backspace" || event.key === "Delete") back();
       else if (moves[event.key]) {

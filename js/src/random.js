@@ -42,14 +42,17 @@ export class Generator {
     return (this.bits() & 0xffffff) * 2 ** -24;
   }
 
-  /** As `torch.rand(count)`. */
+  /** As `torch.rand(count)`. @param {number} count */
   rand(count) {
     const out = new Float32Array(count);
     for (let i = 0; i < count; i++) out[i] = this.unit();
     return out;
   }
 
-  /** As `torch.empty(count).uniform_(low, high)`, whose product and sum are rounded once (a fused multiply-add). */
+  /**
+   * As `torch.empty(count).uniform_(low, high)`, whose product and sum are rounded once (a fused multiply-add).
+   * @param {number} count @param {number} low @param {number} high
+   */
   uniform(count, low, high) {
     const from = Math.fround(low), width = Math.fround(Math.fround(high) - from);
     const out = new Float32Array(count);
@@ -57,7 +60,7 @@ export class Generator {
     return out;
   }
 
-  /** As `torch.randperm(count)`. */
+  /** As `torch.randperm(count)`. @param {number} count */
   permutation(count) {
     const out = new Int32Array(count);
     for (let i = 0; i < count; i++) out[i] = i;

@@ -4,12 +4,19 @@ import {drag, make, written} from "./controls.js";
 import {heightAt} from "./course_answers.js";
 import {tickText, ticksOf} from "./ticks.js";
 
+/**
+ * @import {Curve, NumberQuestion, SketchQuestion} from "./course_answers.js"
+ * @typedef {Object<string, string|number>} Attributes
+ */
+
 const POINTS = 41; // of a curve, as in course/question.py
 const EDGE = {left: 46, right: 14, top: 12, bottom: 40};
+/** @type {Object<string, [number, number]>} */
 const WAYS = {ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1], Home: [-POINTS, 0],
   End: [POINTS, 0]};
 const SVG = "http://www.w3.org/2000/svg";
 
+/** @template {keyof SVGElementTagNameMap} T @param {T} tag @param {Attributes} attributes */
 function shape(tag, attributes, text = "") {
   const element = document.createElementNS(SVG, tag);
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
@@ -17,9 +24,13 @@ function shape(tag, attributes, text = "") {
   return element;
 }
 
+/** @param {string} kind @param {number} x @param {number} y @param {string} words */
 const letters = (kind, x, y, words, anchor = "middle") => shape("text", {class: kind, x, y, "text-anchor": anchor}, words);
 
-/** An element that is drawn again, by draw(width), when its width changes. */
+/**
+ * An element that is drawn again, by draw(width), when its width changes.
+ * @param {Element} element @param {function(number): void} draw
+ */
 export function asWide(element, draw) {
   let width = 0;
   const redraw = () => draw(width || 320);
@@ -32,23 +43,32 @@ export function asWide(element, draw) {
 }
 
 /**
- * @param {{x: Array, y: Array}} question its axes, [low, high, label] each
- * @param {{guess?: number[], result?: number[][], changed?: function(): void, labelledBy?: string}} options with a guess,
+ * @param {Pick<SketchQuestion, "x"|"y">} question its axes
+ * @param {{guess?: number[], result?: ?Curve, changed?: function(): void, labelledBy?: string}} options with a guess,
  *   or a result, nothing can be drawn
  * @returns {{element: HTMLElement, heights: function(): (number[]|null), clear: function(): void}} heights: null until
  *   the curve goes from edge to edge
  */
 export function sketch(question, {guess, result, changed = () => {}, labelledBy} = {}) {
   const [left, right, xLabel] = question.x, [low, high, yLabel] = question.y, fixed = Boolean(guess);
+  /** @type {Array<?number>} */
   const known = guess ? [...guess] : Array(POINTS).fill(null);
   const element = make("div", {className: "sketch"});
+  /** @param {number} i */
   const xAt = (i) => left + ((right - left) * i) / (POINTS - 1);
-  let cursor = null, last = null, size = {width: 320, height: 220};
+  /** @type {?number} */
+  let cursor = null;
+  /** @type {?[number, number]} */
+  let last = null, size = {width: 320, height: 220};
+  /** @param {number} x */
   const toX = (x) => EDGE.left + ((size.width - EDGE.left - EDGE.right) * (x - left)) / (right - left);
+  /** @param {number} y */
   const toY = (y) => size.height - EDGE.bottom - ((size.height - EDGE.top - EDGE.bottom) * (y - low)) / (high - low);
 
   /** What is drawn, with straight lines over gaps: [[x, y], …]. */
-  const drawn = () => known.map((y, i) => [xAt(i), y]).filter(([, y]) => y !== null);
+  const drawn = () => /** @type {Array<[number, number]>} */ (
+    known.map((y, i) => [xAt(i), y]).filter(([, y]) => y !== null));
+  /** @param {number[][]} points */
   const path = (points) => points.map(([x, y], i) => `${i ? "L" : "M"}${toX(x).toFixed(1)} ${toY(y).toFixed(1)}`).join("");
 
   const redraw = asWide(element, (width) => {
@@ -82,7 +102,11 @@ export function sketch(question, {guess, result, changed = () => {}, labelledBy}
     field.replaceChildren(...parts);
   });
 
-  /** The height of the curve at place i: as drawn, with straight lines over gaps and level ends; else the middle. */
+  /**
+   * The height of the curve at place i: as drawn, with straight lines over gaps and level ends; else the middle.
+   * @param {number} i
+   * @returns {number}
+   */
   function height(i) {
     const points = drawn(), x = xAt(i), first = points[0], end = points[points.length - 1];
     if (!first) return (low + high) / 2;
@@ -90,7 +114,9 @@ export function sketch(question, {guess, result, changed = () => {}, labelledBy}
     return between ?? (x < first[0] ? first : end)[1];
   }
 
+  /** @param {number} x @param {number} y */
   function put(x, y) {
+    /** @param {number} value @param {number} a @param {number} b */
     const inside = (value, a, b) => Math.min(b, Math.max(a, value));
     const across = size.width - EDGE.left - EDGE.right, up = size.height - EDGE.top - EDGE.bottom;
     const i = inside(Math.round(((x - EDGE.left) / across) * (POINTS - 1)), 0, POINTS - 1);
@@ -157,14 +183,19 @@ export function sketch(question, {guess, result, changed = () => {}, labelledBy}
   };
 }
 
-/** A line of numbers with a guess and, once it is known, the result, and the range around it that counts as right. */
+/**
+ * A line of numbers with a guess and, once it is known, the result, and the range around it that counts as right.
+ * @param {NumberQuestion} question @param {number} guess @param {?number} truth
+ */
 export function numberLine(question, guess, truth) {
   const {unit} = question, element = make("div", {className: "number-line"});
   const near = truth === null ? 0 : (question.within ?? question.tolerance * Math.abs(truth));
   const all = [question.low, question.high, guess, ...(truth === null ? [] : [truth - near, truth + near])];
   const low = Math.min(...all), high = Math.max(...all), log = low > 0 && high / low > 30;
+  /** @param {number} value */
   const share = (value) => (log ? Math.log(value / low) / Math.log(high / low) : (value - low) / (high - low));
   asWide(element, (width) => {
+    /** @param {number} value */
     const at = (value) => 14 + (width - 28) * share(value), parts = [];
     const powers = [...Array(40).keys()].map((i) => 10 ** (i - 20)).filter((one) => one >= low && one <= high);
     const ticks = log ? powers : ticksOf(low, high, 5);
@@ -177,6 +208,7 @@ export function numberLine(question, guess, truth) {
       parts.push(shape("line", {class: "base", x1: at(tick), x2: at(tick), y1: 42, y2: 47}));
       parts.push(letters("tick", at(tick), truth === null ? 62 : 88, tickText(tick)));
     }
+    /** @param {number} value @param {string} kind @param {string} words @param {number} y */
     const mark = (value, kind, words, y) => {
       const x = at(value), [to, end] = x > width - 90 ? [7, "end"] : x < 90 ? [-7, "start"] : [0, "middle"];
       parts.push(shape("path", {class: `${kind} mark`, d: `M${x} 42l-7 ${kind === "guess" ? -11 : 11}h14z`}));
@@ -186,7 +218,7 @@ export function numberLine(question, guess, truth) {
     if (truth !== null) mark(truth, "result", `result: ${written(truth)} ${unit}`, 70);
     const label = truth === null ? "Your number on a line" : "Your number and the result on a line";
     element.replaceChildren(shape("svg", {width, height: truth === null ? 68 : 94, role: "img", "aria-label": label}));
-    element.firstChild.append(...parts);
+    /** @type {Element} */ (element.firstChild).append(...parts);
   })();
   return element;
 }

@@ -5,26 +5,51 @@
 
 import {BELOW_ZERO, calm, faint, surface} from "./canvas.js";
 
+/** @import {Colours} from "./canvas.js" */
+/** @import {Cells, Network} from "./network.js" */
+
 const NARROW = 430; // px of width under which layers lie below each other
 const MOST_LINES = 260; // between two groups in one step
 const LEVELS = 10; // shades of a membrane: cells of one shade are drawn at once
 const FONT = "system-ui, -apple-system, \"Segoe UI\", Roboto, sans-serif";
 
+/**
+ * What is drawn of a layer: `x`, `y` of each neuron's middle, in CSS pixels; `level`: the charge that is seen, from 0
+ * to 1, on the way from that `before` the step to that `after` it, of which a spike leaves `left`; `due`: the spikes of
+ * the step have yet to arrive; `across`: how many neurons a row has.
+ *
+ * @typedef {{x: number, y: number, w: number, h: number}} Box
+ * @typedef {[x0: number, y0: number, x1: number, y1: number, strong: number, excites: boolean]} Line
+ * @typedef {{kind: "pixels"|"cells"|"votes", shape: number[], count: number, x: Float32Array, y: Float32Array,
+ *   level: Float32Array, before: Float32Array, after: Float32Array, left: Float32Array, flash: Float32Array,
+ *   lines: Line[], due: boolean, box: Box, size: number, across: number, top: number, each: number}} Dots
+ * @typedef {Dots & {cells: Cells}} CellDots
+ * @typedef {CellDots|(Dots & {cells?: undefined})} Group
+ * @typedef {{group: CellDots, cells: Cells, index: number, x: number, y: number}} Neuron
+ */
+
 export class Stage {
   /**
    * @param {HTMLCanvasElement} canvas
    * @param {Network} network
-   * @param {{colours: Object, picked: function(Cells, number): void, pointed: function(?Object): void,
+   * @param {{colours: Colours, picked: function(Cells, number): void, pointed: function(?Neuron): void,
    *   wake: function(): void}} options `picked`: a neuron was pressed; `pointed`: one is under the pointer or chosen by
    *   keys: {cells, index, x, y}, or null; `wake`: something is to be drawn
    */
-  constructor(canvas, network, options) {
-    Object.assign(this, {canvas, network}, options);
-    this.groups = [{kind: "pixels", shape: network.size, count: network.image.length}];
-    for (const cells of network.cells) this.groups.push({kind: "cells", cells, shape: cells.shape, count: cells.size});
-    const last = this.groups[this.groups.length - 1];
+  constructor(canvas, network, {colours, picked, pointed, wake}) {
+    this.canvas = canvas;
+    this.network = network;
+    this.colours = colours;
+    this.picked = picked;
+    this.pointed = pointed;
+    this.wake = wake;
+    /** @type {Array<{kind: string, shape: number[], count: number, cells?: Cells}>} */
+    const groups = [{kind: "pixels", shape: network.size, count: network.image.length}];
+    for (const cells of network.cells) groups.push({kind: "cells", cells, shape: cells.shape, count: cells.size});
+    const last = groups[groups.length - 1];
     if (network.rates || last.cells?.out === network.output) last.kind = "votes";
-    else this.groups.push({kind: "votes", shape: [network.labels.length], count: network.labels.length});
+    else groups.push({kind: "votes", shape: [network.labels.length], count: network.labels.length});
+    this.groups = /** @type {Group[]} */ (groups);
     for (const group of this.groups) {
       group.x = new Float32Array(group.count);
       group.y = new Float32Array(group.count);
@@ -38,9 +63,12 @@ export class Stage {
     this.hops = this.groups.length - 1;
     this.bars = new Float32Array(network.labels.length);
     this.phase = 1;
-    this.pointer = null;
+    this.pointer = /** @type {?Neuron} */ (null);
+    this.upright = false;
     surface(canvas, (context, width, height) => {
-      Object.assign(this, {context, width, height});
+      this.context = context;
+      this.width = width;
+      this.height = height;
       this.layout();
       this.draw();
       this.wake();
@@ -62,6 +90,7 @@ export class Stage {
     this.upright = upright;
     const title = 22, gap = upright ? 34 : Math.min(90, width * 0.08);
     const hidden = groups.slice(0, -1);
+    /** @param {Group} group */
     const room = (group) => Math.max(Math.sqrt(group.count), 8) + (group.kind === "pixels" ? 0 : 3);
     const total = hidden.reduce((sum, group) => sum + room(group), 0);
     const votes = upright ? Math.max(90, height * 0.2) : Math.min(Math.max(130, width * 0.2), 200);
@@ -79,12 +108,12 @@ export class Stage {
     this.voteRows(last);
   }
 
-  /** Squares as large as the box allows: one grid, or one for each channel. */
+  /** Squares as large as the box allows: one grid, or one for each channel. @param {Group} group @param {Box} box */
   grid(group, box) {
     const [channels, rows, columns] = group.shape.length === 3 ? group.shape : [1, 0, 0];
     const count = group.shape.length === 3 ? channels : group.count;
     const [tall, wide] = rows ? [rows + (channels > 1 ? 1 : 0), columns + (channels > 1 ? 1 : 0)] : [1, 1];
-    let best = {size: 0};
+    let best = /** @type {{size: number, across: number, down: number}} */ ({size: 0});
     for (let across = 1; across <= count; across++) {
       const down = Math.ceil(count / across);
       const size = Math.min(box.w / (across * wide), box.h / (down * tall), group.kind === "pixels" ? 44 : 26);
@@ -100,6 +129,7 @@ export class Stage {
     Object.assign(group, {box, size, across: rows ? columns : across, top});
   }
 
+  /** @param {Group} group */
   voteRows(group) {
     const {box} = group, count = group.count;
     group.across = this.upright ? count : 1;
@@ -120,7 +150,7 @@ export class Stage {
   /** Back to rest. */
   clear() {
     for (const group of this.groups) {
-      for (const name of ["level", "before", "after", "left", "flash"]) group[name].fill(0);
+      for (const name of /** @type {const} */ (["level", "before", "after", "left", "flash"])) group[name].fill(0);
       group.lines = [];
     }
     this.bars.fill(0);
@@ -141,17 +171,17 @@ export class Stage {
     });
   }
 
-  /** How far the membranes are on the way from rest to threshold. */
+  /** How far the membranes are on the way from rest to threshold. @param {CellDots} group */
   charge({cells, after, left}) {
     const {membrane, out, spiking} = cells;
     let low = 0, high = 1;
     if (spiking) {
       low = cells.equation.rest[cells.membraneIndex];
-      high = cells.changed[cells.threshold] ?? cells.number(cells.threshold) ?? 1;
+      high = cells.changed[/** @type {string} */ (cells.threshold)] ?? cells.number(cells.threshold) ?? 1;
     } else {
       for (const value of membrane) high = Math.max(high, Math.abs(value));
     }
-    const part = (value) => Math.min(Math.max((value - low) / (high - low), 0), 1);
+    const part = (/** @type {number} */ value) => Math.min(Math.max((value - low) / (high - low), 0), 1);
     for (let i = 0; i < after.length; i++) {
       const fired = out[i] !== 0 && spiking;
       after[i] = fired ? 1 : part(membrane[i]);
@@ -160,7 +190,10 @@ export class Stage {
     }
   }
 
-  /** The connections that carry most in this step: [x0, y0, x1, y1, how strong from 0 to 1, whether it excites]. */
+  /**
+   * The connections that carry most in this step: [x0, y0, x1, y1, how strong from 0 to 1, whether it excites].
+   * @param {Group} group @param {number} place @returns {Line[]}
+   */
   lines(group, place) {
     const {network, groups} = this, next = groups[place + 1];
     const sources = group.cells ? group.cells.out : network.input, paths = [];
@@ -178,7 +211,10 @@ export class Stage {
       [group.x[i], group.y[i], next.x[j], next.y[j], Math.abs(weight) / largest, weight > 0]);
   }
 
-  /** Goes on by so many seconds, at so many steps a second; false where nothing moves any more. */
+  /**
+   * Goes on by so many seconds, at so many steps a second; false where nothing moves any more.
+   * @param {number} passed @param {number} speed
+   */
   advance(passed, speed) {
     let moves = false;
     this.groups.forEach((group, place) => {
@@ -231,6 +267,7 @@ export class Stage {
     if (this.pointer) this.drawRing(this.pointer);
   }
 
+  /** @param {Group} group */
   drawTitle(group) {
     const {context, colours} = this, {box, kind} = group;
     if (kind === "votes" && this.upright) return;
@@ -245,6 +282,7 @@ export class Stage {
     context.fillText(text, Math.max(left, 1), Math.max(group.top - 8, 12));
   }
 
+  /** @param {Group} group */
   drawPixels(group) {
     const {context, colours, network} = this, {size, count} = group, [channels] = network.size;
     const still = network.encoder.kind === "repeat", fired = network.t > 0 && this.phase < 1;
@@ -269,10 +307,12 @@ export class Stage {
     context.globalAlpha = 1;
   }
 
+  /** @param {Group} group */
   drawCells(group) {
     const {context, colours} = this, {count, size, level, flash, cells} = group;
     const radius = Math.max(size * 0.42, 0.8), round = size >= 7, silenced = cells?.silenced;
     if (group.kind === "votes") this.drawVotes(group);
+    /** @param {number} i @param {number} r */
     const shape = (i, r) => {
       if (round) {
         context.moveTo(group.x[i] + r, group.y[i]);
@@ -281,20 +321,21 @@ export class Stage {
         context.rect(group.x[i] - r, group.y[i] - r, 2 * r, 2 * r);
       }
     };
+    /** @param {string} style @param {function(number): boolean} wanted @param {function(number): number} r */
     const fill = (style, wanted, r) => {
       context.fillStyle = style;
       context.beginPath();
       for (let i = 0; i < count; i++) if (wanted(i)) shape(i, r(i));
       context.fill();
     };
-    const still = (i) => silenced && silenced[i];
+    const still = (/** @type {number} */ i) => silenced && silenced[i];
     fill(colours.faint, (i) => !still(i), () => radius);
     for (let step = 1; step <= LEVELS; step++) {
-      const shade = (i) => !still(i) && Math.round(level[i] * LEVELS) === step;
+      const shade = (/** @type {number} */ i) => !still(i) && Math.round(level[i] * LEVELS) === step;
       fill(faint(colours.ink, 0.05 + (0.55 * step) / LEVELS), shade, (i) => radius * Math.sqrt(0.25 + 0.75 * level[i]));
     }
     for (const [from, to] of [[0.02, 0.2], [0.2, 0.45], [0.45, 0.75], [0.75, 1.01]]) {
-      const lit = (i) => !still(i) && flash[i] >= from && flash[i] < to;
+      const lit = (/** @type {number} */ i) => !still(i) && flash[i] >= from && flash[i] < to;
       if (size >= 5) fill(faint(colours.orange, 0.3 * to), lit, (i) => radius * (1.15 + 0.75 * flash[i]));
       fill(faint(colours.orange, Math.min(to, 1)), lit, () => radius * 1.02);
     }
@@ -314,6 +355,7 @@ export class Stage {
     }
   }
 
+  /** @param {Group} group */
   drawVotes(group) {
     const {context, colours, network} = this, {box, each, size} = group;
     const answer = network.answer(), arrived = this.phase >= 1;
@@ -346,6 +388,7 @@ export class Stage {
     });
   }
 
+  /** @param {Group} group @param {number} place */
   drawLines(group, place) {
     const {context, colours} = this, way = this.phase * this.hops - place;
     if (way <= 0 || way >= 1.35 || group.lines.length === 0 || this.phase >= 1) return;
@@ -378,6 +421,7 @@ export class Stage {
     }
   }
 
+  /** @param {Neuron} neuron */
   drawRing({group, index}) {
     const {context, colours} = this;
     context.strokeStyle = colours.accent;
@@ -389,10 +433,10 @@ export class Stage {
 
   // ---- the hand -----------------------------------------------------------------------------------------------------
 
-  /** The neuron at a pointer, or null. */
+  /** The neuron at a pointer, or null. @param {MouseEvent} event */
   at({clientX, clientY}) {
     const box = this.canvas.getBoundingClientRect(), x = clientX - box.left, y = clientY - box.top;
-    let best = null, nearest = Infinity;
+    let best = /** @type {?Neuron} */ (null), nearest = Infinity;
     for (const group of this.groups) {
       if (!group.cells) continue;
       const reach = Math.max(group.size * 0.75, 9);
@@ -407,6 +451,7 @@ export class Stage {
     return best;
   }
 
+  /** @param {?Neuron} neuron */
   point(neuron) {
     if (neuron?.cells === this.pointer?.cells && neuron?.index === this.pointer?.index) return;
     this.pointer = neuron;
@@ -415,10 +460,11 @@ export class Stage {
     this.wake();
   }
 
+  /** @param {KeyboardEvent} event */
   key(event) {
     const ways = ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "PageUp", "PageDown", "Home", "End"];
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const neurons = this.groups.filter((group) => group.cells);
+    const neurons = /** @type {CellDots[]} */ (this.groups.filter((group) => group.cells));
     let {group, index} = this.pointer ?? {group: neurons[0], index: -1};
     if (ways.includes(event.key)) {
       if (index < 0) {
@@ -429,8 +475,9 @@ export class Stage {
         index = 0;
       } else {
         const {count, across} = group;
-        index = {Home: 0, End: count - 1}[event.key]
-          ?? index + {ArrowLeft: -1, ArrowRight: 1, ArrowUp: -across, ArrowDown: across}[event.key];
+        index = /** @type {Record<string, number|undefined>} */ ({Home: 0, End: count - 1})[event.key]
+          ?? index + /** @type {Record<string, number>} */ (
+            {ArrowLeft: -1, ArrowRight: 1, ArrowUp: -across, ArrowDown: across})[event.key];
         index = Math.min(Math.max(index, 0), count - 1);
       }
       this.point({group, cells: group.cells, index, x: group.x[index], y: group.y[index]});

@@ -8,25 +8,40 @@
  * `height`, `width`: the box that a drawing fills; `narrow`: drawings are made at least so wide; `keep`: whether the
  * proportions stay; `line`: how thick lines are; `ink`: mean of the pixels that thickness is chosen for, if given;
  * `mass`: whether the centre of mass comes into the middle, or that of the box.
+ *
+ * @typedef {{height: number, width: number, line: number, ink?: number, mass: boolean}
+ *   & ({keep: true}|{keep: false, narrow: number})} Style
+ * @type {{mnist: Style, digits: Style}}
  */
 export const STYLES = {
   mnist: {height: 20 / 28, width: 20 / 28, keep: true, line: 2.6 / 28, mass: true},
   digits: {height: 1, width: 22 / 32, narrow: 12 / 32, keep: false, line: 5 / 32, ink: 0.3, mass: false},
 };
 
-/** The style of images with so many rows: small ones are like the 8 × 8 digits of UCI, larger ones like MNIST. */
+/**
+ * @typedef {[x: number, y: number]} Point
+ * @typedef {Point[]} Stroke
+ * @typedef {{rows: number, columns: number}} Grid
+ */
+
+/**
+ * The style of images with so many rows: small ones are like the 8 × 8 digits of UCI, larger ones like MNIST.
+ * @param {number} rows
+ */
 export function styleOf(rows) {
   return rows < 16 ? STYLES.digits : STYLES.mnist;
 }
 
-/** Whether there is anything to see in these strokes: arrays of points [x, y]. */
+/** Whether there is anything to see in these strokes: arrays of points [x, y]. @param {Stroke[]} strokes */
 export function isBlank(strokes) {
   return strokes.every((stroke) => stroke.length === 0);
 }
 
 /**
  * Strokes as an image with values in [0, 1]: scaled, centred, and as thick as `style` says.
- * @param {Array<Array<[number, number]>>} strokes in any unit, y downwards
+ * @param {Stroke[]} strokes in any unit, y downwards
+ * @param {number} rows
+ * @param {number} columns
  * @returns {Float32Array} [rows * columns]
  */
 export function rasterize(strokes, rows, columns, style = styleOf(rows)) {
@@ -65,7 +80,10 @@ export function rasterize(strokes, rows, columns, style = styleOf(rows)) {
   return image;
 }
 
-/** The strokes in the grid's unit, scaled to the box of the style and in its middle. */
+/**
+ * The strokes in the grid's unit, scaled to the box of the style and in its middle.
+ * @param {Stroke[]} strokes @param {Grid} grid @param {Style} style @param {number} radius @returns {Stroke[]}
+ */
 function place(strokes, grid, style, radius) {
   const xs = strokes.flat().map(([x]) => x), ys = strokes.flat().map(([, y]) => y);
   const [left, right, top, bottom] = [least(xs), -least(xs.map((x) => -x)), least(ys), -least(ys.map((y) => -y))];
@@ -89,11 +107,15 @@ function place(strokes, grid, style, radius) {
   return strokes.map((stroke) => stroke.map(([x, y]) => [x0 + across * x, y0 + down * y]));
 }
 
+/** @param {number[]} values */
 function least(values) {
   return values.reduce((a, b) => Math.min(a, b), Infinity);
 }
 
-/** How far each sample is from the nearest line, where that is less than `most`. */
+/**
+ * How far each sample is from the nearest line, where that is less than `most`.
+ * @param {Stroke[]} strokes @param {Grid} grid @param {number} most
+ */
 function distances(strokes, {rows, columns}, most) {
   const squares = new Float32Array(rows * columns).fill(1e9);
   for (const stroke of strokes) {
@@ -116,6 +138,7 @@ function distances(strokes, {rows, columns}, most) {
   return squares.map(Math.sqrt);
 }
 
+/** @param {Float32Array} distance @param {Grid} grid @param {number} radius */
 function centre(distance, {rows, columns}, radius) {
   let sum = 0, x = 0, y = 0;
   for (let row = 0, at = 0; row < rows; row++) {
@@ -132,11 +155,14 @@ function centre(distance, {rows, columns}, radius) {
 /**
  * An image moved by `dx` and `dy` pixels and turned clockwise by `degrees` about its middle; what comes in is 0.
  * @param {Float32Array} image [channels * rows * columns]
+ * @param {[channels: number, rows: number, columns: number]} size
+ * @param {number} dx @param {number} dy @param {number} degrees
  */
 export function moved(image, [channels, rows, columns], dx, dy, degrees) {
   if (dx === 0 && dy === 0 && degrees === 0) return image;
   const out = new Float32Array(image.length), angle = (degrees * Math.PI) / 180;
   const cos = Math.cos(angle), sin = Math.sin(angle), middle = [(columns - 1) / 2, (rows - 1) / 2];
+  /** @param {number} c @param {number} y @param {number} x */
   const pixel = (c, y, x) => (x < 0 || y < 0 || x >= columns || y >= rows ? 0 : image[(c * rows + y) * columns + x]);
   for (let y = 0; y < rows; y++) {
     for (let x = 0; x < columns; x++) {

@@ -25,14 +25,17 @@ from snnkit.engine.trace_cache import equation_of
 
 PRELUDE = """\
 const f = Math.fround;
+/** @param {number} a */
 const nearest = (a) => {
   const down = Math.floor(a), above = a - down;
   return copysign(above < 0.5 || (above === 0.5 && down % 2 === 0) ? down : down + 1, a);
 };
-// In C, and in PyTorch, 1 to any power is 1.
+/** In C, and in PyTorch, 1 to any power is 1. @param {number} a @param {number} b */
 const pow = (a, b) => (a === 1 || (a === -1 && Math.abs(b) === Infinity) ? 1 : Math.pow(a, b));
+/** @param {number} a @param {number} b */
 const copysign = (a, b) => ((a < 0 || Object.is(a, -0)) === (b < 0 || Object.is(b, -0)) ? a : -a);
 // The series of erf near 0, and the continued fraction of erfc away from it (Abramowitz and Stegun 7.1.6 and 7.1.14).
+/** @param {number} a */
 const erfc = (a) => {
   if (a !== a) return a;
   const z = Math.abs(a);
@@ -48,6 +51,7 @@ const erfc = (a) => {
   }
   return a < 0 ? 2 - result : result;
 };
+/** @param {number} a */
 const erf = (a) => {
   if (Math.abs(a) >= 0.5) return 1 - erfc(a);
   let term = a, sum = a;

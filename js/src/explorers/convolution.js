@@ -5,10 +5,21 @@ import {choice, slider, written} from "../controls.js";
 import {Plot} from "../plot.js";
 import {explorer, swatches} from "./explorer.js";
 
+/**
+ * @import {Start} from "./explorer.js"
+ * @typedef {{channels: number, steps: number, in_channels: number}} Settings
+ */
+
 const SIDE = 28, KERNEL = 9, HIDDEN = 16, CLASSES = 10; // HIDDEN: neurons of the hidden layer for each channel
+/** @type {Object<string, string>} colours */
 const PARTS = {"conv 1": "blue", "conv 2": "vermilion", linear: "green"};
 
-/** FLOPs of each part for one image; a product with its addition is two. */
+/**
+ * FLOPs of each part for one image; a product with its addition is two.
+ * @param {number} channels @param {number} steps @param {number} inputs channels of the image
+ * @param {boolean} once whether the first convolution is computed once, not at each step
+ * @returns {Object<string, number>}
+ */
 export function flops(channels, steps, inputs, once) {
   const half = SIDE / 2, quarter = SIDE / 4, hidden = HIDDEN * channels;
   return {
@@ -18,19 +29,21 @@ export function flops(channels, steps, inputs, once) {
   };
 }
 
+/** @param {Object<string, number>} parts */
 const sum = (parts) => Object.values(parts).reduce((a, b) => a + b, 0);
 
-/** @param {HTMLElement} place */
+/** @type {Start<{}, Settings>} */
 export function convolutionExplorer(place, data, saved, report) {
   const controls = {
     channels: slider({label: "channels", min: 8, max: 256, step: 8, value: 128, hint: "of both convolutions"}),
     steps: slider({label: "T", unit: "steps", min: 1, max: 16, step: 1, value: 4, hint: "time steps"}),
     in_channels: choice({label: "in_channels", options: [1, 3, 16, 64], hint: "channels of the image"}),
   };
-  const now = {bars: []}, words = swatches();
+  const now = {bars: /** @type {Array<Object<string, number>>} */ ([])}, words = swatches();
   const plot = new Plot({label: "FLOPs of one image, part by part", height: 170, left: 104,
     x: {title: "MFLOP for one image"}, y: {min: 0, max: 2, grid: false}, read});
 
+  /** @param {number} x @param {number} y */
   function read(x, y) {
     const parts = now.bars[y >= 1 ? 0 : 1];
     let end = 0;
@@ -41,6 +54,7 @@ export function convolutionExplorer(place, data, saved, report) {
     return null;
   }
 
+  /** @param {Settings} settings */
   function draw({channels, steps, in_channels: inputs}) {
     const once = flops(channels, steps, inputs, true), each = flops(channels, steps, inputs, false);
     now.bars = [once, each];

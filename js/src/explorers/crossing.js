@@ -4,12 +4,21 @@ import {make, slider, written} from "../controls.js";
 import {Plot} from "../plot.js";
 import {explorer, swatch} from "./explorer.js";
 
+/**
+ * @import {Start} from "./explorer.js"
+ * @typedef {[overhead: number, rate: number]} Device seconds for each batch, and samples per second
+ * @typedef {{overhead_ms: number, times_the_rate: number}} Settings
+ */
+
 const MOST = 4096;
 
-/** Samples per second of a device with an overhead (seconds) and a rate (samples per second). */
+/** Samples per second of a device. @param {Device} device @param {number} batch */
 export const speedOf = ([overhead, rate], batch) => batch / (overhead + batch / rate);
 
-/** The batches, from 1 on, for which `other` is faster: [from, to], or null. Each is [overhead, rate]. */
+/**
+ * The batches, from 1 on, for which the second is faster: [from, to], or null.
+ * @param {Device} device @param {Device} other
+ */
 export function pays([overhead, rate], [otherOverhead, otherRate]) {
   const gained = overhead - otherOverhead, each = 1 / rate - 1 / otherRate; // seconds per batch, and per sample
   const at = -gained / each;
@@ -18,16 +27,18 @@ export function pays([overhead, rate], [otherOverhead, otherRate]) {
   return at > 1 ? [1, at] : null;
 }
 
-/** @param {HTMLElement} place @param {{cpu: Array<number>, other: Array<number>}} data */
+/** @type {Start<{cpu: Device, other: Device}, Settings>} */
 export function crossingExplorer(place, data, saved, report) {
   const {cpu} = data, first = [data.other[0] * 1e3, data.other[1] / cpu[1]].map((one) => Math.max(0.1, one));
+  /** @param {string} label @param {number} value @param {number} min @param {{hint: string}} options */
   const knob = (label, value, min, options) => slider({label, min: Math.min(min, Number(value.toFixed(1))),
     max: Math.max(200, Math.ceil(value)), step: 0.1, value, ...options});
   const controls = {
     overhead_ms: knob("overhead (ms)", first[0], 0.5, {hint: "of the other device, for each batch"}),
     times_the_rate: knob("times the rate", first[1], 1, {hint: "of the CPU, that the other device reaches"}),
   };
-  const batches = Array.from({length: 121}, (_, i) => MOST ** (i / 120)), now = {};
+  const batches = Array.from({length: 121}, (_, i) => MOST ** (i / 120));
+  const now = /** @type {{other: Device}} */ ({});
   const slowest = Math.min(speedOf(cpu, 1), speedOf([0.2, cpu[1]], 1));
   const speeds = new Plot({label: "samples per second of both devices against the batch", height: 330,
     x: {title: "batch", min: 1, max: MOST, log: true, ticks: [1, 4, 16, 64, 256, 1024, MOST]},
@@ -39,8 +50,11 @@ export function crossingExplorer(place, data, saved, report) {
     }});
   const table = make("table", {className: "numbers", "aria-label": "the devices"});
 
+  /** @param {Settings} settings */
   function draw({overhead_ms, times_the_rate}) {
+    /** @type {Device} */
     const other = now.other = [overhead_ms / 1e3, times_the_rate * cpu[1]], where = pays(cpu, other);
+    /** @type {Array<[string, string, Device]>} */
     const devices = [["CPU, as measured", "muted", cpu], ["the other device", "vermilion", other]];
     speeds.y.max = 1.5 * Math.max(cpu[1] * controls.times_the_rate.first, other[1]);
     const at = where && [...where].find((batch) => batch > 1 && batch <= MOST);

@@ -8,14 +8,21 @@ import {Plot} from "../plot.js";
 import {explorer, normal} from "./explorer.js";
 
 /**
- * The network after all steps of a picture.
- * @param {Network} net
- * @returns {{spikes: Array<Array<number>>, busy: Array<number>, votes: Array<Float64Array>, index: number,
- *   leaders: Array<number>}} `spikes` [step from 0, neuron] of the last hidden layer; its neurons that fired, the
+ * @import {Cells, Description, Neurons} from "../network.js"
+ * @typedef {{image: number, noise: number, mistakes_only: boolean}} Settings
+ * @typedef {{spikes: Array<[step: number, neuron: number]>, busy: number[], votes: Float64Array[], index: number,
+ *   leaders: number[]}} Decision `spikes`, steps from 0, of the last hidden layer; its neurons that fired, the
  *   busiest first; votes after each step; the answer, -1 if there is none; all classes that have as many votes
  */
+
+/**
+ * The network after all steps of a picture.
+ * @param {Network} net @param {Float32Array} picture
+ * @returns {Decision}
+ */
 export function decide(net, picture) {
-  const hidden = net.cells.at(-2), spikes = [], votes = [];
+  const hidden = /** @type {Cells} */ (net.cells.at(-2)), spikes = /** @type {Decision["spikes"]} */ ([]);
+  const votes = /** @type {Float64Array[]} */ ([]);
   net.show(picture);
   net.reset();
   while (net.t < net.steps) {
@@ -30,7 +37,10 @@ export function decide(net, picture) {
   return {spikes, busy, votes, index, leaders};
 }
 
-/** A picture with noise of that standard deviation in each pixel, the same for the same seed; it stays in [0, 1]. */
+/**
+ * A picture with noise of that standard deviation in each pixel, the same for the same seed; it stays in [0, 1].
+ * @param {Float32Array} picture @param {number} noise @param {number} seed
+ */
 export function noisy(picture, noise, seed) {
   const grain = normal(picture.length, seed);
   return picture.map((value, i) => Math.min(1, Math.max(0, value + noise * grain[i])));
@@ -38,12 +48,14 @@ export function noisy(picture, noise, seed) {
 
 /**
  * @param {HTMLElement} place
- * @param {{network: object, own: Array<object>, images: string, labels: Array<number>, shown: number,
+ * @param {{network: Description, own: Neurons[], images: string, labels: Array<number>, shown: number,
  *   wrong: Array<number>}} data `images` are bytes; the first `shown` are for the slider, `wrong` are the misread ones
+ * @param {Partial<Settings>} saved @param {function(Settings): void} report
  */
 export function decisionExplorer(place, data, saved, report) {
   const net = new Network(data.network, data.own), [, rows, columns] = net.size, {labels: classes} = net;
-  const bytes = bytesOf(data.images), each = net.image.length, {shown, wrong} = data, neurons = net.cells.at(-2).size;
+  const bytes = bytesOf(data.images), each = net.image.length, {shown, wrong} = data;
+  const neurons = /** @type {Cells} */ (net.cells.at(-2)).size;
   const controls = {
     image: slider({label: "image", min: 0, max: shown - 1, step: 1, value: Math.min(3, shown - 1),
       hint: "which test image; of the mistakes, the how-manieth"}),
@@ -51,7 +63,7 @@ export function decisionExplorer(place, data, saved, report) {
       hint: "standard deviation of what is added to each pixel, which is from 0 to 1"}),
     mistakes_only: toggle({label: "mistakes only", hint: "go through the images that the network misreads"}),
   };
-  const now = {};
+  const now = /** @type {Decision & {picture: Float32Array}} */ ({});
   const view = new Plot({label: "the image", height: 260, left: 10, equal: true,
     x: {title: "image", min: -0.5, max: columns - 0.5, ticks: []}, y: {min: rows - 0.5, max: -0.5, ticks: []},
     read: (x, y) => `brightness ${written(now.picture[Math.round(y) * columns + Math.round(x)] ?? 0)}`});
@@ -65,11 +77,14 @@ export function decisionExplorer(place, data, saved, report) {
   const poll = new Plot({label: "spikes of each output neuron so far", height: 260, x: steps,
     y: {title: "spikes so far"},
     read: (x) => {
-      const t = Math.round(x), votes = [...(now.votes[t] ?? [])].map((count, k) => [count, classes[k]]);
+      const t = Math.round(x);
+      /** @type {Array<[count: number, name: string]>} */
+      const votes = [...(now.votes[t] ?? [])].map((count, k) => [count, classes[k]]);
       const some = votes.filter(([count]) => count).sort((a, b) => b[0] - a[0]).slice(0, 4);
       return `step ${t}: ${some.map(([count, name]) => `${name} ${written(count)}`).join(", ") || "no votes"}`;
     }});
 
+  /** @param {Settings} settings */
   function draw({image, noise, mistakes_only: only}) {
     const mistakes = only && wrong.length, at = mistakes ? wrong[image % wrong.length] : image, right = data.labels[at];
     const clean = Float32Array.from(bytes.subarray(at * each, (at + 1) * each), (value) => value / 255);
@@ -79,9 +94,11 @@ export function decisionExplorer(place, data, saved, report) {
     view.show([{pixels: picture, rows, columns, colour: "ink"}]);
     const rank = new Map(busy.map((neuron, i) => [neuron, i]));
     raster.y.max = Math.max(busy.length, neurons / 4);
-    raster.show([{dots: [spikes.map(([t]) => t), spikes.map(([, neuron]) => rank.get(neuron))], colour: "blue",
-      size: 4}]);
-    const last = votes.at(-1), first = Array.from(last.keys()), when = Array.from(votes.keys());
+    raster.show([{dots: [spikes.map(([t]) => t), spikes.map(([, neuron]) => /** @type {number} */ (rank.get(neuron)))],
+      colour: "blue", size: 4}]);
+    const last = /** @type {Float64Array} */ (votes.at(-1));
+    const first = Array.from(last.keys()), when = Array.from(votes.keys());
+    /** @param {number} k */
     const look = (k) => (k === right ? {colour: "green", width: 3}
       : k === index ? {colour: "vermilion", width: 3, dash: "dash"} : {colour: "muted", width: 1, opacity: 0.7});
     first.sort((a, b) => look(a).width - look(b).width); // what matters is painted last

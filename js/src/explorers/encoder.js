@@ -1,9 +1,17 @@
-// The encoder lab: an image as spikes, decoded again, and the error against the number of time steps. The codes are
+// The encoder explorer: an image as spikes, decoded again, and the error against the number of time steps. The codes are
 // those of snnkit.encode, in float32 as there.
 
 import {choice, drag, make, slider, toggle, written} from "../controls.js";
 import {Plot} from "../plot.js";
 import {explorer, uniform} from "./explorer.js";
+
+/**
+ * @typedef {{encoding: string, digit: number, contrast: number, T: number, other: boolean}} Settings
+ * @typedef {{write(x: Float32Array, steps: number, draw: function(): number): Float32Array,
+ *   read(out: Float32Array, steps: number, count: number): Float64Array}} Code `write` gives [steps * pixels], `read`
+ *   the brightness of each pixel
+ * @typedef {{x: Float32Array, decoded: Float64Array, error?: number, errors: number[]}} Seen
+ */
 
 const LONGEST = 64, LENGTHS = [1, 2, 4, 8, 16, 32, LONGEST], LEAST = 1e-3, SIDE = 8;
 const GAIN = 4; // current per brightness into the LIF code: pixels darker than 1 / GAIN never fire
@@ -11,13 +19,16 @@ const DECAY = 0.9; // of that code's membrane per step: 1 - dt tau_mem_inv
 const DELTA = 0.1; // the smallest change that the delta code sends
 const f = Math.fround;
 
-/** To the nearest whole number, halves to the even one, as PyTorch rounds. */
+/** To the nearest whole number, halves to the even one, as PyTorch rounds. @param {number} value */
 const rounded = (value) => {
   const down = Math.floor(value), rest = value - down;
   return rest < 0.5 || (rest === 0.5 && down % 2 === 0) ? down : down + 1;
 };
 
-/** Each pixel's spike falls on a step, the earlier the brighter. */
+/**
+ * Each pixel's spike falls on a step, the earlier the brighter.
+ * @param {Float32Array} x @param {number} steps @param {boolean} linear
+ */
 function latency(x, steps, linear) {
   const out = new Float32Array(steps * x.length), least = f(0.01), longest = linear ? 1 : Math.log1p(0.01 / 1e-7);
   x.forEach((value, i) => {
@@ -29,17 +40,14 @@ function latency(x, steps, linear) {
   return out;
 }
 
-/** Mean over time of each pixel's spikes. */
+/** Mean over time of each pixel's spikes. @type {Code["read"]} */
 function rateOf(out, steps, count) {
   const mean = new Float64Array(count);
   for (let at = 0; at < steps * count; at++) mean[at % count] += out[at] / steps;
   return mean;
 }
 
-/**
- * Of each code: `write(x, steps, draw)` gives [steps * pixels], `read(out, steps, pixels)` gives brightness.
- * @type {Object<string, {write: function, read: function}>}
- */
+/** @type {Record<string, Code>} */
 export const CODES = {
   Poisson: {
     write: (x, steps, draw) => Float32Array.from({length: steps * x.length}, (_, at) =>
@@ -74,7 +82,10 @@ export const CODES = {
   },
 };
 
-/** Of at most one spike per pixel, the earlier the brighter: 1 - t / (steps - 1); silence is black. */
+/**
+ * Of at most one spike per pixel, the earlier the brighter: 1 - t / (steps - 1); silence is black.
+ * @type {Code["read"]}
+ */
 function readLatency(out, steps, count) {
   const read = new Float64Array(count);
   for (let at = steps * count - 1; at >= 0; at--) {
@@ -83,12 +94,16 @@ function readLatency(out, steps, count) {
   return read;
 }
 
-/** Root mean square of the difference. */
+/** Root mean square of the difference. @param {ArrayLike<number>} decoded @param {Float32Array} x */
 export function errorOf(decoded, x) {
   return Math.sqrt(x.reduce((sum, value, i) => sum + (decoded[i] - value) ** 2, 0) / x.length);
 }
 
-/** @param {HTMLElement} place @param {{digits: Array<Array<number>>}} data brightness of ten images, 0 to 16 */
+/**
+ * @param {HTMLElement} place
+ * @param {{digits: Array<Array<number>>}} data brightness of ten images, 0 to 16
+ * @param {Partial<Settings>} saved @param {function(Settings): void} report
+ */
 export function encoderExplorer(place, data, saved, report) {
   const controls = {
     encoding: choice({label: "code", options: Object.keys(CODES), list: true,
@@ -99,7 +114,8 @@ export function encoderExplorer(place, data, saved, report) {
     T: slider({label: "T", unit: "steps", min: 1, max: LONGEST, step: 1, value: 16, hint: "time steps"}),
     other: toggle({label: "another draw", hint: "other random numbers for the Poisson code"}),
   };
-  const now = {};
+  const now = /** @type {Seen} */ ({});
+  /** @param {string} title @param {function(): ArrayLike<number>} pixels */
   const square = (title, pixels) => new Plot({label: title, height: 232, left: 10, equal: true,
     x: {title, min: -0.5, max: SIDE - 0.5, ticks: []}, y: {min: SIDE - 0.5, max: -0.5, ticks: []},
     read: (x, y) => `brightness ${written(pixels()[Math.round(y) * SIDE + Math.round(x)] ?? 0)}`});
@@ -112,10 +128,12 @@ export function encoderExplorer(place, data, saved, report) {
     y: {title: "error (RMS)", min: LEAST * 0.7, max: 1.3, log: true, ticks: [1, 0.1, 0.01, [LEAST, "≤ 0.001"]]}});
   const drawn = new Float32Array(SIDE * SIDE);
 
+  /** @param {Settings} settings @param {Set<keyof Settings>} changed */
   function draw({encoding, digit, contrast, T, other}, changed) {
     if (changed.has("digit")) drawn.set(data.digits[digit].map((level) => level / 16));
     const {write, read} = CODES[encoding], x = drawn.map((value) => f(f(contrast) * value));
     // The same numbers at every move of a slider: only the setting changes.
+    /** @param {number} steps @returns {[out: Float32Array, decoded: Float64Array]} */
     const decodedAt = (steps) => {
       const out = write(x, steps, uniform(other ? 2 : 1));
       return [out, read(out, steps, x.length)];
@@ -138,20 +156,21 @@ export function encoderExplorer(place, data, saved, report) {
     return `${encoding}, T = ${T}: error ${written(error, 0.001)} for ${Number(sent.toPrecision(2))} ${what} per pixel`;
   }
 
-  const lab = explorer(place, {label: "Encoder lab", controls, plots: [before, raster, after, curve], saved, report,
+  const ui = explorer(place, {label: "Encoder explorer", controls, plots: [before, raster, after, curve], saved, report,
     draw, body: [
     make("div", {className: "coded"}, before.element, raster.element, after.element), curve.element,
   ]});
   curve.handle({label: "T on the error curve", ways: "x", colour: "blue", step: 1,
-    at: () => (now.error === undefined ? null : [lab.values().T, Math.max(now.error, LEAST)]),
-    move: (x) => lab.use("T", x),
-    words: () => `T = ${lab.values().T}, error ${written(now.error, 0.001)}`,
-    back: () => lab.use("T", 16)});
+    at: () => (now.error === undefined ? null : [ui.values().T, Math.max(now.error, LEAST)]),
+    move: (x) => ui.use("T", x),
+    words: () => `T = ${ui.values().T}, error ${written(/** @type {number} */ (now.error), 0.001)}`,
+    back: () => ui.use("T", 16)});
   let ink = 1;
+  /** @param {number} x @param {number} y */
   const paint = (x, y) => {
     const [column, row] = before.at(x, y).map((value) => Math.min(SIDE - 1, Math.max(0, Math.round(value))));
     drawn[row * SIDE + column] = ink;
-    lab.use("contrast", lab.values().contrast);
+    ui.use("contrast", ui.values().contrast);
   };
   before.canvas.style.cursor = "crosshair";
   drag(before.canvas, {frame: before.canvas, move: paint, start: (x, y) => {
@@ -159,5 +178,5 @@ export function encoderExplorer(place, data, saved, report) {
     ink = drawn[row * SIDE + column] > 0.5 ? 0 : 1; // from a bright pixel on, it erases
     paint(x, y);
   }});
-  return lab;
+  return ui;
 }

@@ -3,21 +3,40 @@
 import {framed, make, panel} from "../controls.js";
 
 /**
+ * @import {Control, Controls} from "../controls.js"
+ * @typedef {{start(): unknown, end(): void}} Picture such as a Plot
+ */
+/**
+ * @template T
+ * @typedef {{label: string, controls: Controls<T>, body: Array<Node>, plots: Array<Picture>, saved?: Partial<T>,
+ *   draw: function(T, Set<keyof T>): string, report?: function(T): void}} ExplorerOptions T: the values of its controls
+ */
+/**
+ * @template T
+ * @typedef {{set(values: Partial<T>): void, values(): T, ask(name: keyof T): void, end(): void,
+ *   use<Name extends keyof T>(name: Name, value: T[Name]): void}} Explorer
+ */
+/**
+ * @template Data, T
+ * @typedef {function(HTMLElement, Data, Partial<T>=, function(T): void=): Explorer<T>} Start of an explorer at a place
+ */
+
+/**
  * Builds an explorer into `place`: controls above, a headline that `draw` writes, and whatever `body` holds.
  *
+ * @template T
  * @param {HTMLElement} place
- * @param {{label: string, controls: Object, body: Array<Node>, plots: Array<Plot>, saved?: Object,
- *   draw: function(Object, Set<string>): string, report?: function(Object): void}} options `draw` gets the values of
- *   the controls and the names of those that have changed, and returns the headline; `saved` are values to begin with,
- *   and `report` is called after every change
- * @returns {{set: function(Object): void, values: function(): Object, ask: function(string): void,
- *   use: function(string, *): void, end: function(): void}}
+ * @param {ExplorerOptions<T>} options `draw` gets the values of the controls and the names of those that have changed,
+ *   and returns the headline; `saved` are values to begin with, and `report` is called after every change
+ * @returns {Explorer<T>}
  */
 export function explorer(place, {label, controls, body, plots, saved = {}, draw, report = () => {}}) {
   const headline = make("p", {className: "headline"});
   const spoken = make("p", {className: "visually-hidden", role: "status"});
-  const changed = new Set(Object.keys(controls));
-  let timer = 0, silent = true;
+  const changed = new Set(/** @type {Array<keyof T>} */ (Object.keys(controls)));
+  /** @type {ReturnType<typeof setTimeout>|number} */
+  let timer = 0;
+  let silent = true;
   const ask = framed(() => {
     if (ended) return;
     const words = draw(knobs.values(), new Set(changed));
@@ -30,6 +49,7 @@ export function explorer(place, {label, controls, body, plots, saved = {}, draw,
       if (!silent) report(knobs.values());
     }, 300);
   });
+  /** @param {keyof T} name */
   const want = (name) => {
     changed.add(name);
     ask();
@@ -57,7 +77,7 @@ export function explorer(place, {label, controls, body, plots, saved = {}, draw,
     values: knobs.values,
     set(values) {
       knobs.set(values);
-      for (const name of Object.keys(values)) want(name);
+      for (const name of /** @type {Array<keyof T>} */ (Object.keys(values))) want(name);
     },
     /** As if the reader had moved a control. */
     use(name, value) {
@@ -74,7 +94,10 @@ export function explorer(place, {label, controls, body, plots, saved = {}, draw,
   };
 }
 
-/** Numbers from 0 to 1, the same for the same seed (mulberry32, by Tommy Ettinger, in the public domain). */
+/**
+ * Numbers from 0 to 1, the same for the same seed (mulberry32, by Tommy Ettinger, in the public domain).
+ * @param {number} seed
+ */
 export function uniform(seed) {
   let state = seed >>> 0;
   return () => {
@@ -85,7 +108,7 @@ export function uniform(seed) {
   };
 }
 
-/** Standard normal numbers, by Box and Muller. */
+/** Standard normal numbers, by Box and Muller. @param {number} count @param {number} seed */
 export function normal(count, seed) {
   const next = uniform(seed), found = new Float32Array(count);
   for (let i = 0; i < count; i += 2) {
@@ -96,12 +119,12 @@ export function normal(count, seed) {
   return found;
 }
 
-/** "1 spike", "2 spikes". */
+/** "1 spike", "2 spikes". @param {number} count @param {string} noun */
 export function counted(count, noun) {
   return `${Number(count.toPrecision(3))} ${noun}${count === 1 ? "" : "s"}`;
 }
 
-/** A little square of a colour, by its name in style.css. */
+/** A little square of a colour, by its name in style.css. @param {string} colour */
 export function swatch(colour) {
   const element = make("span", {textContent: "■ ", "aria-hidden": "true"});
   element.style.color = `var(--${colour})`;
@@ -111,13 +134,22 @@ export function swatch(colour) {
 /** What each colour stands for, a line each: `set([[colour, text], …])`, colours by their names in style.css. */
 export function swatches() {
   const element = make("div", {className: "small"});
+  /** @param {[colour: string, text: string]} entry */
   const line = ([colour, text]) => make("div", {}, swatch(colour), text);
-  return {element, set: (entries) => element.replaceChildren(...entries.map(line))};
+  /** @param {Array<[colour: string, text: string]>} entries */
+  const set = (entries) => element.replaceChildren(...entries.map(line));
+  return {element, set};
 }
 
-/** A value without a control, such as a spike that is dragged: `explorer` treats it as one of its controls. */
+/**
+ * A value without a control, such as a spike that is dragged: `explorer` treats it as one of its controls.
+ * @template T
+ * @param {T} first
+ * @returns {Control<T>}
+ */
 export function held(first) {
-  const one = {element: make("span", {hidden: true}), value: first, first, changed: () => {}};
+  const changed = /** @type {function(T): void} */ (() => {});
+  const one = /** @type {Control<T>} */ ({element: make("span", {hidden: true}), value: first, first, changed});
   one.set = (value) => (one.value = value);
   one.reset = () => {
     if (one.value === first) return;

@@ -5,28 +5,47 @@ import {Plot} from "../plot.js";
 import {tickText} from "../ticks.js";
 import {explorer} from "./explorer.js";
 
+/**
+ * @import {Mark} from "../plot.js"
+ * @import {Start} from "./explorer.js"
+ * @typedef {{digits: number, lowest: number}} Format binary digits with the first, and the exponent of the smallest
+ *   number that has all of them
+ * @typedef {{digits: number, power: number, percent: number}} Settings
+ */
+
 const MOST = 200; // numbers on a line; more are drawn as a bar
 
-/** Binary digits with the first, and the exponent of the smallest number that has all of them. */
+/** @type {Object<string, Format>} */
 export const FORMATS = {
   float32: {digits: 24, lowest: -126},
   bfloat16: {digits: 8, lowest: -126},
   float16: {digits: 11, lowest: -14},
 };
 
+/** @param {Format} format */
 export const largestOf = ({digits, lowest}) => (2 - 2 ** (1 - digits)) * 2 ** (1 - lowest);
+/** @param {Format} format */
 export const smallestOf = ({digits, lowest}) => 2 ** (lowest + 1 - digits);
 
-/** The power of two below a positive value, or that of the smallest number with all digits. */
+/**
+ * The power of two below a positive value, or that of the smallest number with all digits.
+ * @param {number} value @param {Format} format
+ */
 function powerOf(value, {lowest}) {
   const power = Math.floor(Math.log2(value)); // rounded: it may be one beside
   return Math.max(lowest, power + Number(2 ** (power + 1) <= value) - Number(2 ** power > value));
 }
 
-/** From a positive value to the next larger number of a format is one such step. */
+/**
+ * From a positive value to the next larger number of a format is one such step.
+ * @param {number} value @param {Format} format
+ */
 export const stepAt = (value, format) => 2 ** (powerOf(value, format) + 1 - format.digits);
 
-/** The number of a format that is nearest to a value, of two the one whose last digit is 0; too large: infinity. */
+/**
+ * The number of a format that is nearest to a value, of two the one whose last digit is 0; too large: infinity.
+ * @param {number} value @param {Format} format
+ */
 export function nearestIn(value, format) {
   if (value === 0) return value;
   const size = Math.abs(value), step = stepAt(size, format), down = Math.floor(size / step), rest = size / step - down;
@@ -34,13 +53,18 @@ export function nearestIn(value, format) {
   return Math.sign(value) * (nearest > largestOf(format) ? Infinity : nearest);
 }
 
-/** How many numbers of a format are from `low` to `high`, which are positive, and which: null if they are many. */
+/**
+ * How many numbers of a format are from `low` to `high`, which are positive, and which: null if they are many.
+ * @param {number} low @param {number} high @param {Format} format
+ */
 export function between(low, high, format) {
   const {digits, lowest} = format, each = 2 ** (digits - 1); // numbers to a power of two
   // Places in the row of all positive numbers, each of which is one step from the next.
+  /** @param {number} value @param {function(number): number} whole */
   const place = (value, whole) => (powerOf(value, format) - lowest) * each + whole(value / stepAt(value, format));
   const first = place(low, Math.ceil), last = place(Math.min(high, largestOf(format)), Math.floor);
   const count = Math.max(0, last - first + 1);
+  /** @param {number} index */
   const numberAt = (index) => {
     const power = Math.max(0, Math.floor(index / each) - 1);
     return (index - power * each) * 2 ** (power + lowest + 1 - digits);
@@ -48,13 +72,13 @@ export function between(low, high, format) {
   return {count, numbers: count > MOST ? null : Array.from({length: count}, (_, i) => numberAt(first + i))};
 }
 
-/** With as many digits as float32 has: "1.234375", "1.23400002·10⁻⁸". */
+/** With as many digits as float32 has: "1.234375", "1.23400002·10⁻⁸". @param {number} value */
 function long(value) {
   const [digits, power] = value.toExponential(8).split("e").map(Number);
   return power > -4 && power < 7 ? String(Number(value.toPrecision(9))) : `${digits}·${tickText(10 ** power)}`;
 }
 
-/** @param {HTMLElement} place */
+/** @type {Start<{}, Settings>} */
 export function formatsExplorer(place, data, saved, report) {
   const controls = {
     digits: slider({label: "digits", min: 1, max: 9.99, step: 0.001, value: 1.234, hint: "of your number"}),
@@ -74,9 +98,11 @@ export function formatsExplorer(place, data, saved, report) {
       return `${name}: ${long(nearest)}\nneighbours ${tickText(stepAt(nearest, format))} apart`;
     }});
 
+  /** @param {Settings} settings */
   function draw({digits, power, percent}) {
-    const value = Number(`${digits}e${power}`), scale = now.scale = 10 ** power, words = [];
-    const [low, high] = [digits * (1 - percent / 100), digits * (1 + percent / 100)], marks = [];
+    const value = Number(`${digits}e${power}`), scale = now.scale = 10 ** power, words = /** @type {string[]} */ ([]);
+    const [low, high] = [digits * (1 - percent / 100), digits * (1 + percent / 100)];
+    const marks = /** @type {Mark[]} */ ([]);
     Object.assign(lines.x, {min: low, max: high, title: power ? `value / ${tickText(scale)}` : "value"});
     names.forEach((name, i) => {
       const format = FORMATS[name], colour = colours[i], y = rows[i], nearest = nearestIn(value, format);

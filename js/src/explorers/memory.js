@@ -4,6 +4,18 @@ import {choice, make, slider, written} from "../controls.js";
 import {Plot} from "../plot.js";
 import {explorer, swatches, swatch} from "./explorer.js";
 
+/**
+ * @import {Start} from "./explorer.js"
+ * @typedef {"dense"|"convolutional"} Network
+ * @typedef {{network: Network, layers: number, width: number, T: number, batch: number,
+ *   numbers: "float32"|"bfloat16", saving: string}} Setting hidden layers of `width` neurons or channels; checkpoints
+ *   are √T steps apart, which needs least memory
+ * @typedef {Setting & {gigabytes: number}} Settings
+ * @typedef {{weights: number, gradients: number, optimizer: number, activity: number}} Memory bytes
+ * @typedef {[part: keyof Memory, colour: string]} Part
+ * @typedef {[weights: number, biases: number, inputs: number, neurons: number, pooled: number]} Block
+ */
+
 const INPUTS = 784, CLASSES = 10, SIDE = 28;
 const POOLED = 2; // so many convolutions are followed by 2 × 2 max-pooling
 const PER_CHANNEL = 8; // neurons of a dense layer, for each channel of a convolution of the same width
@@ -11,13 +23,17 @@ const ADAM = 2; // numbers that it stores for each weight
 const LONGEST = 64;
 export const SAVINGS = ["nothing", "recompute and pack", "checkpoints in time"];
 
-/** Of each layer: weights, biases, inputs, neurons, and values after its pooling (0: none). */
+/**
+ * Of each layer: weights, biases, inputs, neurons, and values after its pooling (0: none).
+ * @param {Network} network @param {number} layers @param {number} width
+ * @returns {Block[]}
+ */
 function blocks(network, layers, width) {
   if (network === "dense") {
     const sizes = [INPUTS, ...Array(layers).fill(width), CLASSES];
     return sizes.slice(1).map((neurons, i) => [sizes[i] * neurons, neurons, sizes[i], neurons, 0]);
   }
-  const all = [];
+  const all = /** @type {Block[]} */ ([]);
   let channels = 1, side = SIDE;
   for (let i = 0; i < layers; i++) {
     const after = i < POOLED ? side / 2 : side;
@@ -30,10 +46,8 @@ function blocks(network, layers, width) {
 
 /**
  * Bytes that one training step holds between forward and backward, for images of 28 × 28 pixels whose steps all differ.
- * @param {{network: "dense"|"convolutional", layers: number, width: number, T: number, batch: number,
- *   numbers: "float32"|"bfloat16", saving: string}} setting hidden layers of `width` neurons or channels; checkpoints
- *   are √T steps apart, which needs least memory
- * @returns {{weights: number, gradients: number, optimizer: number, activity: number}}
+ * @param {Setting} setting
+ * @returns {Memory}
  */
 export function memoryOf({network, layers, width, T, batch, numbers, saving}) {
   const size = numbers === "float32" ? 4 : 2, calls = T * batch;
@@ -53,18 +67,23 @@ export function memoryOf({network, layers, width, T, batch, numbers, saving}) {
   return {weights: 4 * weights, gradients: 4 * weights, optimizer: 4 * ADAM * weights, activity};
 }
 
+/** @param {Setting} setting */
 export const totalOf = (setting) => Object.values(memoryOf(setting)).reduce((sum, bytes) => sum + bytes);
 
-/** Number of samples that fit into so many bytes: 0 if the model alone is too large. */
+/**
+ * Number of samples that fit into so many bytes: 0 if the model alone is too large.
+ * @param {Setting} setting @param {number} bytes
+ */
 export function largestBatch(setting, bytes) {
   const {batch} = setting, each = (totalOf({...setting, batch: 2 * batch}) - totalOf(setting)) / batch;
   return Math.max(0, Math.floor((bytes - (totalOf(setting) - each * batch)) / each));
 }
 
+/** @type {Record<keyof Memory, string>} */
 const PARTS = {weights: "blue", gradients: "purple", optimizer: "green", activity: "vermilion"};
 const COLOURS = ["ink", "orange", "sky"]; // of the ways to save
 
-/** @param {HTMLElement} place */
+/** @type {Start<{}, Settings>} */
 export function memoryExplorer(place, data, saved, report) {
   const controls = {
     network: choice({label: "network", value: "convolutional", list: true, options: [
@@ -83,15 +102,18 @@ export function memoryExplorer(place, data, saved, report) {
     gigabytes: choice({label: "gigabytes", options: [1, 4, 8, 16, 24, 40, 80, 141], value: 8, list: true,
       hint: "memory of the device, in 10⁹ bytes"}),
   };
-  const now = {};
+  const now = /** @type {{memory: Memory[], chosen: number, fits: number[][], unit: number}} */ ({});
+  /** @param {number} bytes */
   const sized = (bytes) => (bytes < 1e8 ? `${written(bytes / 1e6)} MB` : `${written(bytes / 1e9)} GB`);
+  /** @param {number} count */
   const samples = (count) => (count ? `${count.toLocaleString("en")} samples` : "no room for a single sample");
   const bars = new Plot({label: "memory of a training step, by parts, for each way to save", height: 210, left: 142,
     x: {title: "memory (GB)"}, y: {min: 2.5, max: -0.85},
     read(x, y) {
       const row = Math.min(2, Math.max(0, Math.round(y))), memory = now.memory[row];
       let end = 0;
-      const part = Object.keys(PARTS).find((one) => x * now.unit <= (end += memory[one]));
+      const part = /** @type {Array<keyof Memory>} */ (Object.keys(PARTS))
+        .find((one) => x * now.unit <= (end += memory[one]));
       return `${SAVINGS[row]}: ${part ? `${part} ${sized(memory[part])}` : sized(end)}`;
     }});
   const room = new Plot({label: "largest batch that fits against the number of time steps; drag the diamond", height: 230,
@@ -105,6 +127,7 @@ export function memoryExplorer(place, data, saved, report) {
   const table = make("table", {className: "numbers", "aria-label": "bytes of each part"});
   const steps = Array.from({length: LONGEST}, (_, i) => i + 1);
 
+  /** @param {Settings} values */
   function draw(values) {
     const {gigabytes, saving, T} = values, limit = gigabytes * 1e9;
     const width = values.network === "dense" ? PER_CHANNEL * values.width : values.width;
@@ -120,7 +143,7 @@ export function memoryExplorer(place, data, saved, report) {
     bars.y.ticks = SAVINGS.map((one, row) => [row, row === chosen ? `▸ ${one}` : one]);
     const marks = now.memory.flatMap((memory, row) => {
       let end = 0;
-      return Object.entries(PARTS).map(([part, colour]) =>
+      return /** @type {Part[]} */ (Object.entries(PARTS)).map(([part, colour]) =>
         ({line: [[end, (end += memory[part] / unit)], [row, row]], colour, width: 26}));
     });
     const words = `the device: ${gigabytes} GB`, left = Math.min(device / bars.x.max, 0.62) + 0.01;
@@ -134,27 +157,30 @@ export function memoryExplorer(place, data, saved, report) {
       colour: COLOURS[i], width: i === chosen ? 3 : 1.5, dash: i === chosen ? "solid" : "dash"})),
     {rule: "y", at: values.batch, colour: "muted", dash: "dot", width: 1}]);
     const total = totals[chosen];
+    /** @param {Array<Node|string>} part @param {number} bytes */
     const row = (part, bytes) => make("tr", {}, make("th", {scope: "row"}, ...part),
-      make("td", {textContent: sized(bytes)}), make("td", {textContent: `${bytes < total / 200 ? "< 1" : Math.round((100 * bytes) / total)} %`}));
-    table.replaceChildren(...Object.entries(PARTS).map(([part, colour]) =>
+      make("td", {textContent: sized(bytes)}),
+      make("td", {textContent: `${bytes < total / 200 ? "< 1" : Math.round((100 * bytes) / total)} %`}));
+    table.replaceChildren(.../** @type {Part[]} */ (Object.entries(PARTS)).map(([part, colour]) =>
       row([swatch(colour), part], now.memory[chosen][part])), row(["in all"], total));
     return `${total <= limit ? "Fits" : "Does not fit"} in ${gigabytes} GB: ${most ? "room for " : ""}${samples(most)}`;
   }
 
   const ways = swatches();
   ways.element.classList.add("inline");
-  ways.set([...SAVINGS.map((one, i) => [COLOURS[i], one]), ["muted", "your batch (dotted)"]]);
-  const lab = explorer(place, {label: "Memory calculator", controls, plots: [bars, room], saved, report, draw, body: [
+  ways.set([...SAVINGS.map(/** @returns {[string, string]} */ (one, i) => [COLOURS[i], one]),
+    ["muted", "your batch (dotted)"]]);
+  const ui = explorer(place, {label: "Memory calculator", controls, plots: [bars, room], saved, report, draw, body: [
     make("div", {className: "beside"}, bars.element, table),
     make("div", {className: "stacked"}, room.element, ways.element),
   ]});
   room.handle({label: "T and the largest batch", ways: "x", colour: "accent", step: 1,
     at: () => {
-      const most = now.fits?.[now.chosen][lab.values().T - 1];
-      return most ? [lab.values().T, most] : null;
+      const most = now.fits?.[now.chosen][ui.values().T - 1];
+      return most ? [ui.values().T, most] : null;
     },
-    move: (x) => lab.use("T", x),
-    words: () => `T = ${lab.values().T}, ${samples(now.fits[now.chosen][lab.values().T - 1])}`,
-    back: () => lab.use("T", 16)});
-  return lab;
+    move: (x) => ui.use("T", x),
+    words: () => `T = ${ui.values().T}, ${samples(now.fits[now.chosen][ui.values().T - 1])}`,
+    back: () => ui.use("T", 16)});
+  return ui;
 }

@@ -1,10 +1,31 @@
-// The neuron lab: input, membrane and spikes of a population, and its rate against the current. The equations come from
+// The neuron explorer: input, membrane and spikes of a population, and its rate against the current. The equations come from
 // snnkit.engine.js, so that they are those of the kit, or of a neuron that a learner wrote.
 
 import {choice, drag, make, slider, written} from "../controls.js";
 import {Plot} from "../plot.js";
 import {EQUATIONS} from "./equations.js";
 import {counted, explorer, normal} from "./explorer.js";
+
+/**
+ * @import {Controls, Option} from "../controls.js"
+ * @import {Equation} from "../network.js"
+ * @typedef {"hard"|"soft"} Reset
+ * @typedef {{tau: number, threshold: number, reset: Reset}} Knobs
+ * @typedef {Record<string, number|string|null>} Call
+ * @typedef {{silent?: boolean, rise?: number, peak?: number, others?: string[], note?: string}} Traits `rise`: of the
+ *   threshold, by a spike; `peak`: where a spike is drawn; `others`: states after the membrane; `silent`: a readout
+ * @typedef {Traits & {call(k: Knobs): Call, numbers?: function(Knobs): Record<string, number>,
+ *   scale?: function(Knobs): number, unit?: string}} Kind
+ * @typedef {Traits & {name: string, equation: Equation, numbers: Call, scale: number, unit: string, code: string,
+ *   level?: number}} Cell
+ * @typedef {{kind?: string, current: number, tau?: number, threshold?: number, reset?: Reset, noise?: number,
+ *   input?: string} & {[name: `own ${string}`]: number}} Settings those that the explorer has controls for
+ * @typedef {{out: Float32Array, states: Float32Array[]}} Recorded
+ * @typedef {{scale: number, noise?: ?{strength: number, draws: Float32Array}, steps: number, count: number,
+ *   silent?: boolean}} Conditions
+ * @typedef {{drive: Float32Array, x: Float32Array, v: Float32Array, curve: number[], unit: string, silent?: boolean,
+ *   others: Array<[name: string, line: Float32Array]>}} Seen
+ */
 
 const MOST = 4, CURRENTS = 33;
 
@@ -13,8 +34,11 @@ const MOST = 4, CURRENTS = 33;
  * settle without a threshold, and `scale` takes it to the neuron's x. `call` holds the arguments in Python, `numbers`
  * those that the equation knows by another name.
  */
+/** @param {Knobs} k */
 const reset = (k) => (k.reset === "hard" ? 0 : null);
+/** @param {Knobs} k */
 const charge = (k) => -Math.expm1(-1 / k.tau);
+/** @type {Record<string, Kind>} */
 export const KINDS = {
   LIF: {call: (k) => ({tau: k.tau, v_threshold: k.threshold, v_reset: reset(k)})},
   IF: {
@@ -61,28 +85,36 @@ export const KINDS = {
   },
 };
 
+/** @param {number|string|null} value */
 function pythonic(value) {
   if (value === null) return "None";
   return typeof value === "string" ? `"${value}"` : String(Number(value.toPrecision(4)));
 }
 
-/** The line of Python that makes a neuron. */
+/** The line of Python that makes a neuron. @param {string} name @param {Call} call */
 export function codeOf(name, call) {
   return `${name}(${Object.entries(call).map(([key, value]) => `${key}=${pythonic(value)}`).join(", ")})`;
 }
 
-/** The parameters that an equation takes, with the numbers given by name. */
+/**
+ * The parameters that an equation takes, with the numbers given by name.
+ * @param {Equation} equation @param {Call} numbers
+ */
 export function parametersOf(equation, numbers) {
   return equation.parameters.map((name, i) =>
-    Float32Array.of(...(numbers[name] === undefined ? equation.values[i] : [numbers[name]])));
+    Float32Array.of(...(numbers[name] === undefined ? equation.values[i]
+      : [/** @type {number} */ (numbers[name])])));
 }
 
+/** @param {Equation} equation @param {number} count */
 const restOf = (equation, count) => equation.rest.map((value) => new Float32Array(count).fill(value));
 
 /**
  * A population step by step.
+ * @param {Equation} equation @param {Float32Array[]} parameters
  * @param {Float32Array} x [steps * count]
- * @returns {{out: Float32Array, states: Array<Float32Array>}} spikes of all, and each state of neuron 0 after each step
+ * @param {number} steps @param {number} count
+ * @returns {Recorded} spikes of all, and each state of neuron 0 after each step
  */
 export function recorded(equation, parameters, x, steps, count) {
   const out = new Float32Array(steps * count), state = restOf(equation, count);
@@ -95,7 +127,11 @@ export function recorded(equation, parameters, x, steps, count) {
   return {out, states};
 }
 
-/** Mean output per step (of a readout: its last output) at each constant current, with the same noise for all. */
+/**
+ * Mean output per step (of a readout: its last output) at each constant current, with the same noise for all.
+ * @param {Equation} equation @param {Float32Array[]} parameters @param {number[]} currents
+ * @param {Conditions} conditions
+ */
 export function rates(equation, parameters, currents, {scale, noise, steps, count, silent}) {
   const each = noise ? count : 1, wide = currents.length * each;
   const x = new Float32Array(steps * wide), out = new Float32Array(steps * wide);
@@ -114,7 +150,10 @@ export function rates(equation, parameters, currents, {scale, noise, steps, coun
   });
 }
 
-/** Steps and neurons of the spikes, and the mean interval from one spike of a neuron to its next (NaN: none). */
+/**
+ * Steps and neurons of the spikes, and the mean interval from one spike of a neuron to its next (NaN: none).
+ * @param {ArrayLike<number>} out @param {number} steps @param {number} count
+ */
 export function firing(out, steps, count) {
   const when = [], who = [];
   let sum = 0, gaps = 0;
@@ -131,6 +170,7 @@ export function firing(out, steps, count) {
   return {when, who, interval: sum / gaps};
 }
 
+/** @type {Record<string, (function(number): number)|undefined>} */
 const SHAPES = {
   constant: () => 1,
   pulses: (share) => Number((share > 0.1 && share < 0.35) || (share > 0.5 && share < 0.9)),
@@ -140,10 +180,11 @@ const SHAPES = {
 
 /**
  * @param {HTMLElement} place
- * @param {{steps: number, shown: number, count: number, curve: boolean, own?: Object<string, object>, only?: string,
- *   controls?: Array<string>, first?: Object, most?: number, states?: Array<string>}} data `own` holds a neuron that is
- *   not the kit's, which gets a slider for each of its numbers, and `states` names its state; `only` names one of
- *   the kit's
+ * @param {{steps: number, shown: number, count: number, curve: boolean, own?: Record<string, Equation>, only?: string,
+ *   controls?: Array<string>, first?: Partial<Settings>, most?: number, states?: Array<string>}} data `own` holds a
+ *   neuron that is not the kit's, which gets a slider for each of its numbers, and `states` names its state; `only`
+ *   names one of the kit's
+ * @param {Partial<Settings>} saved @param {function(Settings): void} report
  */
 export function neuronExplorer(place, data, saved, report) {
   const {steps, shown, count, curve, most = MOST} = data;
@@ -151,7 +192,8 @@ export function neuronExplorer(place, data, saved, report) {
   const names = own ? [own] : data.only ? [data.only] : Object.keys(KINDS);
   const first = {current: 1.5, tau: 20, threshold: 1, noise: 0, ...data.first};
   const draws = normal(steps * count, 1);
-  const mine = own && data.own[own];
+  const mine = /** @type {Equation} */ (own && /** @type {Record<string, Equation>} */ (data.own)[own]);
+  /** @type {Controls<Settings>} */
   const controls = {
     kind: choice({label: "neuron", options: names, hint: "which neuron of the catalogue", list: true}),
     current: slider({label: "current", min: 0, max: most, step: most / 80, value: first.current,
@@ -160,8 +202,9 @@ export function neuronExplorer(place, data, saved, report) {
       hint: "time constant of the membrane"}),
     threshold: slider({label: "threshold", min: 0.2, max: 2, step: 0.1, value: first.threshold,
       hint: "where it fires, on the scale of the current"}),
-    reset: choice({label: "reset", options: [{value: "hard", label: "hard", hint: "back to 0"},
-      {value: "soft", label: "soft", hint: "down by the threshold"}]}),
+    reset: choice({label: "reset", options: /** @type {Option<Reset>[]} */ ([
+      {value: "hard", label: "hard", hint: "back to 0"},
+      {value: "soft", label: "soft", hint: "down by the threshold"}])}),
     noise: slider({label: "noise", min: 0, max: 3, step: 0.1, value: first.noise,
       hint: "standard deviation of what each step adds to the current"}),
     input: choice({label: "input over time", list: true, options: [...Object.keys(SHAPES),
@@ -169,13 +212,15 @@ export function neuronExplorer(place, data, saved, report) {
   };
   if (names.length === 1) delete controls.kind;
   if (own) {
-    for (const name of ["tau", "threshold", "reset"]) delete controls[name];
+    for (const name of /** @type {const} */ (["tau", "threshold", "reset"])) delete controls[name];
     mine.parameters.forEach((name, i) => {
       if (name.startsWith("surrogate.") || mine.values[i].length > 1) return;
       controls[`own ${name}`] = knobFor(name, mine.values[i][0]);
     });
   }
-  if (data.controls) for (const name of Object.keys(controls)) if (!data.controls.includes(name)) delete controls[name];
+  if (data.controls) for (const name of Object.keys(controls)) if (!data.controls.includes(name)) {
+    delete /** @type {Record<string, unknown>} */ (controls)[name];
+  }
 
   const drawn = new Float32Array(steps).fill(first.current);
   const low = first.noise || controls.noise ? -0.25 * most : 0;
@@ -198,23 +243,24 @@ export function neuronExplorer(place, data, saved, report) {
     read: (x) => `current ${written(x)}: ${written(between(x))} ${now.silent ? "at the end" : "per step"}`});
   const code = make("code"), note = make("span", {className: "muted"});
   const currents = Array.from({length: CURRENTS}, (_, i) => (i * most) / (CURRENTS - 1));
-  const now = {drive: new Float32Array(steps * count), x: new Float32Array(steps * count), v: new Float32Array(steps),
-    curve: []};
+  const now = /** @type {Seen} */ ({drive: new Float32Array(steps * count), x: new Float32Array(steps * count),
+    v: new Float32Array(steps), curve: /** @type {number[]} */ ([])});
+  /** @param {number} x */
   const between = (x) => {
     const at = (x / most) * (CURRENTS - 1), left = Math.min(CURRENTS - 2, Math.floor(at));
     return now.curve[left] + (at - left) * (now.curve[left + 1] - now.curve[left]);
   };
 
-  /** The neuron that the controls ask for. */
+  /** The neuron that the controls ask for. @param {Settings} values @returns {Cell} */
   function chosen(values) {
     const name = values.kind ?? names[0];
     if (name === own) {
-      const numbers = {};
+      const numbers = /** @type {Call} */ ({});
       for (const [key, value] of Object.entries(values)) if (key.startsWith("own ")) numbers[key.slice(4)] = value;
       return {name, equation: mine, numbers, scale: 1, unit: "", others: (data.states ?? []).slice(1),
         code: `${own}: ${Object.entries(numbers).map(([key, value]) => `${key} = ${pythonic(value)}`).join(", ")}`};
     }
-    const k = {...first, reset: "hard", ...values}, kind = KINDS[name], call = kind.call(k);
+    const k = /** @type {Knobs} */ ({...first, reset: "hard", ...values}), kind = KINDS[name], call = kind.call(k);
     const variants = EQUATIONS.neurons[name], equation = variants[k.reset] ?? variants.hard;
     const numbers = {...call, ...kind.numbers?.(k)};
     return {...kind, name, equation, numbers, scale: kind.scale?.(k) ?? 1, unit: kind.unit ?? "",
@@ -222,8 +268,9 @@ export function neuronExplorer(place, data, saved, report) {
       level: kind.peak ?? (kind.silent ? NaN : k.threshold)};
   }
 
+  /** @param {Settings} values @param {Set<keyof Settings>} changed */
   function draw(values, changed) {
-    if (changed.has("current") && values.input === "drawn") lab.set({input: (values.input = "constant")});
+    if (changed.has("current") && values.input === "drawn") ui.set({input: (values.input = "constant")});
     const cell = chosen(values), {equation, scale} = cell, noise = values.noise ?? 0, current = values.current;
     const parameters = parametersOf(equation, cell.numbers), shape = SHAPES[values.input ?? "constant"];
     for (let t = 0, at = 0; t < steps; t++) {
@@ -239,7 +286,7 @@ export function neuronExplorer(place, data, saved, report) {
       const options = {scale, steps, count, silent: cell.silent, noise: noise ? {strength: noise, draws} : null};
       now.curve = rates(equation, parameters, currents, options);
     }
-    show(values, cell, ran, when, who);
+    show(cell, ran, when, who);
     code.textContent = `${cell.code} with x = ${pythonic(scale * current)}`;
     note.textContent = cell.note ? `(${cell.note})` : "";
     if (cell.silent) return `${cell.name}: ${written(ran.out[(steps - 1) * count])} at the end`;
@@ -249,14 +296,15 @@ export function neuronExplorer(place, data, saved, report) {
     return `${cell.name}: ${spikes} in ${steps} steps${apart}`;
   }
 
-  function show(values, cell, ran, when, who) {
+  /** @param {Cell} cell @param {Recorded} ran @param {number[]} when @param {number[]} who */
+  function show(cell, ran, when, who) {
     const drive = now.drive.filter((_, at) => at % count === 0).subarray(0, shown + 1),
       v = now.v.subarray(0, shown + 1);
     input.show([{line: [null, drive], colour: "muted", width: 1.5, step: true, fill: 0.12}]);
     const own0 = when.filter((_, i) => who[i] === 0);
     let level = null;
     if (!Number.isNaN(cell.level ?? NaN)) {
-      level = new Float32Array(shown + 1).fill(cell.level);
+      level = new Float32Array(shown + 1).fill(/** @type {number} */ (cell.level));
       if (cell.rise) for (let t = 1; t <= shown; t++) level[t] += cell.rise * (ran.states[1][t - 1] ?? 0);
     }
     let lowest = Infinity, highest = -Infinity;
@@ -293,25 +341,26 @@ export function neuronExplorer(place, data, saved, report) {
   const right = make("div", {className: "stacked"}, response.element,
     make("p", {className: "small muted", textContent: words}));
   const plots = [input, membrane, others, ...(count > 1 ? [raster] : []), ...(curve ? [response] : [])];
-  const lab = explorer(place, {label: "Neuron lab", controls, plots, saved, report, draw, body: [
+  const ui = explorer(place, {label: "Neuron explorer", controls, plots, saved, report, draw, body: [
     make("p", {className: "small"}, code, " ", note),
     make("div", {className: curve ? "beside" : "stacked"}, left, ...(curve ? [right] : [])),
   ]});
 
   // Drawing the input.
-  let before = null;
+  let before = /** @type {?[step: number, level: number]} */ (null);
   input.canvas.style.cursor = "crosshair";
   if (controls.input) drag(input.canvas, {
     frame: input.canvas,
     start: (x, y) => {
-      const values = lab.values();
-      const shape = SHAPES[values.input]; // none: what is drawn is drawn on
+      const values = ui.values();
+      const shape = SHAPES[/** @type {string} */ (values.input)]; // none: what is drawn is drawn on
       if (shape) drawn.forEach((_, t) => (drawn[t] = values.current * shape(t / shown)));
       before = null;
       paint(x, y);
     },
     move: paint,
   });
+  /** @param {number} x @param {number} y */
   function paint(x, y) {
     const [step, level] = input.at(x, y), to = Math.min(steps - 1, Math.floor(step)), height = Math.max(level, 0);
     const [from, start] = before ?? [to, height];
@@ -321,30 +370,33 @@ export function neuronExplorer(place, data, saved, report) {
     }
     if (steps > shown && to >= shown - 1) drawn.fill(height, shown);
     before = [to, height];
-    lab.use("input", "drawn");
+    ui.use("input", "drawn");
   }
 
   if (controls.threshold) membrane.handle({label: "threshold", ways: "y", line: true, step: 0.1,
     at: () => {
-      const values = lab.values(), cell = chosen(values);
+      const values = /** @type {Required<Settings>} */ (ui.values()), cell = chosen(values);
       return cell.peak || cell.silent || cell.rise ? null : [0, values.threshold];
     },
-    move: (_, y) => lab.use("threshold", y),
-    words: () => written(lab.values().threshold, 0.1),
-    back: () => lab.use("threshold", first.threshold),
-    rest: () => lab.ask("threshold")});
+    move: (_, y) => ui.use("threshold", y),
+    words: () => written(/** @type {number} */ (ui.values().threshold), 0.1),
+    back: () => ui.use("threshold", first.threshold),
+    rest: () => ui.ask("threshold")});
   if (curve) response.handle({label: "current on the curve", ways: "x", colour: "blue", step: most / 80,
     at: () => {
-      const {current, input: shape} = lab.values();
+      const {current, input: shape} = ui.values();
       return (shape ?? "constant") === "constant" && now.curve.length ? [current, between(current)] : null;
     },
-    move: (x) => lab.use("current", x),
-    words: () => `${written(lab.values().current, 0.05)}, ${written(between(lab.values().current))} per step`,
-    back: () => lab.use("current", first.current)});
-  return lab;
+    move: (x) => ui.use("current", x),
+    words: () => `${written(ui.values().current, 0.05)}, ${written(between(ui.values().current))} per step`,
+    back: () => ui.use("current", first.current)});
+  return ui;
 }
 
-/** A slider for a number of a learner's neuron: from a tenth to ten times of what it is. */
+/**
+ * A slider for a number of a learner's neuron: from a tenth to ten times of what it is.
+ * @param {string} name @param {number} value
+ */
 function knobFor(name, value) {
   if (value === 0) return slider({label: name, min: -1, max: 1, step: 0.05, value: 0});
   if (value < 0) return slider({label: name, min: 2 * value, max: 0, step: -value / 50, value});

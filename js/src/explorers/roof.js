@@ -5,20 +5,35 @@ import {choice, make, slider, written} from "../controls.js";
 import {Plot} from "../plot.js";
 import {explorer, swatch} from "./explorer.js";
 
+/**
+ * @import {Start} from "./explorer.js"
+ * @typedef {{operations: number, log2_neurons: number, steps: number, launch_us: number, numbers: string}} Settings
+ * @typedef {{rate: number, bandwidth: number}} Machine operations and bytes per second
+ * @typedef {{arithmetic: number, memory: number, launches: number}} Parts seconds
+ * @typedef {{operations: number, bytes: number, parts: Parts, seconds: number}} Run
+ * @typedef {{loop: Run, fused: Run}} Runs
+ */
+
+/** @type {Record<string, [input: number, spike: number]>} */
 const SIZES = {float32: [4, 4], bfloat16: [2, 2], "float32, uint8 spikes": [4, 1]}; // bytes of an input, of a spike
 const PASSES = 2.25; // numbers that an operation of the loop reads and writes, as its outcome may be a boolean
 const COLOURS = {loop: "vermilion", fused: "blue"};
 const MOST = 500, SPAN = [0.03, 1000];
 
-/** The least time of a program that computes and moves memory at the same time. */
+/**
+ * The least time of a program that computes and moves memory at the same time.
+ * @param {number} operations @param {number} bytes @param {number} rate @param {number} bandwidth
+ */
 export const leastSeconds = (operations, bytes, rate, bandwidth) => Math.max(operations / rate, bytes / bandwidth);
 
 /**
- * Operations, bytes and seconds of both, and how many seconds are for what; `rate` and `bandwidth` are per second.
- * @returns {{loop: Object, fused: Object}}
+ * Operations, bytes and seconds of both, and how many seconds are for what.
+ * @param {Settings} settings @param {Machine} machine
+ * @returns {Runs}
  */
 export function modelOf({operations, log2_neurons, steps, launch_us, numbers}, {rate, bandwidth}) {
   const count = 2 ** log2_neurons * steps, [wide, spike] = SIZES[numbers], all = operations * count;
+  /** @param {number} bytes @param {number} launches @returns {Run} */
   const run = (bytes, launches) => {
     const parts = {arithmetic: all / rate, memory: bytes / bandwidth, launches: launches * launch_us * 1e-6};
     return {operations: all, bytes, parts, seconds: leastSeconds(all, bytes, rate, bandwidth) + parts.launches};
@@ -26,13 +41,14 @@ export function modelOf({operations, log2_neurons, steps, launch_us, numbers}, {
   return {loop: run(PASSES * wide * all, operations * steps), fused: run((wide + spike) * count, 1)};
 }
 
-/** "404 s", "12.3 ms", "50 µs". */
+/** "404 s", "12.3 ms", "50 µs". @param {number} seconds */
 function lasting(seconds) {
-  const [unit, size] = [["s", 1], ["ms", 1e-3], ["µs", 1e-6]].find(([, one]) => seconds >= one) ?? ["ns", 1e-9];
+  const [unit, size] = /** @type {Array<[string, number]>} */ ([["s", 1], ["ms", 1e-3], ["µs", 1e-6]])
+    .find(([, one]) => seconds >= one) ?? ["ns", 1e-9];
   return `${written(seconds / size)} ${unit}`;
 }
 
-/** @param {HTMLElement} place @param {{rate: number, bandwidth: number}} data */
+/** @type {Start<Machine, Settings>} */
 export function roofExplorer(place, data, saved, report) {
   const controls = {
     operations: slider({label: "operations", min: 1, max: MOST, step: 1, value: 10, hint: "per neuron and step"}),
@@ -43,7 +59,8 @@ export function roofExplorer(place, data, saved, report) {
       hint: "time to start a kernel: one for each operation and step of the loop, one in all if fused"}),
     numbers: choice({label: "numbers", options: Object.keys(SIZES), list: true, hint: "of inputs and spikes"}),
   };
-  const {rate, bandwidth} = data, ridge = rate / bandwidth, now = {};
+  const {rate, bandwidth} = data, ridge = rate / bandwidth, now = /** @type {Partial<Runs>} */ ({});
+  /** @param {number} x */
   const roofAt = (x) => Math.min(rate, bandwidth * x) / 1e9;
   const corners = [SPAN[0], ...(ridge > SPAN[0] && ridge < SPAN[1] ? [ridge] : []), SPAN[1]];
   // The slowest of all settings is a loop over the smallest layer, with the longest launches.
@@ -56,14 +73,16 @@ export function roofExplorer(place, data, saved, report) {
     x: {title: "operations per neuron and step", min: 1, max: MOST, log: true, ticks: [1, 2, 5, 10, 20, 50, 100, 200]},
     y: {title: "time (ms)", log: true},
     read(x) {
-      const operations = Math.round(x), {loop, fused} = modelOf({...lab.values(), operations}, data);
+      const operations = Math.round(x), {loop, fused} = modelOf({...ui.values(), operations}, data);
       return `${operations} operations:\nloop ${lasting(loop.seconds)}\nfused ${lasting(fused.seconds)}`;
     }});
   const table = make("table", {className: "numbers", "aria-label": "what the time is for"});
   const ladder = Array.from({length: 121}, (_, i) => MOST ** (i / 120));
 
+  /** @param {Settings} values */
   function draw(values) {
-    const runs = Object.assign(now, modelOf(values, data)), names = Object.keys(COLOURS), {loop, fused} = runs;
+    const runs = Object.assign(now, modelOf(values, data)), {loop, fused} = runs;
+    const names = /** @type {Array<keyof Runs>} */ (Object.keys(COLOURS));
     roof.show([
       {line: [corners, corners.map(roofAt)], colour: "muted", width: 3},
       ...(corners.length > 2 ? [{rule: "x", at: ridge, colour: "muted", dash: "dot", width: 1},
@@ -86,19 +105,21 @@ export function roofExplorer(place, data, saved, report) {
     table.replaceChildren(make("tr", {}, ...heads.map((textContent) => make("th", {textContent, scope: "col"}))),
       ...names.map((name) => make("tr", {}, make("th", {scope: "row"}, swatch(COLOURS[name]), name),
         ...[...Object.values(runs[name].parts), runs[name].seconds].map((one) => make("td", {textContent: lasting(one)})))));
-    const longest = ({parts}) => Object.keys(parts).reduce((one, other) => (parts[other] > parts[one] ? other : one));
+    /** @param {Run} run */
+    const longest = ({parts}) => /** @type {Array<keyof Parts>} */ (Object.keys(parts))
+      .reduce((one, other) => (parts[other] > parts[one] ? other : one));
     return `loop ${lasting(loop.seconds)} (${longest(loop)}), fused ${lasting(fused.seconds)} (${longest(fused)}): `
       + `${written(loop.seconds / fused.seconds)} times`;
   }
 
   const note = make("p", {className: "small muted", textContent:
     "The machine computes and moves memory at the same time: the longer of these counts, then the launches."});
-  const lab = explorer(place, {label: "Under the roof", controls, plots: [roof, time], saved, report, draw, body: [
+  const ui = explorer(place, {label: "Under the roof", controls, plots: [roof, time], saved, report, draw, body: [
     make("div", {className: "halves"}, roof.element, time.element), table, note]});
   time.handle({label: "operations", ways: "x", colour: "blue", step: 1,
-    at: () => (now.fused ? [lab.values().operations, now.fused.seconds * 1e3] : null),
-    move: (x) => lab.use("operations", x),
-    words: () => `${lab.values().operations} operations, fused ${lasting(now.fused.seconds)}`,
-    back: () => lab.use("operations", 10)});
-  return lab;
+    at: () => (now.fused ? [ui.values().operations, now.fused.seconds * 1e3] : null),
+    move: (x) => ui.use("operations", x),
+    words: () => `${ui.values().operations} operations, fused ${lasting(/** @type {Run} */ (now.fused).seconds)}`,
+    back: () => ui.use("operations", 10)});
+  return ui;
 }

@@ -1,4 +1,4 @@
-// The surrogate lab: a surrogate, its derivative among the membranes of a deep network, and how the gradients of that
+// The surrogate explorer: a surrogate, its derivative among the membranes of a deep network, and how the gradients of that
 // network decay or grow, back through its layers and back through time. All layers fire at about the same rate, and
 // their spikes do not depend on the surrogate: only the gradient changes with it.
 
@@ -8,10 +8,25 @@ import {tickText} from "../ticks.js";
 import {EQUATIONS} from "./equations.js";
 import {explorer, normal, uniform} from "./explorer.js";
 
+/**
+ * @import {Equation} from "../network.js"
+ * @typedef {{derivative: Equation, primitive?: Equation}} Shape
+ * @typedef {{weight: Float64Array, x: Uint8Array, u: Float32Array}} Layer its input's spikes, and the distance of its
+ *   membranes from the threshold
+ * @typedef {{byLayer: number[], byStep: number[]}} Flow of each layer's weights, and of the input at each step
+ * @typedef {{bars: Float64Array, sorted: Float32Array}} Distances shares in bins, and all of them
+ * @typedef {{shape: string, slope: number, depth: number, detach_reset: boolean}} Settings
+ * @typedef {{usual: Record<string, Flow>, distances: Record<number, Distances>, flow: Flow, bars: Float64Array,
+ *   primitive?: Float32Array, derivative: Float32Array}} Seen
+ */
+
 export const NET = {deepest: 16, steps: 10, batch: 16, width: 64, rate: 0.3, tau: 2, threshold: 1};
 const LIMIT = 3, POINTS = 241, BINS = 60;
 
-/** Of each shape, half-width times slope: at that distance from the threshold, the derivative is half its peak. */
+/**
+ * Of each shape, half-width times slope: at that distance from the threshold, the derivative is half its peak.
+ * @type {Record<string, number>}
+ */
 const HALF_WIDTHS = {
   ATan: 2 / Math.PI,
   Sigmoid: 2 * Math.acosh(Math.SQRT2),
@@ -21,7 +36,10 @@ const HALF_WIDTHS = {
   StraightThrough: Infinity,
 };
 
-/** Values of a curve of a surrogate: `equation` is its "primitive" or "derivative". */
+/**
+ * Values of a curve of a surrogate: `equation` is its "primitive" or "derivative".
+ * @param {Equation} equation @param {number} slope @param {Float32Array} u
+ */
 export function curveOf(equation, slope, u) {
   const out = new Float32Array(u.length);
   equation.forward(1, u.length, u, out, [], equation.parameters.map(() => Float32Array.of(slope)));
@@ -43,7 +61,11 @@ export function network() {
   };
 }
 
-/** Forward, once for all: of each layer its input's spikes, and the distance of its membranes from the threshold. */
+/**
+ * Forward, once for all: of each layer its input's spikes, and the distance of its membranes from the threshold.
+ * @param {{weights: Float64Array[], x: Uint8Array}} net
+ * @returns {Layer[]}
+ */
 export function activity({weights, x}) {
   const {steps, batch, width, tau, threshold} = NET, each = batch * width, layers = [];
   for (const weight of weights) {
@@ -68,7 +90,9 @@ export function activity({weights, x}) {
 /**
  * Norms of the gradient of a loss of the last step's spikes, in float64, as a narrow surrogate makes gradients that
  * float32 can't hold.
- * @returns {{byLayer: Array<number>, byStep: Array<number>}} of each layer's weights, and of the input at each step
+ * @param {Layer[]} layers @param {Float64Array} direction @param {Equation} derivative @param {number} slope
+ * @param {boolean} detach
+ * @returns {Flow}
  */
 export function gradientFlow(layers, direction, derivative, slope, detach) {
   const {steps, batch, width, tau, threshold} = NET, each = batch * width, byLayer = [];
@@ -96,7 +120,11 @@ export function gradientFlow(layers, direction, derivative, slope, detach) {
   return {byLayer, byStep: Array.from({length: steps}, (_, t) => norm(dOut.subarray(t * each, (t + 1) * each)))};
 }
 
-/** Adds the transposed weights times `g` to a row of `dIn`, four outputs at a time, as that is twice as fast. */
+/**
+ * Adds the transposed weights times `g` to a row of `dIn`, four outputs at a time, as that is twice as fast.
+ * @param {Float64Array} g @param {Float64Array} weight @param {Float64Array} dIn @param {number} row
+ * @param {number} width
+ */
 function throughWeights(g, weight, dIn, row, width) {
   for (let n = 0; n < width; n += 4) {
     const g0 = g[n], g1 = g[n + 1], g2 = g[n + 2], g3 = g[n + 3], from = n * width;
@@ -108,13 +136,17 @@ function throughWeights(g, weight, dIn, row, width) {
   }
 }
 
+/** @param {Float64Array} values */
 function norm(values) {
   let sum = 0;
   for (const value of values) sum += value * value;
   return Math.sqrt(sum);
 }
 
-/** @param {HTMLElement} place @param {{own?: Object<string, {derivative: object, primitive?: object}>}} data */
+/**
+ * @param {HTMLElement} place @param {{own?: Record<string, Shape>}} data
+ * @param {Partial<Settings>} saved @param {function(Settings): void} report
+ */
 export function surrogateExplorer(place, data, saved, report) {
   const shapes = {...data.own, ...EQUATIONS.surrogates}, net = network(), all = activity(net),
     names = Object.keys(shapes);
@@ -129,8 +161,9 @@ export function surrogateExplorer(place, data, saved, report) {
   };
   const u = Float32Array.from({length: POINTS}, (_, i) => -LIMIT + (2 * LIMIT * i) / (POINTS - 1));
   const across = {title: "u = potential − threshold", min: -LIMIT, max: LIMIT};
-  const near = (x) => Math.round(((x + LIMIT) / (2 * LIMIT)) * (POINTS - 1));
-  const at = (values, x) => written(values[near(x)]);
+  const near = (/** @type {number} */ x) => Math.round(((x + LIMIT) / (2 * LIMIT)) * (POINTS - 1));
+  const at = (/** @type {Float32Array} */ values, /** @type {number} */ x) => written(values[near(x)]);
+  /** @param {number} x */
   const about = (x) => written(100 * (now.bars[Math.floor(((x + LIMIT) / (2 * LIMIT)) * BINS)] ?? 0));
   const forward = new Plot({label: "the spike, and the surrogate in its place", height: 190, x: across,
     y: {title: "forward: spike", min: -0.2, max: 1.2},
@@ -140,7 +173,7 @@ export function surrogateExplorer(place, data, saved, report) {
     x: across,
     y: {title: "backward: derivative"},
     read: (x) => `u = ${written(x, 0.01)}: derivative ${at(now.derivative, x)}\n${about(x)} % of membranes here`});
-  const place0 = (values, index) => (index >= 0 && index < values.length
+  const place0 = (/** @type {number[]} */ values, /** @type {number} */ index) => (index >= 0 && index < values.length
     ? tickText(Number(values[index].toPrecision(3))) : "");
   const depth = new Plot({label: "norm of the gradient of each layer's weights", height: 220,
     x: {title: "layer (the loss is at the last)"}, y: {title: "gradient norm", log: true},
@@ -149,14 +182,15 @@ export function surrogateExplorer(place, data, saved, report) {
     x: {title: "time step (the loss is at 0)", min: 1 - NET.steps - 0.3, max: 0.3},
     y: {title: "gradient norm", log: true},
     read: (x) => `step ${Math.round(x)}: ${place0(now.flow.byStep, Math.round(x) + NET.steps - 1)}`});
-  const now = {usual: {}, distances: {}};
+  const now = /** @type {Seen} */ ({usual: {}, distances: {}});
 
+  /** @param {Layer[]} layers @param {boolean} detach */
   function usual(layers, detach) {
     const key = `${layers.length} ${detach}`;
     return (now.usual[key] ??= gradientFlow(layers, net.direction, EQUATIONS.surrogates.ATan.derivative, 2, detach));
   }
 
-  /** Distances of all membranes from their threshold, sorted, and their shares in bins. */
+  /** Distances of all membranes from their threshold, sorted, and their shares in bins. @param {Layer[]} layers */
   function membranes(layers) {
     return (now.distances[layers.length] ??= (() => {
       const count = layers.reduce((sum, one) => sum + one.u.length, 0), bars = new Float64Array(BINS),
@@ -171,6 +205,7 @@ export function surrogateExplorer(place, data, saved, report) {
     })());
   }
 
+  /** @param {Settings} settings */
   function draw({shape, slope, depth: deep, detach_reset: detach}) {
     const layers = all.slice(0, deep), {primitive, derivative} = shapes[shape];
     const {bars, sorted} = membranes(layers), flow = gradientFlow(layers, net.direction, derivative, slope, detach);
@@ -188,8 +223,9 @@ export function surrogateExplorer(place, data, saved, report) {
         opacity: 0.5},
       {line: [u, now.derivative], colour: "blue"},
     ]);
-    showFlow(layers, shape, slope, flow, usual(layers, detach));
-    const half = HALF_WIDTHS[shape] / slope, [start, end] = [flow.byLayer[0], flow.byLayer.at(-1)];
+    showFlow(layers, flow, usual(layers, detach));
+    const half = HALF_WIDTHS[shape] / slope;
+    const [start, end] = [flow.byLayer[0], /** @type {number} */ (flow.byLayer.at(-1))];
     const change = start > 0 && end > 0
       ? `gradient × ${tickText(Number((start / end).toPrecision(2)))} through ${deep} layers` : "no gradient arrives";
     if (half === undefined || Number.isNaN(half)) return `${shape}: ${change}`;
@@ -200,11 +236,13 @@ export function surrogateExplorer(place, data, saved, report) {
     return `${shape}(${written(slope)}): ${share} % of membranes within its half-width of ${wide}; ${change}`;
   }
 
-  function showFlow(layers, shape, slope, flow, pale) {
+  /** @param {Layer[]} layers @param {Flow} flow @param {Flow} pale */
+  function showFlow(layers, flow, pale) {
     const steps = Array.from({length: NET.steps}, (_, i) => i + 1 - NET.steps), places = layers.map((_, i) => i + 1);
     const ticks = places.length > 10 ? places.filter((one) => one % 2) : places;
     Object.assign(depth.x, {min: 0.7, max: layers.length + 0.3, ticks});
-    for (const [plot, xs, key] of [[depth, places, "byLayer"], [time, steps, "byStep"]]) {
+    for (const [plot, xs, key] of /** @type {Array<[Plot, number[], keyof Flow]>} */ (
+      [[depth, places, "byLayer"], [time, steps, "byStep"]])) {
       const found = [...flow[key], ...pale[key]].filter((one) => one > 0 && Number.isFinite(one));
       const [low, high] = [Math.min(...found), Math.max(...found)];
       Object.assign(plot.y, {min: 10 ** Math.floor(Math.log10(low / 1.2)),
@@ -218,8 +256,8 @@ export function surrogateExplorer(place, data, saved, report) {
     }
   }
 
-  const caption = (text) => make("p", {className: "small muted", textContent: text});
-  const lab = explorer(place, {label: "Surrogate lab", controls, plots: [forward, backward, depth, time], saved, report,
+  const caption = (/** @type {string} */ text) => make("p", {className: "small muted", textContent: text});
+  const ui = explorer(place, {label: "Surrogate explorer", controls, plots: [forward, backward, depth, time], saved, report,
     draw, body: [
     make("div", {className: "halves"}, forward.element, backward.element, depth.element, time.element),
     caption("Bars: where the membranes are. Drag the diamond to make the surrogate wider or narrower. "
@@ -227,11 +265,11 @@ export function surrogateExplorer(place, data, saved, report) {
   ]});
   backward.handle({label: "half-width", ways: "x", colour: "blue", step: 0.05,
     at: () => {
-      const {shape, slope} = lab.values(), half = HALF_WIDTHS[shape] / slope;
+      const {shape, slope} = ui.values(), half = HALF_WIDTHS[shape] / slope;
       return half <= LIMIT && now.derivative ? [half, Math.max(...now.derivative) / 2] : null;
     },
-    move: (x) => lab.use("slope", HALF_WIDTHS[lab.values().shape] / Math.max(x, 1e-3)),
-    words: () => written(HALF_WIDTHS[lab.values().shape] / lab.values().slope),
-    back: () => lab.use("slope", first)});
-  return lab;
+    move: (x) => ui.use("slope", HALF_WIDTHS[ui.values().shape] / Math.max(x, 1e-3)),
+    words: () => written(HALF_WIDTHS[ui.values().shape] / ui.values().slope),
+    back: () => ui.use("slope", first)});
+  return ui;
 }

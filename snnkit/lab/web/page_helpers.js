@@ -1,2 +1,2 @@
-// c3f3f51186fe7100b9ddb10ee1e4dd8a8b05b8d85cb3be37a959c9e046c904fc build.mjs package-lock.json src/page_helpers.js
+// 206a1e61266a75052a32d1c63222ecaaae7e1ff39d18939a4d608ce095951e67 build.mjs package-lock.json src/page_helpers.js
 "use strict";var snnkit=(()=>{var e=document.currentScript.closest(".widget-vbox"),l=()=>{for(let t of e.querySelectorAll(".widget-slider .noUi-handle")){let o=t.closest(".widget-slider").querySelector("label");o?.textContent&&t.setAttribute("aria-label",o.textContent)}};e&&new ResizeObserver(l).observe(e);})();

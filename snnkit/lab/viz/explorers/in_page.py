@@ -44,24 +44,24 @@ wait(600);
 _WIDGET = """
 export default {
   initialize({model}) {
-    let lab = null;
+    let ui = null;
     const connect = () => {
       const made = globalThis.snnkitExplorers?.[model.get("key")];
-      if (!made || made === lab) return;
-      lab = made;
-      lab.set(model.get("values"));
-      lab.report = (values) => { model.set("values", values); model.save_changes(); };
-      lab.report(lab.values());
+      if (!made || made === ui) return;
+      ui = made;
+      ui.set(model.get("values"));
+      ui.report = (values) => { model.set("values", values); model.save_changes(); };
+      ui.report(ui.values());
     };
     connect();
     document.addEventListener("snnkit-explorer", connect);
-    model.on("change:values", () => lab?.set(model.get("values")));
+    model.on("change:values", () => ui?.set(model.get("values")));
   },
   render({model, el}) {
     const place = el.appendChild(document.createElement("div"));
-    const lab = start(place, model.get("values"), (values) => { model.set("values", values); model.save_changes(); });
-    model.on("change:values", () => lab.set(model.get("values")));
-    return () => lab.end();
+    const ui = start(place, model.get("values"), (values) => { model.set("values", values); model.save_changes(); });
+    model.on("change:values", () => ui.set(model.get("values")));
+    return () => ui.end();
   },
 };
 """
