@@ -3,10 +3,45 @@
 import {PLANE} from "./toys.js";
 import {dataSet} from "./trainer.js";
 
+/**
+ * @import {Colours} from "./canvas.js"
+ * @import {Settings} from "./setup.js"
+ * @import {Digits, Report, Samples} from "./trainer.js"
+ *
+ * @typedef {{layer: number, unit: number}} Place of a neuron; layer 0 is the first hidden one
+ * @typedef {{test: Samples & {points: Float32Array}, side: number, classColours: function(Colours): string[]}} Plane of
+ *   answers, with `side` cells in a row
+ *
+ * @typedef {{rows: string[], columns: string[], groups: ArrayLike<number>, right: function(number): number,
+ *   across: string}} Table of answers: names, the row of each sample, row => column, and what the columns are
+ *
+ * @typedef {object} Model what the pictures need to know of a run
+ * @property {number[]} sizes of all layers, with that of the input
+ * @property {number} classes
+ * @property {string[]} classNames
+ * @property {function(Colours): string[]} classColours
+ * @property {number} side cells of a map in a row
+ * @property {boolean} smooth whether maps are
+ * @property {boolean} spikingInput
+ * @property {boolean} [isImage] whether the input is one
+ * @property {boolean} [inTime] whether it differs from step to step
+ * @property {string} inputUnit
+ * @property {string[]} [inputNames]
+ * @property {HTMLCanvasElement[]} [inputPictures] filled as they are needed
+ * @property {function(number, number): number[]} [inputShade] of an input and a cell of its picture: red, green, blue
+ * @property {Plane} [plane] either this
+ * @property {Table} [table] or this
+ * @property {string} text of the answers
+ */
+
+/** @param {Colours} palette */
 const classColours = (palette) => CLASS_COLOURS.map((name) => palette[name]);
 export const CLASS_COLOURS = ["violet", "teal", "olive"];
 
-/** Mistakes that people make, each with what it does. */
+/**
+ * Mistakes that people make, each with what it does.
+ * @type {Array<{label: string, set: Partial<Settings>, text: string}>}
+ */
 export const PRESETS = [
   {
     label: "A surrogate of no width", set: {data: "digits", surrogate: "Triangle", width: 0.001},
@@ -36,7 +71,11 @@ export const PRESETS = [
   },
 ];
 
-/** What the pictures need to know of a run. */
+/**
+ * What the pictures need to know of a run.
+ * @param {Settings} settings @param {Digits} digits
+ * @returns {Model}
+ */
 export function describe(settings, digits) {
   const {data, hidden, encoding} = settings;
   if (data in PLANE) {
@@ -51,7 +90,7 @@ export function describe(settings, digits) {
         const value = 255 * (1 - [x, y, 1 - x, 1 - y][unit]);
         return [value, value, value];
       },
-      plane: {test, side: 32, classColours},
+      plane: {test: /** @type {Plane["test"]} */ (test), side: 32, classColours},
       text: "Each mark is a sample of the test set, a bold rim an error; no colour where no output leads. Drag over " +
         "it to see the spikes of a point.",
     };
@@ -62,8 +101,9 @@ export function describe(settings, digits) {
       sizes: [10, ...hidden, 2], classes: 2, classNames: ["same", "different"], classColours, side: 2, smooth: false,
       inputUnit: "channels", inputNames: Array.from("aaaaabbbbb"), spikingInput: true, inTime: true,
       table: {
-        rows: ["a, then a", "a, then b", "b, then a", "b, then b"], columns: ["same", "different"], groups: test.pairs,
-        right: (row) => (row === 1 || row === 2 ? 1 : 0), across: "answer of the network",
+        rows: ["a, then a", "a, then b", "b, then a", "b, then b"], columns: ["same", "different"],
+        groups: /** @type {Int32Array} */ (test.pairs), right: (row) => (row === 1 || row === 2 ? 1 : 0),
+        across: "answer of the network",
       },
       text: "Samples of the test set: two cues, and the answer; none where no output fires. Press a cell to see the " +
         "spikes of one of them.",
@@ -82,8 +122,12 @@ export function describe(settings, digits) {
   };
 }
 
-/** In words, what is wrong with a network, if anything is. */
+/**
+ * In words, what is wrong with a network, if anything is.
+ * @param {Pick<Report, "rates"|"gradients"|"updates">} report
+ */
 export function diagnosis({rates, gradients, updates}) {
+  /** @param {number} i */
   const name = (i) => (i === rates.length - 1 ? "The output layer" : `Layer hidden ${i + 1}`);
   const silent = rates.findIndex((layer) => layer.every((rate) => rate === 0));
   const cut = updates > 0 ? gradients.findLastIndex((size) => size === 0) : -1;

@@ -6,11 +6,31 @@
  * T time steps, B samples, I inputs, O outputs of a layer; sequences are [T][B][O] in one array.
  */
 
+/**
+ * @import {Generator} from "./random.js"
+ *
+ * @typedef {object} Neuron what `snnkit.engine.js` generates
+ * @property {number[]} rest values of a neuron's state before the first step
+ * @property {string[]} parameters names of its numbers
+ * @property {number[][]} values their values: one for all neurons, or one each
+ * @property {function(number, number, Float32Array, Float32Array, Float32Array[], Float32Array[]): void} forward
+ *   (T, N, x, out, state, params) writes `out`, and to `state` the last state
+ * @property {Backward} backward (T, N, x, first, params, dOut, dState, dX, dParams) starts from the state `first`,
+ *   writes dX, and adds to dParams, where they are not null; dState becomes that of the first state
+ *
+ * @typedef {function(number, number, Float32Array, Float32Array[], Float32Array[], Float32Array, Float32Array[],
+ *   Float32Array, Array<?Float32Array>): void} Backward
+ */
+
 /** `torch.nn.Linear`, its weights transposed: those from one input are neighbours, and a spike adds a row. */
 export class Linear {
-  /** Weights [I][O] and biases [O], drawn as PyTorch draws them. */
+  /**
+   * Weights [I][O] and biases [O], drawn as PyTorch draws them.
+   * @param {number} inputs @param {number} outputs @param {Generator} generator
+   */
   constructor(inputs, outputs, generator) {
-    Object.assign(this, {inputs, outputs});
+    this.inputs = inputs;
+    this.outputs = outputs;
     // torch.nn.init.kaiming_uniform_ with a = √5, digit by digit.
     const gain = Math.sqrt(2 / (1 + Math.sqrt(5) ** 2)), bound = Math.sqrt(3) * (gain / Math.sqrt(inputs));
     const drawn = generator.uniform(inputs * outputs, -bound, bound);
@@ -23,7 +43,10 @@ export class Linear {
     this.biasGradient = new Float64Array(outputs);
   }
 
-  /** x [rows][I] to out [rows][O]. Inputs of zero cost nothing. */
+  /**
+   * x [rows][I] to out [rows][O]. Inputs of zero cost nothing.
+   * @param {Float32Array} x @param {number} rows @param {Float32Array} out
+   */
   forward(x, rows, out) {
     const {inputs: I, outputs: O, weight, bias} = this;
     for (let r = 0; r < rows; r++) {
@@ -41,7 +64,10 @@ export class Linear {
     }
   }
 
-  /** Set the gradients of weights and biases from x [rows][I] and that of the output [rows][O]. */
+  /**
+   * Set the gradients of weights and biases from x [rows][I] and that of the output [rows][O].
+   * @param {Float32Array} x @param {Float32Array} dOut @param {number} rows
+   */
   gradients(x, dOut, rows) {
     const {inputs: I, outputs: O, weightGradient, biasGradient} = this;
     weightGradient.fill(0);
@@ -57,7 +83,10 @@ export class Linear {
     }
   }
 
-  /** The gradient of x [rows][I] from that of the output [rows][O]. */
+  /**
+   * The gradient of x [rows][I] from that of the output [rows][O].
+   * @param {Float32Array} dOut @param {number} rows @param {Float32Array} dX
+   */
   backward(dOut, rows, dX) {
     const {inputs: I, outputs: O, weight} = this;
     for (let r = 0; r < rows; r++) {
@@ -85,6 +114,7 @@ export class Adam {
     }));
   }
 
+  /** @param {number} learningRate */
   step(learningRate) {
     this.steps++;
     const size = learningRate / (1 - 0.9 ** this.steps), scale = Math.sqrt(1 - 0.999 ** this.steps);
@@ -101,10 +131,21 @@ export class Adam {
 
 /** One `Linear` and its neurons, with room for T steps of B samples. */
 class Layer {
+  /**
+   * @param {Linear} linear @param {Neuron} neuron @param {Record<string, number>} settings numbers of the neuron
+   * @param {number} steps @param {number} batch
+   */
   constructor(linear, neuron, settings, steps, batch) {
-    Object.assign(this, {linear, neuron, steps, size: linear.outputs});
+    this.linear = linear;
+    this.neuron = neuron;
+    this.steps = steps;
+    this.size = linear.outputs;
     const room = () => new Float32Array(steps * batch * linear.outputs);
-    [this.current, this.out, this.dOut, this.dCurrent] = [room(), room(), room(), room()];
+    this.current = room();
+    this.out = room();
+    this.dOut = room();
+    this.dCurrent = room();
+    /** @param {number[]} values */
     const state = (values) => values.map((value) => new Float32Array(batch * linear.outputs).fill(value));
     this.first = state(neuron.rest);
     this.state = state(neuron.rest);
@@ -115,13 +156,17 @@ class Layer {
     this.set(settings);
   }
 
-  /** Put numbers of the neuron in place by their names; those that it does not have do nothing. */
+  /**
+   * Put numbers of the neuron in place by their names; those that it does not have do nothing.
+   * @param {Record<string, number>} settings
+   */
   set(settings) {
     this.neuron.parameters.forEach((name, i) => {
       if (name in settings) this.parameters[i].fill(settings[name]);
     });
   }
 
+  /** @param {Float32Array} x @param {number} samples @param {boolean} isStatic */
   forward(x, samples, isStatic) {
     const {steps, size, linear, neuron, current, state} = this, count = samples * size;
     linear.forward(x, isStatic ? samples : steps * samples, current);
@@ -130,7 +175,10 @@ class Layer {
     neuron.forward(steps, count, current, this.out, state, this.parameters);
   }
 
-  /** From `dOut` to the gradients of the weights, and to dX of the layer before (null: of the data, not needed). */
+  /**
+   * From `dOut` to the gradients of the weights, and to dX of the layer before (null: of the data, not needed).
+   * @param {Float32Array} x @param {number} samples @param {boolean} isStatic @param {?Float32Array} dX
+   */
   backward(x, samples, isStatic, dX) {
     const {steps, size, linear, neuron, current, dCurrent, dState, sum} = this, count = samples * size;
     for (const part of dState) part.fill(0);
@@ -147,12 +195,15 @@ class Layer {
 export class Network {
   /**
    * @param {number[]} sizes inputs, neurons of each hidden layer, classes
-   * @param {object} neuron as `snnkit.engine.js` generates it with `adjustable=True`
-   * @param {object} options `settings`: numbers of the neuron by name; `steps`: T; `batch`: the most samples at once;
-   *   `generator`: draws the weights
+   * @param {Neuron} neuron as `snnkit.engine.js` generates it with `adjustable=True`
+   * @param {{settings?: Record<string, number>, steps: number, batch: number, generator: Generator}} options
+   *   `settings`: numbers of the neuron by name; `steps`: T; `batch`: the most samples at once; `generator`: draws the
+   *   weights
    */
   constructor(sizes, neuron, {settings = {}, steps, batch, generator}) {
-    Object.assign(this, {sizes, steps, batch});
+    this.sizes = sizes;
+    this.steps = steps;
+    this.batch = batch;
     this.layers = sizes.slice(1).map((size, i) => {
       return new Layer(new Linear(sizes[i], size, generator), neuron, settings, steps, batch);
     });
@@ -160,13 +211,20 @@ export class Network {
     this.last = this.layers[this.layers.length - 1];
     this.votes = new Float32Array(batch * this.classes);
     this.optimizer = new Adam(this.layers.map((layer) => layer.linear));
+    this.x = new Float32Array(0); // of the last `forward`, as the next two
+    this.samples = 0;
+    this.isStatic = false;
   }
 
+  /** @param {Record<string, number>} settings */
   set(settings) {
     for (const layer of this.layers) layer.set(settings);
   }
 
-  /** Run x ([B][I], the same at each step, or [T][B][I]) and count the spikes of each output neuron: votes [B][C]. */
+  /**
+   * Run x ([B][I], the same at each step, or [T][B][I]) and count the spikes of each output neuron: votes [B][C].
+   * @param {Float32Array} x @param {number} samples @param {boolean} isStatic
+   */
   forward(x, samples, isStatic) {
     Object.assign(this, {x, samples, isStatic});
     this.layers.forEach((layer, i) => {
@@ -178,7 +236,10 @@ export class Network {
     return votes;
   }
 
-  /** The class with the most votes of sample b; of equal counts the lowest; -1, no answer, where no output fired. */
+  /**
+   * The class with the most votes of sample b; of equal counts the lowest; -1, no answer, where no output fired.
+   * @param {number} b
+   */
   answer(b) {
     const {votes, classes} = this;
     let best = 0;
@@ -192,7 +253,7 @@ export class Network {
    * @param {ArrayLike<number>} labels the class of each sample
    */
   backward(labels, penalty = 0, target = 0.1) {
-    const {layers, samples, isStatic, steps} = this;
+    const {layers, samples, isStatic} = this;
     let loss = this.voteGradients(labels);
     for (let i = layers.length - 1; i >= 0; i--) {
       if (i < layers.length - 1 && penalty > 0) loss += this.addPenalty(layers[i], penalty, target);
@@ -202,7 +263,10 @@ export class Network {
     return loss;
   }
 
-  /** Cross-entropy of the votes taken as logits, mean over samples; its gradient is the same at every step. */
+  /**
+   * Cross-entropy of the votes taken as logits, mean over samples; its gradient is the same at every step.
+   * @param {ArrayLike<number>} labels
+   */
   voteGradients(labels) {
     const {votes, classes, samples, steps} = this, {dOut} = this.last, count = samples * classes;
     let loss = 0;
@@ -220,7 +284,10 @@ export class Network {
     return loss / samples;
   }
 
-  /** The mean over neurons of (rate - target)², and over layers; adds its gradient to `dOut`. */
+  /**
+   * The mean over neurons of (rate - target)², and over layers; adds its gradient to `dOut`.
+   * @param {Layer} layer @param {number} penalty @param {number} target
+   */
   addPenalty(layer, penalty, target) {
     const {steps, size, out, dOut} = layer, rows = steps * this.samples, hidden = this.layers.length - 1;
     const rates = new Float64Array(size);

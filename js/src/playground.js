@@ -11,21 +11,41 @@ import {
 import {PLANE} from "./toys.js";
 import {REACH, Runner} from "./trainer.js";
 
+/**
+ * @import {Colours} from "./canvas.js"
+ * @import {Model, Place, Plane, Table} from "./commentary.js"
+ * @import {Option} from "./controls.js"
+ * @import {DataName, NeuronKey, NeuronName, Range, Settings} from "./setup.js"
+ * @import {Digits, Membranes, Neurons, Order, Report, Which} from "./trainer.js"
+ *
+ * @typedef {{type: "start", digits: Digits}|Order} Message to a worker
+ * @typedef {{post: function(Message): void, inPage: boolean}} Link
+ *
+ * @typedef {{(id: "code"): HTMLTextAreaElement; (id: keyof Canvases): HTMLCanvasElement; (id: string): HTMLElement}} At
+ * @typedef {{network: 0, decision: 0, answers: 0, raster: 0, accuracy: 0, loss: 0}} Canvases
+ * @typedef {ReturnType<typeof setTimeout>|number} Timer
+ * @typedef {string|number|number[]} Value of a setting
+ * @typedef {Record<string, unknown>} Loose settings whose values are known to fit
+ * @typedef {[mark: string, colour: string, words: string]} Entry of a legend
+ */
+
 const LIVE = ["leak", "synapse", "adaptation", "threshold", "width", "lr", "penalty"]; // may change while it learns
 const STEPS_A_SECOND = 7, SLOW = 200, REST = 1.5, PASSES = 3;
 
 /** Start: in a worker the training, in a page all the rest.
  *
- * @param {object} neurons as `snnkit.lab.pages.playground` generates them, by `neuron/reset/surrogate`
+ * @param {Neurons} neurons as `snnkit.lab.pages.playground` generates them, by `neuron/reset/surrogate`
  */
 export function playground(neurons) {
   if (typeof document === "undefined") serve(neurons);
-  else new Playground(neurons, JSON.parse(document.getElementById("data").textContent).digits);
+  else new Playground(neurons, JSON.parse(/** @type {Element} */ (
+    document.getElementById("data")).textContent).digits);
 }
 
-/** In a worker: train while it runs, and read messages in between. */
+/** In a worker: train while it runs, and read messages in between. @param {Neurons} neurons */
 function serve(neurons) {
-  let runner, timer = 0;
+  /** @type {Runner} */
+  let runner, /** @type {Timer} */ timer = 0;
   const channel = new MessageChannel(); // goes round at once, where a timer would wait 4 ms
   const go = () => {
     const wait = runner.slice();
@@ -34,7 +54,7 @@ function serve(neurons) {
   };
   let going = false;
   channel.port1.onmessage = go;
-  onmessage = ({data: message}) => {
+  onmessage = (/** @type {MessageEvent<Message>} */ {data: message}) => {
     if (message.type === "start") {
       runner = new Runner(neurons, message.digits, (report) => postMessage(report));
       return;
@@ -54,21 +74,26 @@ function serve(neurons) {
 /** Training in a worker, or, where there are none, in the page between two of its pictures: {post, inPage}.
  *
  * `failed` is called when a worker turns out not to work, and everything is to be sent again.
+ * @param {Neurons} neurons @param {Digits} digits
+ * @param {function(Report): void} receive @param {function(): void} failed
+ * @returns {Link}
  */
 function connect(neurons, digits, receive, failed) {
   const local = () => {
     const runner = new Runner(neurons, digits, (report) => setTimeout(() => receive(report)));
     const loop = new Loop(() => runner.slice(performance.now(), 8) !== null);
+    /** @param {Message} message */
     const post = (message) => {
-      runner.receive(message);
+      runner.receive(/** @type {Order} */ (message));
       loop.wake();
     };
     return {post, inPage: true};
   };
   try {
     // The worker runs the script of this page.
-    const script = document.querySelector('script[type="module"]').textContent;
+    const script = /** @type {Element} */ (document.querySelector('script[type="module"]')).textContent;
     const address = URL.createObjectURL(new Blob([script], {type: "text/javascript"})), worker = new Worker(address);
+    /** @type {Link} */
     const link = {post: (message) => worker.postMessage(message), inPage: false};
     worker.onmessage = ({data}) => receive(data);
     worker.onerror = () => {
@@ -83,11 +108,31 @@ function connect(neurons, digits, receive, failed) {
 }
 
 class Playground {
+  /** @param {Neurons} neurons @param {Digits} digits */
   constructor(neurons, digits) {
-    Object.assign(this, {neurons, digits, running: false, run: 0, report: null, which: {index: 0}, position: -1});
-    this.root = document.querySelector(".snn");
+    this.neurons = neurons;
+    this.digits = digits;
+    this.running = false;
+    this.run = 0; // how many were begun
+    this.position = -1;
+    this.passes = 0;
+    /** @type {Timer} */ this.writing = 0;
+    /** @type {?Report} */ this.report = null;
+    /** @type {?Report} */ this.pending = null;
+    /** @type {?Float32Array[]} */ this.lastMaps = null;
+    /** @type {Which} */ this.which = {index: 0};
+    this.shownData = "";
+    this.losses = new Series();
+    this.rights = new Series();
+    /** @type {Report["tests"]} */ this.tests = [];
+    const later = /** @type {any} */ (null); // of what is called below
+    /** @type {Settings} */ this.settings = later;
+    /** @type {Model} */ this.model = later;
+    /** @type {SurrogatePlot} */ this.surrogate = later;
+    /** @type {HTMLButtonElement} */ this.play = later;
+    this.root = /** @type {Element} */ (document.querySelector(".snn"));
     this.interval = 0;
-    const at = (id) => document.getElementById(id);
+    const at = /** @type {At} */ ((/** @type {string} */ id) => document.getElementById(id));
     this.at = at;
     this.link = connect(neurons, digits, (report) => this.receive(report), () => {
       this.missing();
@@ -95,14 +140,15 @@ class Playground {
     });
     if (this.link.inPage) this.missing();
     this.network = new NetworkView(at("network"), (place) => this.pointed(place));
-    this.decision = new DecisionPlot(at("decision"), (point) => this.look({point}));
-    this.answers = new AnswersPlot(at("answers"), (index) => this.look({index}));
+    this.decision = new DecisionPlot(at("decision"), (/** @type {number[]} */ point) => this.look({point}));
+    this.answers = new AnswersPlot(at("answers"), (/** @type {number} */ index) => this.look({index}));
     this.raster = new RasterPlot(at("raster"));
     this.accuracy = new CurvePlot(at("accuracy"));
     this.loss = new CurvePlot(at("loss"));
     this.draw = framed(() => this.paint());
     this.loop = new Loop((passed) => this.advance(passed));
     this.buttons();
+    /** @param {Colours} palette */
     const recolour = (palette) => {
       this.palette = palette;
       const {network, decision, answers, raster, accuracy, loss, surrogate} = this;
@@ -125,7 +171,10 @@ class Playground {
     this.use({settings, errors}, false);
   }
 
-  /** The settings of a link; `run`: whether the network learns at once. */
+  /**
+   * The settings of a link; `run`: whether the network learns at once.
+   * @param {{settings: Settings, errors: string[]}} link @param {boolean} run
+   */
   use({settings, errors}, run) {
     const line = this.at("refused");
     line.hidden = errors.length === 0;
@@ -145,8 +194,8 @@ class Playground {
       this.interval = value;
       if (this.running) this.send({type: "run", interval: value});
     }});
-    speed.element.querySelector(".segments").setAttribute("aria-label", "speed");
-    speed.element.querySelector(".name").remove();
+    /** @type {Element} */ (speed.element.querySelector(".segments")).setAttribute("aria-label", "speed");
+    /** @type {Element} */ (speed.element.querySelector(".name")).remove();
     const link = button({label: "Copy link", hint: "a link to these settings, to hand out", press: async () => {
       this.writeLink();
       const copied = await copy(location.href);
@@ -154,6 +203,7 @@ class Playground {
       setTimeout(() => (link.textContent = "Copy link"), 2000);
     }});
     this.at("buttons").append(this.play, one, again, speed.element, link);
+    /** @param {number} way */
     const step = (way) => {
       const {steps} = this.settings;
       this.passes = 0;
@@ -190,7 +240,8 @@ class Playground {
     }});
     this.at("python-buttons").append(code);
     document.addEventListener("keydown", (event) => {
-      if (event.key !== " " || event.target.closest("button, input, select, textarea, summary, a")) return;
+      if (event.key !== " " ||
+        /** @type {Element} */ (event.target).closest("button, input, select, textarea, summary, a")) return;
       event.preventDefault();
       this.toggle();
     });
@@ -199,25 +250,38 @@ class Playground {
   /** Controls of the settings as they are; they differ between neurons. */
   controls() {
     const {settings} = this, kind = NEURONS[settings.neuron], plain = defaults(settings.data, settings.neuron);
-    const change = (key) => (value) => this.change(key, value);
+    /** @param {keyof Settings} key */
+    const change = (key) => (/** @type {Value} */ value) => this.change(key, value);
+    /** @param {NeuronKey|keyof typeof NUMBERS} key @param {Partial<Range> & {hint?: string}} more */
     const number = (key, more = {}) => {
-      const control = slider({...NUMBERS[key], ...more, value: plain[key], change: change(key)});
-      control.set(settings[key]);
+      const control = slider({.../** @type {Record<string, Range>} */ (NUMBERS)[key], ...more,
+        value: /** @type {number} */ (plain[key]), change: change(key)});
+      control.set(/** @type {number} */ (settings[key]));
       return control.element;
     };
+    /**
+     * @param {keyof Settings} key @param {string} label @param {Array<Option<string|number>>} options
+     * @param {{list?: boolean}} more
+     */
     const pick = (key, label, options, more = {}) => {
-      return choice({label, options, value: settings[key], change: change(key), ...more}).element;
+      return choice({label, options, value: /** @type {string|number} */ (settings[key]), change: change(key),
+        ...more}).element;
     };
+    /** @param {Record<string, {label?: string, hint?: string}>} table */
     const named = (table) => Object.entries(table).map(([value, {label = value, hint}]) => ({value, label, hint}));
+    /** @param {string} title @param {Array<Node|string|false|null>} parts */
     const group = (title, ...parts) => {
       const heading = make("h2", {}, title);
-      return make("section", {className: "panel", "aria-label": title}, heading, ...parts.filter(Boolean));
+      return make("section", {className: "panel", "aria-label": title}, heading,
+        .../** @type {Node[]} */ (parts.filter(Boolean)));
     };
     const sizes = settings.hidden.map((size, i) => {
+      /** @param {number} value */
       const resize = (value) => this.change("hidden", settings.hidden.map((old, j) => (i === j ? value : old)));
       const range = {min: 2, max: 128, step: 1, log: true};
       return slider({label: `hidden ${i + 1}`, unit: "neurons", ...range, value: size, change: resize}).element;
     });
+    /** @param {number[]} values */
     const counts = (values) => values.map((value) => ({value, label: String(value)}));
     const depth = choice({label: "hidden layers", options: counts([1, 2, 3]), value: sizes.length, change: (value) => {
       const last = settings.hidden.at(-1);
@@ -258,8 +322,10 @@ class Playground {
   /** The slope that learning takes for that of a spike: one step back of a generated neuron at rest. */
   showSurrogate() {
     const neuron = this.neurons[`Leaky/none/${this.settings.surrogate}`], {numbers} = complete(this.settings);
+    /** @param {number} value */
     const one = (value) => Float32Array.of(value);
     this.surrogate.show((away) => {
+      /** @param {string} name @param {number} i */
       const number = (name, i) => one(name.startsWith("surrogate.") ? numbers[name] : neuron.values[i][0]);
       const params = neuron.parameters.map(number);
       const dX = one(0), threshold = params[neuron.parameters.indexOf("threshold")][0];
@@ -269,17 +335,20 @@ class Playground {
     if (this.report?.membranes) this.surrogate.update(this.report.membranes);
   }
 
+  /** @param {keyof Settings} key @param {Value} value */
   change(key, value) {
     const {settings} = this;
     if (key === "data" || key === "neuron") {
-      const fresh = key === "data" ? defaults(value, settings.neuron) : defaults(settings.data, value);
+      const fresh = key === "data" ? defaults(/** @type {DataName} */ (value), settings.neuron) :
+        defaults(settings.data, /** @type {NeuronName} */ (value));
+      /** @type {Array<keyof Settings>} */
       const stays = ["surrogate", "width", "penalty", "seed"];
       if (key === "data") stays.push("reset", "leak", "synapse", "adaptation", "threshold");
       else stays.push("hidden", "steps", "encoding", "lr", "batch");
-      for (const one of stays) if (one in fresh) fresh[one] = settings[one];
+      for (const one of stays) if (one in fresh) /** @type {Loose} */ (fresh)[one] = settings[one];
       this.settings = fresh;
     } else {
-      settings[key] = value;
+      /** @type {Loose} */ (settings)[key] = value;
     }
     if (!LIVE.includes(key)) {
       if (["data", "neuron", "hidden", "surrogate"].includes(key)) this.controls();
@@ -291,6 +360,7 @@ class Playground {
     this.written();
   }
 
+  /** @param {typeof PRESETS[0]} preset */
   breakIt(preset) {
     const {data, neuron = "Leaky", ...rest} = preset.set;
     this.settings = {...defaults(data, neuron), ...rest};
@@ -319,6 +389,7 @@ class Playground {
     } catch { /* a page in a frame without an address */ }
   }
 
+  /** @param {Order} message */
   send(message) {
     this.link.post(message);
   }
@@ -337,8 +408,8 @@ class Playground {
     this.at("answers-title").textContent = "Answers";
     this.at("decision").hidden = !inPlane;
     this.at("answers").hidden = inPlane;
-    if (inPlane) this.decision.show(this.model.plane);
-    else this.answers.show(this.model.table);
+    if (inPlane) this.decision.show(/** @type {Plane} */ (this.model.plane));
+    else this.answers.show(/** @type {Table} */ (this.model.table));
     this.at("answers-text").textContent = this.model.text;
     this.send({type: "build", id: ++this.run, settings: complete(settings), which: this.which});
     this.setRunning(run);
@@ -348,16 +419,22 @@ class Playground {
   /** What colours mean; each means one thing on the whole page. */
   legends() {
     const {classes, classNames, spikingInput, table} = this.model, shapes = ["disc", "box", "triangle"];
-    const spikes = ["box", "orange", "spikes, and how many"], weights = [["line", "blue", "weight above 0"],
-      ["dashed", "crimson", "weight below 0"]], input = ["box", "ink", "input current"];
+    /** @type {Entry} */
+    const spikes = ["box", "orange", "spikes, and how many"], /** @type {Entry[]} */ weights = [
+      ["line", "blue", "weight above 0"], ["dashed", "crimson", "weight below 0"]],
+      /** @type {Entry} */ input = ["box", "ink", "input current"];
+    /** @type {Entry[]} */
     const outputs = classes > 4 ? [] : classNames.map((name, i) => [shapes[i], CLASS_COLOURS[i], name]);
+    /** @type {Entry} */
     const silent = ["cross", "ink", "never fires"], inputs = spikingInput ? [] : [input];
+    /** @type {Entry[]} */
     const answers = table ? [["box", "muted", "right"], ["box", "error", "wrong"]] : outputs;
     for (const [place, entries] of Object.entries({
       network: [spikes, ...weights, silent, ...inputs], sample: [spikes, ...inputs, ...outputs], answers,
     })) this.at(`${place}-legend`).replaceChildren(legend(...entries));
   }
 
+  /** @param {boolean} run */
   setRunning(run) {
     this.running = run;
     this.play.textContent = run ? "❚❚ Pause" : "▶ Play";
@@ -376,6 +453,7 @@ class Playground {
     this.send({type: "one"});
   }
 
+  /** @param {string} text */
   say(text) {
     this.at("said").textContent = text;
   }
@@ -386,7 +464,7 @@ class Playground {
     return `Paused after ${this.report?.updates ?? 0} updates${right}`;
   }
 
-  /** Show another sample: {index} of the test set, or {point} of the plane. */
+  /** Show another sample: {index} of the test set, or {point} of the plane. @param {Which} which */
   look(which) {
     this.which = which;
     this.send({type: "probe", which});
@@ -404,6 +482,7 @@ class Playground {
     else this.loop.wake();
   }
 
+  /** @param {Report} report */
   receive(report) {
     if (report.id !== this.run) return;
     this.send({type: "seen"});
@@ -446,13 +525,14 @@ class Playground {
         {points: tests.map(({update, accuracy}) => [update, accuracy]), colour: "ink", thick: 2.4},
       ],
     });
-    const set = (name, text) => (this.at(`figure-${name}`).textContent = text);
+    /** @param {string} name @param {string|number} text */
+    const set = (name, text) => (this.at(`figure-${name}`).textContent = /** @type {string} */ (text));
     set("accuracy", test ? `${(100 * test.accuracy).toFixed(1)} %` : "–");
-    set("loss", losses.length ? losses.at(-1)[1].toFixed(3) : "–");
+    set("loss", losses.length ? /** @type {number[]} */ (losses.at(-1))[1].toFixed(3) : "–");
     set("epoch", report.epoch);
     set("updates", report.updates);
     set("time", `${report.seconds.toFixed(1)} s`);
-    this.surrogate.update(report.membranes);
+    this.surrogate.update(/** @type {Membranes} */ (report.membranes)); // the first report has them
     this.health();
     this.sampleText();
     this.neuronText();
@@ -462,11 +542,14 @@ class Playground {
 
   /** How each layer is: how much it fires, which of its neurons are of no use, what gradient arrives. */
   health() {
-    const {report} = this, {rates, gradients, updates} = report;
+    const {report} = /** @type {Playground & {report: Report}} */ (this), {rates, gradients, updates} = report;
+    /** @param {Array<Node|string>} cells @param {"td"|"th"} tag */
     const row = (cells, tag = "td") => make("tr", {}, ...cells.map((cell) => {
       return cell instanceof Node ? cell : make(tag, tag === "th" ? {scope: "col"} : {}, cell);
     }));
+    /** @param {string} text @param {boolean} isBad */
     const bad = (text, isBad) => make("td", {className: isBad ? "bad" : ""}, text);
+    /** @param {number} value */
     const size = (value) => (value === 0 ? "0" : value >= 0.001 ? String(Number(value.toPrecision(2))) :
       value.toExponential(1).replace("-", "−"));
     const rows = rates.map((layer, i) => {
@@ -482,10 +565,12 @@ class Playground {
   }
 
   sampleText() {
-    const {probe} = this.report, {classNames, inTime} = this.model, {label, leaders, votes} = probe;
+    const {probe} = /** @type {Report} */ (this.report), {classNames, inTime} = this.model;
+    const {label, leaders, votes} = probe;
     const place = probe.point?.map((one) => one.toFixed(2)).join(", ");
     const what = inTime ? "Two cues, one after the other" : place ? `The point (${place})` :
-      `A ${classNames[probe.label]} of the test set`;
+      `A ${classNames[/** @type {number} */ (probe.label)]} of the test set`;
+    /** @param {number} one */
     const named = (one) => (classNames.length > 4 ? classNames[one] : `“${classNames[one]}”`), first = leaders[0];
     const tie = `a tie of ${leaders.map(named).join(" and ")}, ${votes[first]} votes each, of which the first counts`;
     const answer = !leaders.length ? "no output neuron fires: no answer" :
@@ -495,15 +580,17 @@ class Playground {
     this.at("sample-text").textContent = `${what}: ${answer}${right}.`;
   }
 
+  /** @param {?Place} place */
   pointed(place) {
     const map = place && this.settings.data in PLANE && this.lastMaps?.[place.layer];
     const cells = this.model.side ** 2;
     const own = map ? map.subarray(place.unit * cells, (place.unit + 1) * cells) : null;
     this.decision.alone(own);
-    this.at("answers-title").textContent = own ? `Where ${this.nameOf(place)} fires` : "Answers";
+    this.at("answers-title").textContent = own ? `Where ${this.nameOf(/** @type {Place} */ (place))} fires` : "Answers";
     this.neuronText();
   }
 
+  /** @param {Place} place */
   nameOf({layer, unit}) {
     const last = layer === this.model.sizes.length - 2;
     return last ? `output ${this.model.classNames[unit]}` : `hidden ${layer + 1}, neuron ${unit + 1}`;
@@ -525,7 +612,7 @@ class Playground {
       `${name}: ${rate.toFixed(3)} spikes per step, ${count}.`;
   }
 
-  /** Move the spikes on; false: rest. */
+  /** Move the spikes on; false: rest. @param {number} passed */
   advance(passed) {
     if (!this.report) return this.running;
     const {steps} = this.settings;
@@ -550,7 +637,7 @@ class Playground {
   }
 }
 
-/** Text to the clipboard; false where the browser forbids it. */
+/** Text to the clipboard; false where the browser forbids it. @param {string} text */
 async function copy(text) {
   try {
     await navigator.clipboard.writeText(text);

@@ -2,9 +2,46 @@
 
 import {CUE, PLANE} from "./toys.js";
 
+/**
+ * @typedef {"yinyang"|"spirals"|"circles"|"digits"|"xor"} DataName
+ * @typedef {"IF"|"LIF"|"Leaky"|"CubaLIF"|"ALIF"} NeuronName
+ * @typedef {"ATan"|"FastSigmoid"|"Sigmoid"|"SuperSpike"|"Triangle"|"StraightThrough"} SurrogateName
+ * @typedef {"current"|"poisson"|"latency"} Encoding
+ * @typedef {"subtract"|"zero"|"none"} Reset
+ * @typedef {"leak"|"synapse"|"adaptation"} NeuronKey a number that only some neurons have
+ *
+ * @typedef {object} PlainSettings
+ * @property {DataName} data
+ * @property {number[]} hidden neurons of each hidden layer
+ * @property {number} steps time steps of a sample, T
+ * @property {Encoding} encoding
+ * @property {NeuronName} neuron
+ * @property {Reset} reset
+ * @property {number} threshold
+ * @property {SurrogateName} surrogate
+ * @property {number} width of the surrogate
+ * @property {number} lr learning rate
+ * @property {number} penalty
+ * @property {number} batch samples
+ * @property {number} seed
+ *
+ * @typedef {PlainSettings & {[key in NeuronKey]?: number}} Settings of a run, as a link holds them
+ * @typedef {Settings & {numbers: Record<string, number>}} Run the same with the neuron's numbers by their names
+ *
+ * @typedef {{label: string, unit?: string, min: number, max: number, step: number, log?: boolean,
+ *   whole?: boolean}} Range
+ * @typedef {Range & {key: NeuronKey, name: string, value: number}} NeuronNumber
+ * @typedef {{hint: string, threshold: string, resets: Reset[], numbers: NeuronNumber[]}} NeuronKind
+ */
+
+/** @template T @typedef {Partial<Record<DataName, T>>} OfSome data sets */
+
 const AT_MOST = 128, DEEPEST = 3;
 
-/** Where each data set starts: what learns it within seconds. */
+/**
+ * Where each data set starts: what learns it within seconds.
+ * @type {Record<DataName, {label: string, hidden: number[], steps: number, batch: number, lr: number}>}
+ */
 export const DATA = {
   yinyang: {label: "yin-yang", hidden: [32, 32], steps: 20, batch: 32, lr: 0.005},
   spirals: {label: "spirals", hidden: [32, 32], steps: 20, batch: 32, lr: 0.005},
@@ -13,7 +50,10 @@ export const DATA = {
   xor: {label: "XOR in time", hidden: [32], steps: 20, batch: 32, lr: 0.01},
 };
 
-/** Neurons: `threshold` names theirs; `numbers` are those that differ, each {key, name of the argument, …}. */
+/**
+ * Neurons: `threshold` names theirs; `numbers` are those that differ, each {key, name of the argument, …}.
+ * @type {Record<NeuronName, NeuronKind>}
+ */
 export const NEURONS = {
   IF: {hint: "integrates and never forgets", threshold: "v_threshold", resets: ["subtract", "zero"], numbers: []},
   LIF: {
@@ -44,7 +84,10 @@ export const NEURONS = {
   },
 };
 
-/** Surrogates: `slope` names the number that is 1 over the width (none: it has no width). */
+/**
+ * Surrogates: `slope` names the number that is 1 over the width (none: it has no width).
+ * @type {Record<SurrogateName, {slope: ?string, label: string}>}
+ */
 export const SURROGATES = {
   ATan: {slope: "alpha", label: "arctangent"},
   FastSigmoid: {slope: "slope", label: "fast sigmoid"},
@@ -69,10 +112,15 @@ export const NUMBERS = {
   seed: {label: "seed", unit: "", min: 0, max: 9999, step: 1, value: 0, whole: true},
 };
 
-/** What a run starts with, for a data set and a neuron. */
+/**
+ * What a run starts with, for a data set and a neuron.
+ * @param {DataName} data @param {NeuronName} neuron
+ * @returns {Settings}
+ */
 export function defaults(data = "yinyang", neuron = "Leaky") {
   const {hidden, steps, batch, lr} = DATA[data], {resets, numbers} = NEURONS[neuron];
-  const settings = {data, hidden: [...hidden], steps, encoding: "current", neuron, reset: resets[0]};
+  const settings = /** @type {Settings} */ (
+    {data, hidden: [...hidden], steps, encoding: "current", neuron, reset: resets[0]});
   for (const {key, value} of numbers) settings[key] = value;
   const {threshold, width, penalty, seed} = NUMBERS;
   return Object.assign(settings, {
@@ -81,25 +129,35 @@ export function defaults(data = "yinyang", neuron = "Leaky") {
   });
 }
 
-/** A run as the trainer takes it: with the numbers of its neuron by their names. */
+/**
+ * A run as the trainer takes it: with the numbers of its neuron by their names.
+ * @param {Settings} settings
+ * @returns {Run}
+ */
 export function complete(settings) {
   const {neuron, threshold, surrogate, width} = settings, kind = NEURONS[neuron], {slope} = SURROGATES[surrogate];
   const numbers = {[kind.threshold]: threshold};
-  for (const {key, name} of kind.numbers) numbers[name] = settings[key];
+  for (const {key, name} of kind.numbers) numbers[name] = /** @type {number} */ (settings[key]);
   if (slope) numbers[`surrogate.${slope}`] = steepness(width);
   return {...settings, numbers};
 }
 
+/** @param {number} width */
 const steepness = (width) => Number((1 / width).toPrecision(6));
+/** @param {Array<string|number>} names */
 const oneOf = (names) => `one of ${names.join(", ")}`;
 
-/** The value of a key, or a text that says what it may be. */
+/**
+ * The value of a key, or a text that says what it may be.
+ * @param {string} key @param {string} text @param {Settings} settings
+ * @returns {{value?: string|number|number[], wanted?: string}}
+ */
 function readKey(key, text, settings) {
   const kind = NEURONS[settings.neuron];
-  const names = {
+  const names = /** @type {Record<string, string[]|undefined>} */ ({
     data: Object.keys(DATA), neuron: Object.keys(NEURONS), reset: kind.resets, surrogate: Object.keys(SURROGATES),
     encoding: settings.data === "xor" ? ["current"] : Object.keys(ENCODINGS),
-  }[key];
+  })[key];
   if (names) {
     const of = key === "reset" ? ` for ${settings.neuron}` : key === "encoding" && names.length === 1 ? " for xor" : "";
     return names.includes(text) ? {value: text} : {wanted: (names.length > 1 ? oneOf(names) : names[0]) + of};
@@ -111,17 +169,22 @@ function readKey(key, text, settings) {
   }
   const number = text.trim() === "" ? NaN : Number(text);
   if (key === "batch") return BATCHES.includes(number) ? {value: number} : {wanted: oneOf(BATCHES)};
-  const {min, max, whole} = NUMBERS[key] ?? kind.numbers.find((one) => one.key === key) ?? {};
+  const {min, max, whole} = /** @type {Range|{min?: undefined, max?: undefined, whole?: undefined}} */ (
+    /** @type {Record<string, Range>} */ (NUMBERS)[key] ?? kind.numbers.find((one) => one.key === key) ?? {});
   if (min === undefined) return {wanted: `left out for ${settings.neuron}`};
   const least = key === "steps" && settings.data === "xor" ? CUE * 2 + 4 : min;
   const good = number >= least && number <= max && (!whole || Number.isInteger(number));
   return good ? {value: number} : {wanted: `a ${whole ? "whole " : ""}number from ${least} to ${max}`};
 }
 
+/** @type {Array<keyof Settings>} */
 const KEYS = ["data", "neuron", "hidden", "steps", "encoding", "reset", "leak", "synapse", "adaptation", "threshold",
   "surrogate", "width", "lr", "penalty", "batch", "seed"];
 
-/** Settings from a link's part after "#"; `errors` are lines of text, and what they name stays at its default. */
+/**
+ * Settings from a link's part after "#"; `errors` are lines of text, and what they name stays at its default.
+ * @param {string} hash
+ */
 export function readLink(hash) {
   const given = new URLSearchParams(hash.replace(/^#/, "")), errors = [];
   let settings = defaults();
@@ -130,18 +193,21 @@ export function readLink(hash) {
     if (text === null) continue;
     const {value, wanted} = readKey(key, text, settings);
     if (wanted !== undefined) errors.push(`${key} must be ${wanted}, but it is ${JSON.stringify(text.slice(0, 40))}`);
-    else if (key === "data") settings = defaults(value);
-    else if (key === "neuron") settings = defaults(settings.data, value);
-    else settings[key] = value;
+    else if (key === "data") settings = defaults(/** @type {DataName} */ (value));
+    else if (key === "neuron") settings = defaults(settings.data, /** @type {NeuronName} */ (value));
+    else /** @type {Record<string, unknown>} */ (settings)[key] = value;
   }
   for (const key of new Set(given.keys())) {
-    if (KEYS.includes(key)) continue;
+    if (/** @type {string[]} */ (KEYS).includes(key)) continue;
     errors.push(`a key of the link must be ${oneOf(KEYS)}, but one is ${JSON.stringify(key.slice(0, 40))}`);
   }
   return {settings, errors};
 }
 
-/** The part of a link after "#": what differs from the defaults of the data set and the neuron. */
+/**
+ * The part of a link after "#": what differs from the defaults of the data set and the neuron.
+ * @param {Settings} settings
+ */
 export function writeLink(settings) {
   const plain = defaults(settings.data, settings.neuron), first = defaults(), parts = [];
   for (const key of KEYS) {
@@ -151,16 +217,17 @@ export function writeLink(settings) {
   return parts.join("&");
 }
 
-/** A number as Python writes a float. */
+/** A number as Python writes a float. @param {number} value */
 const float = (value) => (Number.isInteger(value) ? `${value}.0` : String(value));
 
-/** The same run as a script of snnkit: the same data, weights and batches. */
+/** The same run as a script of snnkit: the same data, weights and batches. @param {Settings} settings */
 export function asPython(settings) {
   const {data, hidden, neuron, steps, encoding, reset, threshold, surrogate, width} = settings;
   const {lr, penalty, batch, seed} = settings;
   const kind = NEURONS[neuron], {slope} = SURROGATES[surrogate], inTime = data === "xor", plane = data in PLANE;
-  const sizes = [{digits: 64, xor: 10}[data] ?? 4, ...hidden, {digits: 10, xor: 2}[data] ?? PLANE[data].classes.length];
-  const given = kind.numbers.map(({key, name}) => `${name}=${float(settings[key])}`);
+  const sizes = [/** @type {OfSome<number>} */ ({digits: 64, xor: 10})[data] ?? 4, ...hidden,
+    /** @type {OfSome<number>} */ ({digits: 10, xor: 2})[data] ?? PLANE[data].classes.length];
+  const given = kind.numbers.map(({key, name}) => `${name}=${float(/** @type {number} */ (settings[key]))}`);
   given.push(`${kind.threshold}=${float(threshold)}`);
   if (neuron === "Leaky") given.push(`reset_mechanism="${reset}"`);
   else if (neuron !== "CubaLIF") given.push(`v_reset=${reset === "zero" ? "0.0" : "None"}`);
@@ -169,7 +236,7 @@ export function asPython(settings) {
     current: `encode.repeat(x, ${steps})`, poisson: `encode.poisson(x, ${steps})`,
     latency: `encode.latency(x, ${steps}, linear=True)`,
   }[encoding];
-  const samples = {
+  const samples = /** @type {OfSome<string>} */ ({
     digits: `
 def load(split):  # images [n, 64] in [0, 1], labels [n]
     images, labels = data.load("digits", split)
@@ -181,7 +248,7 @@ test_x, test_labels = load("test")`,
     xor: `# spikes [T, n, 10], labels [n]
 x, labels = data.xor_in_time(1000, ${steps}, delay=${steps - 10}, seed=0)
 test_x, test_labels = data.xor_in_time(400, ${steps}, delay=${steps - 10}, seed=1)`,
-  }[data] ?? `generator = torch.Generator().manual_seed(0)
+  })[data] ?? `generator = torch.Generator().manual_seed(0)
 
 
 def rand(n, k):

@@ -5,9 +5,19 @@
  * `points` [n, 2] and `labels` [n] from a function `rand(n, k)` of float64 numbers in [0, 1).
  */
 
+/**
+ * @import {Generator} from "./random.js"
+ * @typedef {{points: Float32Array, labels: Int32Array}} Points [n, 2] and [n]
+ * @typedef {{label: string, classes: string[], draw: function(number, Generator): Points, python: string}} PlaneSet
+ */
+
 const TURN = 2 * Math.PI;
 
-/** [n, 2] and [n] from an equation of two uniform numbers and the class, the classes in turn. */
+/**
+ * [n, 2] and [n] from an equation of two uniform numbers and the class, the classes in turn.
+ * @param {number} count @param {number} classes @param {Generator} generator
+ * @param {function(number, number, number): number[]} place
+ */
 function drawn(count, classes, generator, place) {
   const points = new Float32Array(2 * count), labels = new Int32Array(count);
   const u = generator.rand(2 * count);
@@ -18,11 +28,13 @@ function drawn(count, classes, generator, place) {
   return {points, labels};
 }
 
+/** @param {number} radius @param {number} angle */
 const round = (radius, angle) => [0.5 + radius * Math.cos(angle), 0.5 + radius * Math.sin(angle)];
 
-/** Of yin-yang: 0 yin, 1 yang, 2 a dot, null outside. */
+/** Of yin-yang: 0 yin, 1 yang, 2 a dot, null outside. @param {number} x @param {number} y */
 function yinYang(x, y) {
   const radius = 0.5, dot = 0.1;
+  /** @param {number} cx @param {number} cy */
   const square = (cx, cy) => (x - cx) ** 2 + (y - cy) ** 2;
   if (square(0.5, 0.5) > radius ** 2) return null;
   const right = square(0.75, 0.5), left = square(0.25, 0.5);
@@ -31,6 +43,7 @@ function yinYang(x, y) {
   return yin ? 0 : 1;
 }
 
+/** @type {Record<string, PlaneSet>} */
 export const PLANE = {
   circles: {
     label: "circles",
@@ -85,7 +98,7 @@ export const PLANE = {
   },
 };
 
-/** Points [n, 2] as what a network sees [n, 4]. */
+/** Points [n, 2] as what a network sees [n, 4]. @param {ArrayLike<number>} points */
 export function planeInputs(points) {
   const x = new Float32Array(2 * points.length);
   for (let i = 0; i < points.length / 2; i++) {
@@ -97,7 +110,10 @@ export function planeInputs(points) {
 
 export const CUE = 3, UNITS = 5;
 
-/** As `snnkit.data.xor_in_time(count, steps, delay=steps - 10)`: spikes [T][n][10], labels, and the pairs of cues. */
+/**
+ * As `snnkit.data.xor_in_time(count, steps, delay=steps - 10)`: spikes [T][n][10], labels, and the pairs of cues.
+ * @param {number} count @param {number} steps @param {Generator} generator
+ */
 export function xorInTime(count, steps, generator) {
   const order = generator.permutation(count), width = 2 * UNITS;
   const pairs = order.map((value) => value % 4), labels = pairs.map((pair) => (pair >> 1) ^ (pair & 1));

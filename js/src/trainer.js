@@ -4,13 +4,68 @@ import {Generator} from "./random.js";
 import {Network} from "./learning.js";
 import {PLANE, planeInputs, xorInTime} from "./toys.js";
 
+/**
+ * @import {Neuron} from "./learning.js"
+ * @import {Run, Settings} from "./setup.js"
+ *
+ * @typedef {Record<string, Neuron>} Neurons the generated neurons, by `neuron/reset/surrogate`
+ * @typedef {{pixels: string, labels: string}} Letters
+ * @typedef {{train: Letters, test: Letters}} Digits as the page holds them
+ *
+ * @typedef {{x: Float32Array, count: number}} Inputs numbers in [0, 1] for each sample
+ * @typedef {Inputs & {labels: Int32Array, points?: Float32Array, pairs?: Int32Array}} Samples
+ * @typedef {{inputs: number, classes: number, train: Samples, test: Samples, cells: number, cellOf?: Int32Array,
+ *   plane?: Inputs, inTime?: boolean}} DataSet `cells` of the maps; of each the middle in `plane`, or of each sample of
+ *   the test set its cell; `inTime`: samples have other `inputs` at each step
+ *
+ * @typedef {{index: number, point?: undefined}|{point: number[], index?: undefined}} Which a sample of the test set, or
+ *   a point of the plane
+ *
+ * @typedef {object} Probe one sample on its way
+ * @property {Float32Array} input [T][I]
+ * @property {number} index in the test set
+ * @property {?number} label its class
+ * @property {number[]} votes of each class
+ * @property {number[]} leaders classes with the most votes, if there are any
+ * @property {?Float32Array} image its numbers, where they are the same at each step
+ * @property {number[]} [point] its place in the plane
+ * @property {Uint8Array[]} spikes of each layer [T][N]
+ *
+ * @typedef {{accuracy: number, answers: Int32Array, rates: Float32Array[], maps?: Float32Array[]}} Tested
+ * @typedef {{bins: Float32Array, below: number, above: number}} Membranes shares of them
+ *
+ * @typedef {object} Report
+ * @property {"report"} type
+ * @property {number} id of the build
+ * @property {number} updates
+ * @property {number} epoch
+ * @property {number} seconds of training
+ * @property {Array<{loss: number, accuracy: number}>} batches since the last report
+ * @property {Array<{update: number, accuracy: number}>} tests since the last report
+ * @property {Float32Array[]} rates of each layer's neurons, in spikes per step
+ * @property {?Int32Array} [answers] to the test set; null, as in the next ones: as before
+ * @property {?Float32Array[]} [maps] of each layer [N][cells]
+ * @property {?Membranes} [membranes]
+ * @property {number[]} gradients of each layer's weights, root mean square
+ * @property {Probe} probe
+ * @property {Float32Array[]} weights of each layer [I][O]
+ *
+ * @typedef {{type: "build", id: number, settings: Run, which: Which}} Build
+ * @typedef {Build|{type: "run", interval: number}|{type: "pause"|"one"|"seen"}|{type: "set", settings: Run}|
+ *   {type: "probe", which: Which}} Order of the page; `interval`: ms from one update to the next
+ */
+
 const SIDE = 32; // cells of the maps over the plane, in each direction
 export const REACH = 1.5; // of the histogram of membranes, below and above the threshold
 const BINS = 30;
 const CHUNK = 128; // samples at a time where nothing is learned
+/** @type {Record<string, number[]>} */
 const SIZES = {circles: [1000, 400], spirals: [2000, 600], yinyang: [2000, 600], xor: [1000, 400]}; // training, test
 
-/** The digits as the page holds them: [n, 64] in [0, 1] and labels, from a letter "a" … "q" for each grey level. */
+/**
+ * The digits as the page holds them: [n, 64] in [0, 1] and labels, from a letter "a" … "q" for each grey level.
+ * @param {Letters} split
+ */
 export function readDigits({pixels, labels}) {
   const x = new Float32Array(pixels.length);
   // The bytes of `data.load("digits")`, 0 … 255, divided as `data.to_unit` does.
@@ -18,7 +73,11 @@ export function readDigits({pixels, labels}) {
   return {x, labels: Int32Array.from(labels, Number), count: labels.length};
 }
 
-/** Training and test set, and the cells of the maps: {inputs, classes, train, test, cells, cellOf}. */
+/**
+ * Training and test set, and the cells of the maps.
+ * @param {Settings} settings @param {Digits} digits
+ * @returns {DataSet}
+ */
 export function dataSet(settings, digits) {
   const {data, steps} = settings;
   if (data === "digits") {
@@ -47,9 +106,9 @@ export function dataSet(settings, digits) {
 
 export class Trainer {
   /**
-   * @param {object} settings as `setup.js` reads them
-   * @param {object} neurons the generated neurons, by `neuron/reset/surrogate`
-   * @param {object} digits {train, test}, each {pixels, labels}
+   * @param {Run} settings as `setup.js` reads them
+   * @param {Neurons} neurons
+   * @param {Digits} digits
    */
   constructor(settings, neurons, digits) {
     this.settings = settings;
@@ -66,15 +125,19 @@ export class Trainer {
     this.updates = 0;
     this.epoch = 0;
     this.next = this.data.train.count; // the first update begins an epoch
+    this.order = new Int32Array(0);
   }
 
-  /** Numbers of the neuron, learning rate and penalty, from the next update on. */
+  /** Numbers of the neuron, learning rate and penalty, from the next update on. @param {Run} settings */
   set(settings) {
     this.settings = settings;
     this.network.set(settings.numbers);
   }
 
-  /** What the network sees of some samples: [B][I] where it is the same at every step, else [T][B][I]. */
+  /**
+   * What the network sees of some samples: [B][I] where it is the same at every step, else [T][B][I].
+   * @param {Inputs} set @param {ArrayLike<number>} indices @param {Generator} generator
+   */
   encoded(set, indices, generator) {
     const {inputs, inTime} = this.data, {steps, encoding} = this.settings, {room} = this, count = indices.length;
     if (inTime) {
@@ -126,7 +189,10 @@ export class Trainer {
     return {loss, accuracy: right / indices.length};
   }
 
-  /** Forward runs of a whole set: `each(first sample, how many)` is called after each part. */
+  /**
+   * Forward runs of a whole set: `each(first sample, how many)` is called after each part.
+   * @param {Inputs} set @param {function(number, number): void} each
+   */
   run(set, each) {
     const generator = new Generator(1); // of encodings: the same spikes at each look
     for (let start = 0; start < set.count; start += CHUNK) {
@@ -136,7 +202,10 @@ export class Trainer {
     }
   }
 
-  /** On the test set: accuracy, answers, each neuron's rate, and (without a plane) its rate in each cell of the map. */
+  /**
+   * On the test set: accuracy, answers, each neuron's rate, and (without a plane) its rate in each cell of the map.
+   * @returns {Tested}
+   */
   test() {
     const {network, data, settings} = this, {test, cells, cellOf} = data, {steps} = settings;
     const answers = new Int32Array(test.count);
@@ -157,7 +226,7 @@ export class Trainer {
             for (let n = 0; n < size; n++, k++) {
               if (out[k] === 0) continue;
               rates[i][n] += 1 / (steps * test.count);
-              if (cellOf) maps[i][n * cells + cell] += 1 / (steps * members[cell]);
+              if (cellOf) /** @type {Float32Array[]} */ (maps)[i][n * cells + cell] += 1 / (steps * members[cell]);
             }
           }
         }
@@ -170,7 +239,7 @@ export class Trainer {
   plane() {
     const {network, data, settings} = this, {steps} = settings, {cells, plane} = data;
     const maps = network.layers.map((layer) => new Float32Array(layer.size * cells));
-    this.run(plane, (start, count) => {
+    this.run(/** @type {Inputs} */ (plane), (start, count) => {
       network.layers.forEach(({out, size}, i) => {
         for (let t = 0, k = 0; t < steps; t++) {
           for (let b = 0; b < count; b++) {
@@ -183,9 +252,10 @@ export class Trainer {
     return maps;
   }
 
-  /** One sample on its way: input and spikes of each layer [T][N] of bytes, its class, votes, and what leads.
-   *
-   * @param {{index: number}|{point: number[]}} which a sample of the test set, or a point of the plane
+  /**
+   * One sample on its way: input and spikes of each layer, its class, votes, and what leads.
+   * @param {Which} which
+   * @returns {Probe}
    */
   probe(which) {
     const {network, data, settings} = this, {steps} = settings, {inputs, inTime, test} = data;
@@ -260,12 +330,25 @@ const PICTURES = 60; // ms from one report to the next, so that the page has tim
 
 /** Runs a Trainer at the page's orders; in a worker, or in the page itself. */
 export class Runner {
-  /** @param {function(object): void} post takes reports */
+  /** @param {Neurons} neurons @param {Digits} digits @param {function(Report): void} post takes reports */
   constructor(neurons, digits, post) {
-    Object.assign(this, {neurons, digits, post, trainer: null, running: false, interval: 0});
+    this.neurons = neurons;
+    this.digits = digits;
+    this.post = post;
+    const later = /** @type {any} */ (null); // of the first build, and of its first test
+    /** @type {Trainer} */ this.trainer = later;
+    /** @type {Tested} */ this.result = later;
+    /** @type {Probe} */ this.probed = later;
+    /** @type {?Float32Array[]} */ this.maps = null;
+    /** @type {Which} */ this.which = {index: 0};
+    this.running = this.unseen = this.missed = this.all = this.news = this.elsewhere = false;
+    this.id = this.interval = this.due = this.seconds = this.testCost = this.mapCost = 0;
+    this.lastTest = this.lastMap = this.lastReport = -Infinity;
+    /** @type {Report["batches"]} */ this.fresh = [];
+    /** @type {Report["tests"]} */ this.tests = [];
   }
 
-  /** An order of the page: {type: "build" | "run" | "pause" | "one" | "set" | "probe" | "seen", …}. */
+  /** An order of the page. @param {Order} message */
   receive(message) {
     const {type} = message;
     if (type === "build") this.build(message);
@@ -279,6 +362,7 @@ export class Runner {
     if (type === "seen" ? this.missed : type !== "run") this.look(type !== "probe" && type !== "seen");
   }
 
+  /** @param {Build} message */
   build({settings, id, which}) {
     Object.assign(this, {id, which, running: false, unseen: false, missed: false, all: false});
     Object.assign(this, {seconds: 0, fresh: [], tests: []});
@@ -306,7 +390,10 @@ export class Runner {
     return this.interval;
   }
 
-  /** Test and draw maps where it is time (`everything`: now), and report, once the page has seen the last report. */
+  /**
+   * Test and draw maps where it is time (`everything`: now), and report, once the page has seen the last report.
+   * @param {boolean} everything
+   */
   look(everything) {
     const start = performance.now(), {trainer, running} = this;
     this.all ||= everything;
