@@ -29,16 +29,16 @@ import {counted, explorer, normal} from "./explorer.js";
 
 const MOST = 4, CURRENTS = 33;
 
-/**
- * How the controls translate to each neuron's own arguments. `current` is the level at which a leaky membrane would
- * settle without a threshold, and `scale` takes it to the neuron's x. `call` holds the arguments in Python, `numbers`
- * those that the equation knows by another name.
- */
 /** @param {Knobs} k */
 const reset = (k) => (k.reset === "hard" ? 0 : null);
 /** @param {Knobs} k */
 const charge = (k) => -Math.expm1(-1 / k.tau);
-/** @type {Record<string, Kind>} */
+/**
+ * How the controls translate to each neuron's own arguments. `current` is the level at which a leaky membrane would
+ * settle without a threshold, and `scale` takes it to the neuron's x. `call` holds the arguments in Python, `numbers`
+ * those that the equation knows by another name. A neuron of the kit that is not here keeps the numbers of its class.
+ * @type {Record<string, Kind>}
+ */
 export const KINDS = {
   LIF: {call: (k) => ({tau: k.tau, v_threshold: k.threshold, v_reset: reset(k)})},
   IF: {
@@ -84,6 +84,11 @@ export const KINDS = {
     note: "threshold and reset do nothing here",
   },
 };
+
+for (const name of Object.keys(EQUATIONS.neurons)) {
+  KINDS[name] ??= {call: () => ({}), note: `tau, threshold and reset do nothing here; explorers.neuron(${name}()) has a
+    slider for each of its numbers`.replace(/\s+/g, " ")};
+}
 
 /** @param {number|string|null} value */
 function pythonic(value) {
