@@ -63,7 +63,7 @@ class Rule(NamedTuple):
     find: Callable[[Script], Iterable[Any]]
     message: str
     fix: str
-    unless: str = r"(?!)"  #: form of a line (a regular expression) with which nothing is wrong
+    unless: str = ""  #: form of a line (a regular expression) with which nothing is wrong
 
 
 def check(text: str) -> list[Problem]:
@@ -77,7 +77,7 @@ def check(text: str) -> list[Problem]:
     problems = [
         Problem(wrong.line, rule.message.format(wrong), rule.fix.format(wrong), rule.id)
         for rule in RULES
-        if not any(re.search(rule.unless, line) for line in script.lines)
+        if not (rule.unless and any(re.search(rule.unless, line) for line in script.lines))
         for wrong in rule.find(script)
     ]
     return sorted(problems, key=lambda problem: (problem.line is None, problem.line or 0))
@@ -199,7 +199,7 @@ def _devices(script: Script) -> Iterable[Place]:
 def _nodes_disagree(script: Script) -> Iterable[Place]:
     for step in script.whole:
         others = ("--num_nodes", "--num-nodes", "--trainer.num_nodes", "--nnodes")
-        given = step.value(*(("--nodes",) if step in script.snnkit else others))
+        given = step.value(*(("--nodes",) if step.requeues else others))
         if given is not None and given.isdecimal() and int(given) != script.nodes:
             yield Place(line=step.line, given=count(int(given), "node"), nodes=script.nodes)
 
@@ -232,10 +232,11 @@ def _hidden_gpus(script: Script) -> Iterable[Place]:
             yield Place(line=command.line, number=count(number, "GPU"), gpus=gpus)
 
 
-def _lacking(script: Script, option: str, variable: str) -> list[Step]:
+def _lacking(script: Script, option: str, variable: str) -> Iterable[Step]:
     """What srun trains without an option, and without the variable in its place."""
-    given = [step for step in script.steps if any(one.name == option and one.value != "0" for one in step.options)]
-    return [step for step in script.steps if step.trains and step not in given and not script.variables(variable)]
+    for step in script.steps if not script.variables(variable) else ():
+        if step.trains and not any(one.name == option and one.value != "0" for one in step.options):
+            yield step
 
 
 # --- how the processes meet ------------------------------------------------------------------------------------------

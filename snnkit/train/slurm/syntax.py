@@ -82,6 +82,11 @@ class Step(NamedTuple):
         """Whether it says itself how many processes it starts, instead of all that the job has room for."""
         return any(option.name in ("nodes", "ntasks") for option in self.options)
 
+    @property
+    def requeues(self) -> bool:
+        """Whether it is a ``snnkit train``, which saves and requeues the job upon ``REQUEUE_SIGNAL``."""
+        return is_training(self.program)
+
     def value(self, *names: str) -> str | None:
         """What the program gets as ``--name VALUE``; None: it is not there."""
         return command_option(self.program, *names)
@@ -148,8 +153,8 @@ class Script:
 
     @property
     def snnkit(self) -> list[Step]:
-        """Every ``snnkit train``, which saves and requeues the job upon ``REQUEUE_SIGNAL``."""
-        return [step for step in self.programs if is_training(step.program)]
+        """Every ``snnkit train``."""
+        return [step for step in self.programs if step.requeues]
 
     @property
     def checkpoints(self) -> list[Option]:
