@@ -23,10 +23,8 @@ SHORT = {
 }  # fmt: skip
 
 # Options that take no value, or one only behind "=", so that the next word is not theirs.
-BARE = frozenset({
-    "requeue", "no-requeue", "hold", "exclusive", "overcommit", "oversubscribe", "spread-job", "kill-on-bad-exit",
-    "exact", "overlap", "label", "unbuffered", "verbose", "quiet",
-})  # fmt: skip
+BARE = frozenset({"requeue", "no-requeue", "hold", "wait", "exclusive", "overcommit", "oversubscribe", "spread-job"})
+BARE_SRUN = frozenset({"kill-on-bad-exit", "exclusive", "exact", "overlap", "label", "unbuffered", "verbose", "quiet"})
 # What may stand before a program, and how many words it takes.
 PREFIXES = {"time": 1, "nohup": 1, "exec": 1, "env": 1, "nice": 1, "numactl": 1, "apptainer": 2, "singularity": 2}
 PROGRAMS = re.compile(r"python[\d.]*|snnkit|torchrun|lightning|accelerate|deepspeed")
@@ -200,7 +198,7 @@ def parse(text: str) -> Script:
     first = script.commands[0].line if script.commands else len(script.lines)
     for number, line in enumerate(script.lines, 1):
         if line.startswith("#SBATCH"):
-            options, rest = _leading(_words(line.removeprefix("#SBATCH")), number)
+            options, rest = _leading(_words(line.removeprefix("#SBATCH")), number, BARE)
             script.directives += [*options, *(Option(word, "", number) for word in rest)]
             script.late += [number] if number > first else []
     return script
@@ -232,7 +230,7 @@ def _commands(lines: list[str]) -> Iterator[Command]:
         document = begun[1] if begun and begun[1] in map(str.strip, lines[number:]) else ""
 
 
-def _leading(words: Sequence[str], line: int) -> tuple[list[Option], list[str]]:
+def _leading(words: Sequence[str], line: int, bare: frozenset[str]) -> tuple[list[Option], list[str]]:
     """The options at the beginning, and the words from the first on that is none."""
     options, rest = [], deque(words)
     while rest and rest[0].startswith("-"):
@@ -242,7 +240,7 @@ def _leading(words: Sequence[str], line: int) -> tuple[list[Option], list[str]]:
         else:
             name, value = SHORT.get(word[:2], word[:2]), word[2:].removeprefix("=")
             given = value
-        if not given and name not in BARE and rest and not rest[0].startswith("-"):
+        if not given and name not in bare and rest and not rest[0].startswith("-"):
             value = rest.popleft()
         options.append(Option(name, value, line))
     return options, list(rest)
@@ -251,7 +249,7 @@ def _leading(words: Sequence[str], line: int) -> tuple[list[Option], list[str]]:
 def _step(command: Command) -> Step:
     if command.program != "srun":
         return Step(command, [], _started(command))
-    options, program = _leading(command.words[command.words.index("srun") + 1 :], command.line)
+    options, program = _leading(command.words[command.words.index("srun") + 1 :], command.line, BARE_SRUN)
     ends = next((at for at, word in enumerate(program) if word in ("&", "&&", "||", ";", "|", ">", ">>")), len(program))
     return Step(command, options, program[:ends])
 
