@@ -13,8 +13,8 @@ Meaning = str | Callable[[str, Script], str]
 
 
 def _processes(script: Script) -> str:
-    nodes, each = script.number("nodes") or 1, script.number("ntasks-per-node")
-    where = f", {each} on each of {count(nodes, 'node')}" if each and nodes > 1 else ""
+    each = script.number("ntasks-per-node")
+    where = f", {each} on each of {count(script.nodes, 'node')}" if each and script.nodes > 1 else ""
     return count(script.processes, "process") + where
 
 

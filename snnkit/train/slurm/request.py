@@ -114,10 +114,9 @@ def script(request: Request) -> str:
         lines.append(f"source {shlex.quote(request.venv.rstrip('/') + '/bin/activate')}")
     lines += [f"export MASTER_ADDR={ADDRESS}", f"export MASTER_PORT={PORT}"]
     lines += ["export OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK", ""]
-    step = ['srun --kill-on-bad-exit=1 --cpus-per-task="$SLURM_CPUS_PER_TASK"', shlex.join(request.words)]
-    if added := _added(request):
-        step.append(shlex.join(added))
-    return "\n".join(lines) + "\n" + " \\\n  ".join(step) + "\n"
+    step = 'srun --kill-on-bad-exit=1 --cpus-per-task="$SLURM_CPUS_PER_TASK"'
+    parts = filter(None, [step, shlex.join(request.words), shlex.join(_added(request))])
+    return "\n".join([*lines, " \\\n  ".join(parts), ""])
 
 
 def _value(text: str) -> str:

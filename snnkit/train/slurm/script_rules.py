@@ -1,49 +1,45 @@
 """Find the mistakes in a batch script for training before the cluster does, hours later.
 
-Each rule is a row of ``RULES``. To add one, add a row: id, function, message and fix. The function yields the
-line (None: of no line) of each place in a script that breaks the rule, with values for the braces of the texts; the
-common shapes of such functions (a line of this form, a directive that is missing, ...) come first below.
+Each rule is a row of ``RULES``. To add one, add a row: id, function, message and fix. The function gives what breaks
+the rule in a script: anything with a ``line`` (None: of no line), whose attributes fill the braces of the texts. It is
+a part of the script, or a ``Place`` where the texts need more.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from signal import Signals
+from types import SimpleNamespace as Place
 from typing import Any, NamedTuple
 
-from snnkit.train.slurm.syntax import (
-    KNOWN,
-    REQUEUE_SIGNAL,
-    SIGNAL_SLACK,
-    Option,
-    Script,
-    Step,
-    checkpoints,
-    clock,
-    command_option,
-    count,
-    early_signal,
-    expanded,
-    is_training,
-    launcher,
-    parse,
-    programs,
-    seconds,
-)
-
-Places = Iterable[tuple[int | None, dict[str, Any]]]
+from snnkit.train.slurm.syntax import REQUEUE_SIGNAL, Option, Script, Step, clock, count, early_signal, parse, seconds
 
 # Ports below those that Linux hands out by itself (32768 on), and other ones for jobs that share a node.
 PORT = "$((20000 + SLURM_JOB_ID % 10000))"
 ADDRESS = '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)'
 LAST_PORT = 65535
+SIGNAL_SLACK = 60  # seconds by which SLURM may send a signal too early, says `man sbatch`
 LEAST_MEGABYTES = {"mem": 500, "mem-per-cpu": 100, "mem-per-gpu": 100}
 ONE_NODE = re.compile(r"/tmp\b|/var/tmp\b|/dev/shm\b|\$\{?(?:SLURM_)?TMPDIR\b")
 NEW_EACH_TIME = re.compile(r"(?:\$\(|`)\s*(?:date|mktemp|uuidgen)|\$\{?(?:RANDOM|SECONDS)\b|\$\$")
-OWN_NODE = r"MASTER_ADDR=[\"']?(?:(?:\$\(|`)hostname|\$\{?(?:HOSTNAME|SLURMD_NODENAME)\b|localhost|127\.)"
+OWN_NODE = re.compile(r"MASTER_ADDR=[\"']?(?:(?:\$\(|`)hostname|\$\{?(?:HOSTNAME|SLURMD_NODENAME)\b|localhost|127\.)")
+# The options of sbatch 22.05 (its manual page) and those added since, for guessing what a misspelt one should be.
+_NAMES = """
+account acctg-freq array batch bb bbf begin chdir cluster-constraint clusters comment constraint consolidate-segments
+container container-id contiguous core-spec cores-per-socket cpu-freq cpus-per-gpu cpus-per-task deadline delay-boot
+dependency distribution error exclude exclusive export export-file extra extra-node-info get-user-env gid gpu-bind
+gpu-freq gpus gpus-per-node gpus-per-socket gpus-per-task gres gres-flags hint hold ignore-pbs input job-name
+kill-on-invalid-dep licenses mail-type mail-user mcs-label mem mem-bind mem-per-cpu mem-per-gpu mincpus network nice
+no-kill no-requeue nodefile nodelist nodes ntasks ntasks-per-core ntasks-per-gpu ntasks-per-node ntasks-per-socket
+oom-kill-step open-mode output overcommit oversubscribe parsable partition power prefer priority profile propagate qos
+quiet reboot requeue resv-ports reservation segment signal sockets-per-node spread-job stepmgr switches test-only
+thread-spec threads-per-core time time-min tmp tres-bind tres-per-task uid use-min-nodes verbose wait wait-all-nodes
+wckey wrap
+"""
+KNOWN = frozenset(_NAMES.split())
 
 
 @dataclass(frozen=True)
@@ -61,12 +57,13 @@ class Problem:
 
 
 class Rule(NamedTuple):
-    """A row of the table: ``find`` yields (line, values) for each mistake; the values fill ``message`` and ``fix``."""
+    """A row of the table: ``find`` gives what is wrong, which fills ``message`` and ``fix``."""
 
     id: str
-    find: Callable[[Script], Places]
+    find: Callable[[Script], Iterable[Any]]
     message: str
     fix: str
+    unless: str = ""  #: form of a line (a regular expression) with which nothing is wrong
 
 
 def check(text: str) -> list[Problem]:
@@ -78,139 +75,34 @@ def check(text: str) -> list[Problem]:
     """
     script = parse(text)
     problems = [
-        Problem(line, rule.message.format(**values), rule.fix.format(**values), rule.id)
+        Problem(wrong.line, rule.message.format(wrong), rule.fix.format(wrong), rule.id)
         for rule in RULES
-        for line, values in rule.find(script)
+        if not (rule.unless and any(re.search(rule.unless, line) for line in script.lines))
+        for wrong in rule.find(script)
     ]
     return sorted(problems, key=lambda problem: (problem.line is None, problem.line or 0))
 
 
-# --- shapes that several rules have ----------------------------------------------------------------------------------
+# --- form ------------------------------------------------------------------------------------------------------------
 
 
-def _line(form: str) -> Callable[[Script], Places]:
-    """The first line of this form; its named groups are the values."""
+def _line(form: str) -> Callable[[Script], list[Place]]:
+    """The first line of this form; its named groups are the attributes."""
 
-    def find(script: Script) -> Places:
+    def find(script: Script) -> list[Place]:
         matches = ((number, re.search(form, line)) for number, line in enumerate(script.lines, 1))
-        return [(number, match.groupdict()) for number, match in matches if match][:1]
+        return [Place(line=number, **match.groupdict()) for number, match in matches if match][:1]
 
     return find
 
 
-def _directive(wrong: Callable[[Option], Any]) -> Callable[[Script], Places]:
-    """Directives of which something is true."""
-    return lambda script: [(option.line, option._asdict()) for option in script.directives if wrong(option)]
-
-
-def _missing(*names: str, unless: Callable[[Script], Any] = lambda script: False) -> Callable[[Script], Places]:
-    """None of these directives is there."""
-    return lambda script: [] if script.option(*names) or unless(script) else [(None, {})]
-
-
-def _variable(name: str, wrong: Callable[[str, Script], Any]) -> Callable[[Script], Places]:
-    """The environment variable has a value of which something is true."""
-
-    def find(script: Script) -> Places:
-        variable = script.variable(name)
-        return [(variable.line, {"value": variable.value})] if variable and wrong(variable.value, script) else []
-
-    return find
-
-
-def _bare_srun(option: str, instead: str, needed: Callable[[Script, Step], Any]) -> Callable[[Script], Places]:
-    """An srun that needs an option, and has neither that nor the variable in its place."""
-
-    def find(script: Script) -> Places:
-        for step in script.steps if not script.variable(instead) else ():
-            given = any(one.name == option and one.value != "0" for one in step.options)
-            if step.trains and needed(script, step) and not given:
-                yield step.command.line, {}
-
-    return find
-
-
-def _unless(form: str, find: Callable[[Script], Places]) -> Callable[[Script], Places]:
-    """What a function finds, in a script without a line of this form."""
-    return lambda script: [] if any(re.search(form, line) for line in script.lines) else find(script)
-
-
-def _checkpoint(wrong: Callable[[str, Script], Any]) -> Callable[[Script], Places]:
-    """The checkpoint of a program is at a path of which something is true."""
-    return lambda script: [(c.line, {"path": path}) for c, path in checkpoints(script) if wrong(path, script)]
-
-
-def _no_srun(needed: Callable[[Script], Any]) -> Callable[[Script], Places]:
-    """Programs run without srun. Where another one is run by it, they prepare something or look at what came out."""
-
-    def find(script: Script) -> Places:
-        every = programs(script)
-        run = any(command.program == "srun" for command, _ in every) or not needed(script)
-        return [] if run else [(command.line, {"word": command.words[0]}) for command, _ in every]
-
-    return find
-
-
-def _training(wrong: Callable[[Sequence[str]], Any]) -> Callable[[Script], Places]:
-    """A ``snnkit train`` that may be requeued, of whose words something is true."""
-
-    def find(script: Script) -> Places:
-        for command, words in [] if _gives_up(script) else programs(script):
-            if is_training(words) and wrong(words):
-                yield command.line, {}
-
-    return find
-
-
-# --- what is in a script ---------------------------------------------------------------------------------------------
-
-
-def _gpus_per_node(script: Script) -> tuple[int | None, Option | None]:
-    """GPUs of each node, and the option that says so; (None, None): the script asks for none."""
-    nodes, tasks = script.number("nodes") or 1, script.number("ntasks-per-node")
-    for name in ("gpus-per-node", "gres", "gpus", "gpus-per-task"):
-        option = script.option(name)
-        if option is None:
-            continue
-        # "4", "a100:4,h100:2", or of gres "gpu:a100:4,shard:2"; without a number it is one.
-        kinds = [kind for kind in option.value.split(",") if name != "gres" or kind.startswith("gpu")]
-        number = sum(int(kind) if kind.isdecimal() else 1 for kind in (kind.split(":")[-1] for kind in kinds))
-        if name == "gpus":
-            return (None if number % nodes else number // nodes), option
-        if name == "gpus-per-task":
-            return (number * tasks if tasks else None), option
-        if kinds:
-            return number, option
-    return None, None
-
-
-def _gives_up(script: Script) -> bool:
-    last = script.option("requeue", "no-requeue")
-    return last is not None and last.name == "no-requeue"
-
-
-def _trains(script: Script) -> bool:
-    return any(is_training(words) for _, words in programs(script))
-
-
-def _readable(option: Option | None, read: Callable[[str], Any]) -> Any:
-    """The value of an option, as ``read`` has it; None if there is none, or the rule "value" speaks of it."""
-    try:
-        return None if option is None else read(option.value)
-    except ValueError:
-        return None
-
-
-# --- single rules ----------------------------------------------------------------------------------------------------
-
-
-def _misspelt(script: Script) -> Places:
+def _misspelt(script: Script) -> Iterable[Place]:
     for option in script.directives:
         known = any(name.startswith(option.name) for name in KNOWN)  # sbatch takes abbreviations
         if known or not re.fullmatch(r"[a-z][a-z-]+", option.name):
             continue
         if close := get_close_matches(option.name, KNOWN, 1, 0.8):
-            yield option.line, {"name": option.name, "close": close[0]}
+            yield Place(line=option.line, name=option.name, close=close[0])
 
 
 def _whole_number(text: str) -> None:
@@ -225,121 +117,153 @@ _READ: dict[str, Callable[[str], Any]] = {
 }
 
 
-def _unreadable(script: Script) -> Places:
+def _unreadable(script: Script) -> Iterable[Place]:
     for option in script.directives:
         if option.name in _READ and option.value != "=":
             try:
                 _READ[option.name](option.value)
             except ValueError as error:
-                yield option.line, {"error": error, "name": option.name}
+                yield Place(line=option.line, error=error, name=option.name)
 
 
-def _twice(script: Script) -> Places:
+def _twice(script: Script) -> Iterable[Place]:
     seen: dict[str, int] = {}
     for option in script.directives:
         if option.name in seen and option.name in KNOWN:
-            yield option.line, {"name": option.name, "first": seen[option.name]}
+            yield Place(line=option.line, name=option.name, first=seen[option.name])
         seen[option.name] = option.line
 
 
-def _no_tasks_per_node(script: Script) -> Places:
+# --- the number of processes, and their devices ----------------------------------------------------------------------
+
+
+def _gpus_per_node(script: Script) -> tuple[int | None, Option | None]:
+    """GPUs of each node, and the option that says so; (None, None): the script asks for none."""
+    tasks = script.number("ntasks-per-node")
+    for name in ("gpus-per-node", "gres", "gpus", "gpus-per-task"):
+        option = script.option(name)
+        # "4", "a100:4,h100:2", or of gres "gpu:a100:4,shard:2"; without a number it is one.
+        kinds = option.value.split(",") if option else []
+        numbers = [kind.split(":")[-1] for kind in kinds if name != "gres" or kind.startswith("gpu")]
+        total = sum(int(number) if number.isdecimal() else 1 for number in numbers)
+        if name == "gpus" and numbers:
+            return (None if total % script.nodes else total // script.nodes), option
+        if name == "gpus-per-task" and numbers:
+            return (total * tasks if tasks else None), option
+        if numbers:
+            return total, option
+    return None, None
+
+
+def _no_tasks_per_node(script: Script) -> Iterable[Place]:
     gpus, _ = _gpus_per_node(script)
-    several = (script.number("nodes") or 1) * (gpus or 1) > 1 or (script.number("ntasks") or 1) > 1
-    whole = programs(script, partial=False) or not programs(script)
-    if script.option("ntasks-per-node") is None and several and whole and launcher(script) is None:
+    several = script.nodes * (gpus or 1) > 1 or (script.number("ntasks") or 1) > 1
+    whole = script.whole or not script.programs
+    if script.option("ntasks-per-node") is None and several and whole and script.launcher is None:
         total = script.option("ntasks")
-        yield total.line if total else None, {"number": gpus or "N"}
+        yield Place(line=total.line if total else None, number=gpus or "N")
 
 
-def _tasks_disagree(script: Script) -> Places:
+def _tasks_disagree(script: Script) -> Iterable[Place]:
     total, tasks = script.option("ntasks"), script.number("ntasks")
     if total and tasks and script.number("nodes") and script.number("ntasks-per-node") and script.processes != tasks:
-        yield total.line, {"made": count(script.processes, "process"), "tasks": tasks}
+        yield Place(line=total.line, made=count(script.processes, "process"), tasks=tasks)
 
 
-def _devices(script: Script) -> Places:
+def _devices(script: Script) -> Iterable[Place]:
     """The number of processes on a node, beside its GPUs and what the command expects."""
     tasks, option = script.number("ntasks-per-node"), script.option("ntasks-per-node")
     gpus, asking = _gpus_per_node(script)
     if not tasks or not option:
         return
-    started = f"SLURM starts {count(tasks, 'process')} on each node"
-    if starter := launcher(script):
+
+    def place(line: int, what: str, number: int | str, where: str = "") -> Place:
+        started = f"SLURM starts {count(tasks, 'process')} on each node"
+        return Place(line=line, what=f"{what}, but {started}{where}", number=number)
+
+    if starter := script.launcher:
         if tasks > 1:
-            what = f"{starter} starts the processes of its node itself"
-            yield option.line, {"what": what, "started": started, "number": 1, "where": ""}
+            yield place(option.line, f"{starter} starts the processes of its node itself", 1)
         return
     if gpus and asking and asking.name != "gpus-per-task" and gpus != tasks:
         what = f"Each node has {count(gpus, 'GPU')}, for one process each"
-        yield option.line, {"what": what, "started": started, "number": gpus, "where": f" (GPUs: line {asking.line})"}
-    for command, words in programs(script, partial=False):
-        given = command_option(words, "--devices", "--trainer.devices", "--gpus")
+        yield place(option.line, what, gpus, f" (GPUs: line {asking.line})")
+    for step in script.whole:
+        given = step.value("--devices", "--trainer.devices", "--gpus")
         # Where it is the number of GPUs, the directive is wrong, as said above.
         if given is not None and given.isdecimal() and int(given) not in (tasks, gpus):
-            what, where = f"The command expects {count(int(given), 'process')} on each node", f" (line {option.line})"
-            yield command.line, {"what": what, "started": started, "number": gpus or given, "where": where}
+            what = f"The command expects {count(int(given), 'process')} on each node"
+            yield place(step.line, what, gpus or given, f" (line {option.line})")
 
 
-def _nodes_disagree(script: Script) -> Places:
-    nodes = script.number("nodes") or 1
-    for command, words in programs(script, partial=False):
+def _nodes_disagree(script: Script) -> Iterable[Place]:
+    for step in script.whole:
         others = ("--num_nodes", "--num-nodes", "--trainer.num_nodes", "--nnodes")
-        given = command_option(words, *(("--nodes",) if is_training(words) else others))
-        if given is not None and given.isdecimal() and int(given) != nodes:
-            yield command.line, {"given": count(int(given), "node"), "nodes": nodes}
+        given = step.value(*(("--nodes",) if step.requeues else others))
+        if given is not None and given.isdecimal() and int(given) != script.nodes:
+            yield Place(line=step.line, given=count(int(given), "node"), nodes=script.nodes)
 
 
-def _background(script: Script) -> Places:
-    if not any(command.program == "wait" for command in script.commands):
-        for step in script.steps:
-            if re.search(r"(?<!&)&\s*$", step.command.text):
-                yield step.command.last, {}
+def _no_srun(script: Script) -> list[Step]:
+    """Programs run without srun. Where another one is run by it, they prepare something or look at what came out."""
+    return [] if any(step.command.program == "srun" for step in script.programs) else script.programs
 
 
-def _no_gpus(script: Script) -> Places:
-    for command, words in programs(script) if _gpus_per_node(script)[1] is None else ():
-        device = command_option(words, "--device", "--accelerator", "--trainer.accelerator") or ""
-        if device.startswith(("cuda", "gpu")) or "--nv" in words:
-            yield command.line, {}
+def _background(script: Script) -> list[Place]:
+    if any(command.program == "wait" for command in script.commands):
+        return []
+    return [Place(line=step.command.last) for step in script.steps if re.search(r"(?<!&)&\s*$", step.command.text)]
 
 
-def _hidden_gpus(script: Script) -> Places:
+def _no_gpus(script: Script) -> Iterable[Step]:
+    for step in script.programs if _gpus_per_node(script)[1] is None else ():
+        device = step.value("--device", "--accelerator", "--trainer.accelerator") or ""
+        if device.startswith(("cuda", "gpu")) or "--nv" in step.program:
+            yield step
+
+
+def _hidden_gpus(script: Script) -> Iterable[Place]:
     form = r"\bCUDA_VISIBLE_DEVICES=[\"']?(-1|[\d,]*)[\"']?(?:[\s;]|$)"
     whole = [step.command for step in script.steps if not step.partial]
     settings = [(c, match) for c in script.commands if (match := re.search(form, c.text))]
     for command, match in settings if len(settings) == 1 else ():  # several are for steps of their own
         number, gpus = len(re.findall(r"\b(?<!-)\d+", match[1])), _gpus_per_node(script)[0] or 0
         if number < gpus and (command.program == "export" or command in whole):
-            yield command.line, {"number": count(number, "GPU"), "gpus": gpus}
+            yield Place(line=command.line, number=count(number, "GPU"), gpus=gpus)
 
 
-def _same_checkpoint_at_once(script: Script) -> Places:
-    paths, written = dict(checkpoints(script)), set()
-    for command in script.commands:
-        if command.program == "wait":
-            written.clear()
-        elif path := paths.get(command):
-            if path in written:
-                yield command.line, {"path": path}
-            written |= {path} if command.text.endswith("&") else set()
+def _lacking(script: Script, option: str, variable: str) -> Iterable[Step]:
+    """What srun trains without an option, and without the variable in its place."""
+    for step in script.steps if not script.variables(variable) else ():
+        if step.trains and not any(one.name == option and one.value != "0" for one in step.options):
+            yield step
 
 
-def _own_address(script: Script) -> Places:
-    for step in script.steps if (script.number("nodes") or 1) > 1 else ():
-        if re.search(OWN_NODE, step.command.text) and not re.search(OWN_NODE, expanded(step.command.text)):
-            yield step.command.line, {}
+# --- how the processes meet ------------------------------------------------------------------------------------------
 
 
-def _expanded_too_early(script: Script) -> Places:
+def _expanded(text: str) -> str:
+    """A command without what bash passes on as it is: in single quotes, or behind a backslash."""
+    quoted = r"""("(?:[^"\\]|\\.)*")|'[^']*'|\\."""
+    return re.sub(quoted, lambda match: re.sub(r"\\.", "", match[1] or ""), text)
+
+
+def _expanded_too_early(script: Script) -> Iterable[Place]:
     forms = {"srun": "", **dict.fromkeys(("", "export", "declare", "typeset"), r"\b\w+=\S*")}
     for command in script.commands:
         if command.program in forms:
             form = forms[command.program] + r"\$\{?(SLURM_(?:PROC|LOCAL|NODE)ID)\b"
-            if match := re.search(form, expanded(command.text)):
-                yield command.line, {"name": match[1]}
+            if match := re.search(form, _expanded(command.text)):
+                yield Place(line=command.line, name=match[1])
 
 
-def _too_high(port: str, _: Script) -> bool:
+def _own_address(script: Script) -> Iterable[Step]:
+    for step in script.steps if script.nodes > 1 else ():
+        if OWN_NODE.search(step.command.text) and not OWN_NODE.search(_expanded(step.command.text)):
+            yield step
+
+
+def _too_high(port: str) -> bool:
     """Whether 20000 + SLURM_JOB_ID % 10000 may come to more than the last port."""
     sums = re.search(r"(\d+)\s*\+\s*\(?\s*\$?\{?SLURM_JOB_?ID\}?\s*%\s*(\d+)", port)
     if sums:
@@ -347,44 +271,62 @@ def _too_high(port: str, _: Script) -> bool:
     return "SLURM_JOB" in port and not re.search(r"%|:\s*-\d|tail\s+-c", port)
 
 
-def _not_exported(script: Script) -> Places:
-    for name in ("MASTER_ADDR", "MASTER_PORT"):
-        variable = script.variable(name)
-        if variable is not None and not variable.visible:
-            yield variable.line, {"name": name}
+# --- the signal, and what survives the job ---------------------------------------------------------------------------
 
 
-def _signal_too_early(script: Script) -> Places:
-    option, limit = script.option("signal"), script.option("time")
-    early, total = _readable(option, early_signal), _readable(limit, seconds)
-    if option is None or limit is None or early is None or not total or total - early.seconds >= SIGNAL_SLACK:
-        return
-    hint = ""
-    if limit.value.count(":") == 1 and "-" not in limit.value:
-        hint = f"; if you meant hours, write --time={clock(seconds(f'{limit.value}:00'))}"
-    values = {"seconds": early.seconds, "slack": SIGNAL_SLACK, "total": total, "hint": hint}
-    yield option.line, {**values, "time": limit.value, "line": limit.line, "more": clock(early.seconds + SIGNAL_SLACK)}
+def _readable(option: Option | None, read: Callable[[str], Any]) -> Any:
+    """The value of an option, as ``read`` has it; None if there is none, or the rule "value" speaks of it."""
+    try:
+        return None if option is None else read(option.value)
+    except ValueError:
+        return None
 
 
-def _signal_ignored(script: Script) -> Places:
-    early = _readable(script.option("signal"), early_signal)
-    for command in script.commands if early else ():
-        names = rf"(?:SIG)?{early.name.removeprefix('SIG')}|{Signals[early.name]:d}"
-        if re.match(rf"trap\s+(?:''|\"\")\s(?:.*\s)?(?:{names})\b", command.text):
-            yield command.line, early._asdict()
-
-
-def _other_signal(script: Script) -> Places:
+def _early(script: Script) -> list[Place]:
+    """The signal before the limit, if there is one."""
     option = script.option("signal")
     early = _readable(option, early_signal)
-    if option and early and early.name != REQUEUE_SIGNAL and _trains(script):
-        yield option.line, early._asdict()
+    return [Place(line=option.line, **early._asdict())] if option and early else []
 
 
-def _log_overwritten(script: Script) -> Places:
+def _signal_too_early(script: Script) -> Iterable[Place]:
+    limit = script.option("time")
+    total = _readable(limit, seconds)
+    if limit is None or not total:
+        return
+    for early in _early(script):
+        if total - early.seconds < SIGNAL_SLACK:
+            minutes = limit.value.count(":") == 1 and "-" not in limit.value
+            hours = clock(seconds(f"{limit.value}:00")) if minutes else ""
+            hint = f"; if you meant hours, write --time={hours}" if minutes else ""
+            more = clock(early.seconds + SIGNAL_SLACK)
+            yield Place(line=early.line, seconds=early.seconds, limit=limit, total=total, more=more, hint=hint)
+
+
+def _signal_ignored(script: Script) -> Iterable[Place]:
+    for early in _early(script):
+        names = rf"(?:SIG)?{early.name.removeprefix('SIG')}|{Signals[early.name]:d}"
+        for command in script.commands:
+            if re.match(rf"trap\s+(?:''|\"\")\s(?:.*\s)?(?:{names})\b", command.text):
+                yield Place(line=command.line, name=early.name)
+
+
+def _log_overwritten(script: Script) -> Iterable[Place]:
     mode = script.option("open-mode")
-    if script.option("requeue") and not _gives_up(script) and not (mode and mode.value == "append"):
-        yield mode.line if mode else None, {}
+    if script.option("requeue") and not script.gives_up and not (mode and mode.value == "append"):
+        yield Place(line=mode.line if mode else None)
+
+
+def _same_checkpoint_at_once(script: Script) -> Iterable[Place]:
+    paths = {checkpoint.line: checkpoint.value for checkpoint in script.checkpoints}
+    written: set[str] = set()
+    for command in script.commands:
+        if command.program == "wait":
+            written.clear()
+        elif path := paths.get(command.line):
+            if path in written:
+                yield Place(line=command.line, value=path)
+            written |= {path} if command.text.endswith("&") else set()
 
 
 # --- the table -------------------------------------------------------------------------------------------------------
@@ -392,32 +334,31 @@ def _log_overwritten(script: Script) -> Places:
 # fmt: off
 RULES: tuple[Rule, ...] = (
     # Form
-    Rule("shebang", lambda s: [] if s.lines[0].startswith("#!") else [(1, {})],
+    Rule("shebang", lambda s: [] if s.lines[0].startswith("#!") else [Place(line=1)],
          "The first line does not name the shell, and sbatch refuses such a file.",
          "begin the script with #!/bin/bash"),
-    Rule("late", lambda s: [(number, {}) for number in s.late],
-         "This #SBATCH line comes after the first command. sbatch stops reading options there, and skips it "
-         "silently.",
+    Rule("late", lambda s: [Place(line=number) for number in s.late],
+         "This #SBATCH line comes after the first command. sbatch stops reading options there, and skips it silently.",
          "move it up to the other #SBATCH lines, above every command"),
     Rule("comment", _line(r"^(?!#SBATCH)\s*#\s*(?i:SBATCH)\s+(?P<options>-.*\S)"),
-         "This is an ordinary comment for sbatch: a directive begins with exactly #SBATCH, at the start of the "
-         "line, without a space and in capitals.",
-         "write #SBATCH {options}"),
-    Rule("spaces", lambda s: list(_directive(lambda o: "=" in (o.value, o.name))(s))[:1],
+         "This is an ordinary comment for sbatch: a directive begins with exactly #SBATCH, at the start of the line, "
+         "without a space and in capitals.",
+         "write #SBATCH {0.options}"),
+    Rule("spaces", lambda s: [o for o in s.directives if "=" in (o.value, o.name)][:1],
          "There are spaces around the equals sign, so that sbatch takes the sign itself for the value.",
          "write it without spaces, as in --nodes=2"),
     Rule("spelling", _misspelt,
-         "sbatch knows no option --{name}, and refuses the script.",
-         "did you mean --{close}?"),
+         "sbatch knows no option --{0.name}, and refuses the script.",
+         "did you mean --{0.close}?"),
     Rule("value", _unreadable,
-         "sbatch can't read --{name}: {error}.",
+         "sbatch can't read --{0.name}: {0.error}.",
          "write the value in that form; variables are not filled in on #SBATCH lines"),
-    Rule("variable", _directive(lambda o: "$" in o.value and o.name not in _READ),
-         "A #SBATCH line is a comment for bash: its variables are not filled in, so that sbatch sees {value!r} "
+    Rule("variable", lambda s: [o for o in s.directives if "$" in o.value and o.name not in _READ],
+         "A #SBATCH line is a comment for bash: its variables are not filled in, so that sbatch sees {0.value!r} "
          "letter by letter.",
          "write the value itself, or one of sbatch's own marks such as %j for the job's number"),
     Rule("twice", _twice,
-         "--{name} is on line {first} already; only the last one counts.",
+         "--{0.name} is on line {0.first} already; only the last one counts.",
          "remove one of the two"),
     Rule("carriage", _line(r"\r$"),
          "The line ends as on Windows (CR LF), which sbatch refuses.",
@@ -425,140 +366,141 @@ RULES: tuple[Rule, ...] = (
     Rule("continuation", _line(r"^\s*[^#\s].*\\[ \t]+\r?$"),
          "There are spaces behind the backslash: the command ends here, and its next line is a command of its own.",
          "remove the spaces at the end of the line"),
-    Rule("conda", _unless(r"conda\.sh|hook|bashrc|profile|bin/activate|^\s*(?:module|ml)\s|^#!.*\s-\w*l",
-                          _line(r"^\s*conda activate\b")),
+    Rule("conda", _line(r"^\s*conda activate\b"),
          "A batch script does not read ~/.bashrc, where `conda activate` is defined: it fails, and Python is another.",
-         'put before it: source "$(conda info --base)/etc/profile.d/conda.sh"'),
-    Rule("memory", _directive(lambda o: o.name in LEAST_MEGABYTES and o.value.isdecimal()
-                              and 0 < int(o.value) < LEAST_MEGABYTES[o.name]),
-         "Without a unit --{name}={value} means {value} megabytes, too few for PyTorch.",
-         "write the unit, as in --{name}={value}G"),
+         'put before it: source "$(conda info --base)/etc/profile.d/conda.sh"',
+         unless=r"conda\.sh|hook|bashrc|profile|bin/activate|^\s*(?:module|ml)\s|^#!.*\s-\w*l"),
+    Rule("memory", lambda s: [o for o in s.directives if o.name in LEAST_MEGABYTES and o.value.isdecimal()
+                              and 0 < int(o.value) < LEAST_MEGABYTES[o.name]],
+         "Without a unit --{0.name}={0.value} means {0.value} megabytes, too few for PyTorch.",
+         "write the unit, as in --{0.name}={0.value}G"),
     # Number: one process for each GPU, all of them started, and each with its cores
     Rule("tasks", _no_tasks_per_node,
-         "The script does not say how many processes each node gets. Lightning needs --ntasks-per-node, and "
-         "refuses --ntasks alone; without either, SLURM starts one process per node, and the other GPUs idle.",
-         "write #SBATCH --ntasks-per-node={number}, one process for each device of a node"),
+         "The script does not say how many processes each node gets. Lightning needs --ntasks-per-node, and refuses "
+         "--ntasks alone; without either, SLURM starts one process per node, and the other GPUs idle.",
+         "write #SBATCH --ntasks-per-node={0.number}, one process for each device of a node"),
     Rule("tasks", _tasks_disagree,
-         "--nodes and --ntasks-per-node make {made}, but --ntasks is {tasks}.",
+         "--nodes and --ntasks-per-node make {0.made}, but --ntasks is {0.tasks}.",
          "leave --ntasks out: it follows from the two others"),
     Rule("devices", _devices,
-         "{what}, but {started}{where}. Devices would idle, or processes wait for others for ever.",
-         "write #SBATCH --ntasks-per-node={number}, and the same number in the command"),
+         "{0.what}. Devices would idle, or processes wait for others for ever.",
+         "write #SBATCH --ntasks-per-node={0.number}, and the same number in the command"),
     Rule("nodes", _nodes_disagree,
-         "The command expects {given}, but the job has {nodes}. It would wait for processes that never come, or "
+         "The command expects {0.given}, but the job has {0.nodes}. It would wait for processes that never come, or "
          "refuse to start.",
          "make it the same number as #SBATCH --nodes"),
-    Rule("srun", _no_srun(lambda s: s.processes > 1),
+    Rule("srun", lambda s: _no_srun(s) if s.processes > 1 else [],
          "Without srun this runs once, on the first node only: the other processes never start, and the first one "
          "waits for them.",
-         "put srun in front: srun {word} …"),
-    Rule("srun", _unless(r"B:|^\s*trap\s", _no_srun(lambda s: s.processes == 1 and s.option("signal"))),
+         "put srun in front: srun {0.command.words[0]} …"),
+    Rule("srun", lambda s: _no_srun(s) if s.processes == 1 and s.option("signal") else [],
          "SLURM sends the signal to what srun starts, and to nothing else: this is not warned before the limit.",
-         "put srun in front: srun {word} …"),
+         "put srun in front: srun {0.command.words[0]} …", unless=r"B:|^\s*trap\s"),
     Rule("background", _background,
-         "srun is sent to the background (&) and nothing waits for it: the script ends at once, and the job with "
-         "it.",
+         "srun is sent to the background (&) and nothing waits for it: the script ends at once, and the job with it.",
          "leave the & out, or add a line `wait` at the end"),
-    Rule("gpus", _directive(lambda o: o.name == "gpus-per-task"),
-         "--gpus-per-task shows each process one GPU only, under the number 0. Lightning and DDP look for the GPU "
-         "of their local rank, and do not find it.",
+    Rule("gpus", lambda s: [o for o in s.directives if o.name == "gpus-per-task"],
+         "--gpus-per-task shows each process one GPU only, under the number 0. Lightning and DDP look for the GPU of "
+         "their local rank, and do not find it.",
          "write --gpus-per-node=N instead"),
     Rule("gpus", _no_gpus,
          "The command wants GPUs, but the job asks for none: SLURM hides them from it.",
          "add #SBATCH --gpus-per-node=N"),
     Rule("gpus", _hidden_gpus,
-         "CUDA_VISIBLE_DEVICES shows {number} to every process, but each node has {gpus}: the others idle, and "
+         "CUDA_VISIBLE_DEVICES shows {0.number} to every process, but each node has {0.gpus}: the others idle, and "
          "processes do not find theirs.",
          "remove the line: SLURM sets the variable itself"),
-    Rule("rank", _unless(r"\bexport -f\b", _expanded_too_early),
-         "bash fills in ${name} here, before srun starts the processes: all get the one of the script, which is 0.",
-         "let each process do it, in single quotes: srun bash -c 'RANK=${name} exec python …'"),
-    Rule("cores", _bare_srun("cpus-per-task", "SRUN_CPUS_PER_TASK", lambda s, _: (s.number("cpus-per-task") or 1) > 1),
-         "Since SLURM 22.05 srun does not take the number of cores over from sbatch: each process may be bound to "
-         "a single core.",
+    Rule("rank", _expanded_too_early,
+         "bash fills in ${0.name} here, before srun starts the processes: all get the one of the script, which is 0.",
+         "let each process do it, in single quotes: srun bash -c 'RANK=${0.name} exec python …'",
+         unless=r"\bexport -f\b"),
+    Rule("cores", lambda s: [step for step in _lacking(s, "cpus-per-task", "SRUN_CPUS_PER_TASK")
+                             if (s.number("cpus-per-task") or 1) > 1],
+         "Since SLURM 22.05 srun does not take the number of cores over from sbatch: each process may be bound to a "
+         "single core.",
          'write srun --cpus-per-task="$SLURM_CPUS_PER_TASK" …'),
     # Meeting: an address and a port that all processes know and no other job uses
-    Rule("port", _variable("MASTER_PORT", lambda port, _: port.isdecimal()),
-         "The port is always {value}. Two jobs that share a node would both want it, and the second one fails with "
+    Rule("port", lambda s: [v for v in s.variables("MASTER_PORT") if v.value.isdecimal()],
+         "The port is always {0.value}. Two jobs that share a node would both want it, and the second one fails with "
          "`Address already in use`.",
          f"derive it from the job's number, which no other job has: export MASTER_PORT={PORT}"),
-    Rule("port", _variable("MASTER_PORT", _too_high),
-         "The port {value} may come to a number above 65535, the last port there is.",
+    Rule("port", lambda s: [v for v in s.variables("MASTER_PORT") if _too_high(v.value)],
+         "The port {0.value} may come to a number above 65535, the last port there is.",
          f"take the remainder of a division: export MASTER_PORT={PORT}"),
-    Rule("address", _variable("MASTER_ADDR", lambda address, s: (s.number("nodes") or 1) > 1
-                                 and address in ("localhost", "127.0.0.1", "::1")),
-         "MASTER_ADDR is {value}, which on each node means that node itself: the processes of different nodes "
-         "never meet.",
+    Rule("address", lambda s: [v for v in s.variables("MASTER_ADDR") if s.nodes > 1
+                               and v.value in ("localhost", "127.0.0.1", "::1")],
+         "MASTER_ADDR is {0.value}, which on each node means that node itself: the processes of different nodes never "
+         "meet.",
          f"export MASTER_ADDR={ADDRESS}"),
     Rule("address", _own_address,
          "Inside of srun each process sets MASTER_ADDR to its own node: those of different nodes never meet.",
          f"before srun: export MASTER_ADDR={ADDRESS}"),
-    Rule("export", _unless(r"--export=ALL|SLURM_EXPORT_ENV",
-                           _directive(lambda o: o.name == "export" and o.value in ("NONE", "NIL"))),
-         "--{name}={value} holds for srun, too: its processes get no variable of this script, not even PATH.",
-         "add a line `unset SLURM_EXPORT_ENV`, or write srun --export=ALL …"),
-    Rule("export", _not_exported,
-         "{name} is set but not exported: the script knows it, the processes that srun starts do not.",
-         "write export {name}=…"),
+    Rule("export", lambda s: [o for o in s.directives if o.name == "export" and o.value in ("NONE", "NIL")],
+         "--{0.name}={0.value} holds for srun, too: its processes get no variable of this script, not even PATH.",
+         "add a line `unset SLURM_EXPORT_ENV`, or write srun --export=ALL …",
+         unless="--export=ALL|SLURM_EXPORT_ENV"),
+    Rule("export", lambda s: [v for v in s.variables("MASTER_ADDR", "MASTER_PORT") if not v.visible],
+         "{0.name} is set but not exported: the script knows it, the processes that srun starts do not.",
+         "write export {0.name}=…"),
     # Survival: a job that is warned in time, saves, goes back to the queue and continues
-    Rule("signal", _missing("signal", unless=_gives_up),
-         "No signal is requested. At the time limit SLURM ends the job with little or no time to save, and all "
-         "since the last checkpoint is lost.",
+    Rule("signal", lambda s: [] if s.option("signal") or s.gives_up else [Place(line=None)],
+         "No signal is requested. At the time limit SLURM ends the job with little or no time to save, and all since "
+         "the last checkpoint is lost.",
          "add #SBATCH --signal=SIGUSR1@90: the processes get it 90 s before the limit"),
-    Rule("time", lambda s: [(o.line, {}) for o in [s.option("signal")] if o and not s.option("time")],
-         "The signal comes before the time limit, but the script sets no limit: that of the partition applies, "
-         "which may be minutes or weeks.",
+    Rule("time", lambda s: [] if s.option("time") or not s.option("signal") else [s.option("signal")],
+         "The signal comes before the time limit, but the script sets no limit: that of the partition applies, which "
+         "may be minutes or weeks.",
          "add #SBATCH --time=HH:MM:SS"),
     Rule("signal", _signal_too_early,
-         "The signal is due {seconds} s before the limit, and SLURM may send it up to {slack} s earlier, but "
-         "--time={time} (line {line}) is {total} s: it may come as the job starts, which then requeues itself without "
-         "having trained.",
-         "give the job more time than {more}, or the signal fewer seconds{hint}"),
-    Rule("signal", _unless(r"^\s*trap\s", _directive(lambda o: o.name == "signal" and re.match("R?B", o.value))),
+         f"The signal is due {{0.seconds}} s before the limit, and SLURM may send it up to {SIGNAL_SLACK} s earlier, "
+         f"but --time={{0.limit.value}} (line {{0.limit.line}}) is {{0.total}} s: it may come as the job starts, which "
+         f"then requeues itself without having trained.",
+         "give the job more time than {0.more}, or the signal fewer seconds{0.hint}"),
+    Rule("signal", lambda s: [o for o in s.directives if o.name == "signal" and re.match("R?B", o.value)],
          "B: sends the signal to the shell of the script only. It does not pass it on, so that the training never "
          "receives it.",
-         "leave out B:, as in --signal=SIGUSR1@90"),
+         "leave out B:, as in --signal=SIGUSR1@90", unless=r"^\s*trap\s"),
     Rule("signal", _signal_ignored,
-         "The shell ignores {name} from here on, and what it starts without srun inherits that; with B: in --signal "
+         "The shell ignores {0.name} from here on, and what it starts without srun inherits that; with B: in --signal "
          "nothing else would get it.",
          "remove the line: the processes of srun get the signal themselves"),
-    Rule("signal", _other_signal,
-         "SLURM sends {name}, but `snnkit train` waits for SIGUSR1. A signal that a process does not handle ends it.",
-         "write --signal=SIGUSR1@{seconds}"),
-    Rule("requeue", _missing("requeue", "no-requeue"),
-         "The script does not say whether the job may go back to the queue. On clusters where it may not by "
-         "default, `scontrol requeue` is refused, and a job that hits its limit, or loses a node, is over.",
+    Rule("signal", lambda s: [early for early in _early(s) if early.name != REQUEUE_SIGNAL and s.snnkit],
+         "SLURM sends {0.name}, but `snnkit train` waits for SIGUSR1. A signal that a process does not handle ends it.",
+         "write --signal=SIGUSR1@{0.seconds}"),
+    Rule("requeue", lambda s: [] if s.option("requeue", "no-requeue") else [Place(line=None)],
+         "The script does not say whether the job may go back to the queue. On clusters where it may not by default, "
+         "`scontrol requeue` is refused, and a job that hits its limit, or loses a node, is over.",
          "add #SBATCH --requeue (or --no-requeue, if that is what you want)"),
-    Rule("requeue", lambda s: [(o.line, {}) for o in [s.option("signal")] if o and _trains(s) and _gives_up(s)],
+    Rule("requeue", lambda s: [o for o in [s.option("signal")] if o and s.gives_up and s.snnkit],
          "Upon the signal the training requeues its job, which SLURM refuses after --no-requeue: it ends as failed.",
          "write #SBATCH --requeue, or leave --signal out"),
     Rule("append", _log_overwritten,
          "A requeued job opens its log again, and may overwrite what its first run has written.",
          "write #SBATCH --open-mode=append"),
-    Rule("kill", _bare_srun("kill-on-bad-exit", "SLURM_KILL_BAD_EXIT",
-                            lambda s, step: s.processes > 1 and ("ntasks", "1", step.command.line) not in step.options),
+    Rule("kill", lambda s: [step for step in _lacking(s, "kill-on-bad-exit", "SLURM_KILL_BAD_EXIT")
+                            if s.processes > 1 and ("ntasks", "1", step.line) not in step.options],
          "Where one process dies, the others wait for it, and the job goes on costing money until its limit.",
          "write srun --kill-on-bad-exit=1 …"),
-    Rule("resume", _training(lambda words: command_option(words, "--checkpoint") is None),
+    Rule("resume", lambda s: [step for step in s.snnkit if not s.gives_up and step.value("--checkpoint") is None],
          "The command writes no checkpoint: there is nothing that the requeued job could continue from.",
          "add --checkpoint FILE --resume"),
-    Rule("resume", _training(lambda words: command_option(words, "--checkpoint") and "--resume" not in words),
-         "The command does not resume: the requeued job would start from scratch, and be stopped at the same "
-         "point, for ever.",
+    Rule("resume", lambda s: [step for step in s.snnkit if not s.gives_up
+                              and step.value("--checkpoint") and "--resume" not in step.program],
+         "The command does not resume: the requeued job would start from scratch, and be stopped at the same point, "
+         "for ever.",
          "add --resume; the first run, which finds no checkpoint, begins from the start"),
-    Rule("resume", _checkpoint(lambda path, s: NEW_EACH_TIME.search(path) and not _gives_up(s)),
-         "{path} is another file whenever the script runs: the requeued job does not find what it saved.",
+    Rule("resume", lambda s: [c for c in s.checkpoints if NEW_EACH_TIME.search(c.value) and not s.gives_up],
+         "{0.value} is another file whenever the script runs: the requeued job does not find what it saved.",
          "name it by $SLURM_JOB_ID, which stays the same"),
-    Rule("checkpoint", _checkpoint(lambda path, s: ONE_NODE.match(path)
-                                   and ((s.number("nodes") or 1) > 1 or not _gives_up(s))),
-         "{path} is on the disk of one node: other nodes, also one where a requeued job continues, do not have it.",
+    Rule("checkpoint", lambda s: [c for c in s.checkpoints if ONE_NODE.match(c.value)
+                                  and (s.nodes > 1 or not s.gives_up)],
+         "{0.value} is on the disk of one node: other nodes, also one where a requeued job continues, do not have it.",
          "write to a folder that all nodes share"),
-    Rule("checkpoint", _unless(r"^\s*(?:cd|pushd)\s.*\$",
-                               _checkpoint(lambda path, s: s.option("array") and not re.search(r"\$|`", path))),
-         "All jobs of the array write {path}, and resume from what another one saved.",
-         "name it by $SLURM_ARRAY_TASK_ID"),
+    Rule("checkpoint", lambda s: [c for c in s.checkpoints if s.option("array") and not re.search(r"\$|`", c.value)],
+         "All jobs of the array write {0.value}, and resume from what another one saved.",
+         "name it by $SLURM_ARRAY_TASK_ID", unless=r"^\s*(?:cd|pushd)\s.*\$"),
     Rule("checkpoint", _same_checkpoint_at_once,
-         "A step that runs at the same time writes {path} as well: each overwrites what the other saved.",
+         "A step that runs at the same time writes {0.value} as well: each overwrites what the other saved.",
          "give each a file of its own, or add a line `wait` between them"),
 )
 # fmt: on

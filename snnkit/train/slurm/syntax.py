@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shlex
 import signal
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import NamedTuple
@@ -23,20 +25,6 @@ SHORT = {
 # Options that take no value, or one only behind "=", so that the next word is not theirs.
 BARE = frozenset({"requeue", "no-requeue", "hold", "wait", "exclusive", "overcommit", "oversubscribe", "spread-job"})
 BARE_SRUN = frozenset({"kill-on-bad-exit", "exclusive", "exact", "overlap", "label", "unbuffered", "verbose", "quiet"})
-# The options of sbatch 22.05 (its manual page) and those added since, for guessing what a misspelt one should be.
-_NAMES = """
-account acctg-freq array batch bb bbf begin chdir cluster-constraint clusters comment constraint consolidate-segments
-container container-id contiguous core-spec cores-per-socket cpu-freq cpus-per-gpu cpus-per-task deadline delay-boot
-dependency distribution error exclude exclusive export export-file extra extra-node-info get-user-env gid gpu-bind
-gpu-freq gpus gpus-per-node gpus-per-socket gpus-per-task gres gres-flags hint hold ignore-pbs input job-name
-kill-on-invalid-dep licenses mail-type mail-user mcs-label mem mem-bind mem-per-cpu mem-per-gpu mincpus network nice
-no-kill no-requeue nodefile nodelist nodes ntasks ntasks-per-core ntasks-per-gpu ntasks-per-node ntasks-per-socket
-oom-kill-step open-mode output overcommit oversubscribe parsable partition power prefer priority profile propagate qos
-quiet reboot requeue resv-ports reservation segment signal sockets-per-node spread-job stepmgr switches test-only
-thread-spec threads-per-core time time-min tmp tres-bind tres-per-task uid use-min-nodes verbose wait wait-all-nodes
-wckey wrap
-"""
-KNOWN = frozenset(_NAMES.split())
 # What may stand before a program, and how many words it takes.
 PREFIXES = {"time": 1, "nohup": 1, "exec": 1, "env": 1, "nice": 1, "numactl": 1, "apptainer": 2, "singularity": 2}
 PROGRAMS = re.compile(r"python[\d.]*|snnkit|torchrun|lightning|accelerate|deepspeed")
@@ -46,11 +34,10 @@ LARGEST = 100_000  # characters, a hundred times what scripts have
 LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "torch.distributed.run", "torch.distributed.launch")
 DAY = 86400
 REQUEUE_SIGNAL = "SIGUSR1"  # upon which `snnkit train` saves and requeues its job
-SIGNAL_SLACK = 60  # seconds by which SLURM may send a signal too early, says `man sbatch`
 
 
 class Option(NamedTuple):
-    """One option of sbatch or srun: its long name without dashes, its value ("" where it has none), and its line."""
+    """One option of sbatch, srun or a program: its long name without dashes, its value ("": none), and its line."""
 
     name: str
     value: str
@@ -72,11 +59,16 @@ class Command(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One ``srun``: its own options, and the words of the program that it starts."""
+    """A command that starts a program: the options of its ``srun``, if it has one, and the words of the program."""
 
     command: Command
     options: list[Option]
     program: list[str]
+
+    @property
+    def line(self) -> int:
+        """Where it begins."""
+        return self.command.line
 
     @property
     def trains(self) -> bool:
@@ -88,10 +80,20 @@ class Step(NamedTuple):
         """Whether it says itself how many processes it starts, instead of all that the job has room for."""
         return any(option.name in ("nodes", "ntasks") for option in self.options)
 
+    @property
+    def requeues(self) -> bool:
+        """Whether it is a ``snnkit train``, which saves and requeues the job upon ``REQUEUE_SIGNAL``."""
+        return is_training(self.program)
+
+    def value(self, *names: str) -> str | None:
+        """What the program gets as ``--name VALUE``; None: it is not there."""
+        return command_option(self.program, *names)
+
 
 class Variable(NamedTuple):
     """What a variable is set to last, on which line, and whether the processes that srun starts see it."""
 
+    name: str
     value: str
     line: int
     visible: bool
@@ -116,28 +118,74 @@ class Script:
         return int(option.value) if option and re.fullmatch(r"[0-9]{1,9}", option.value) else None
 
     @property
+    def nodes(self) -> int:
+        """How many machines the job gets."""
+        return self.number("nodes") or 1
+
+    @property
     def processes(self) -> int:
         """How many ``srun`` starts."""
         each = self.number("ntasks-per-node")
-        return (self.number("nodes") or 1) * each if each else self.number("ntasks") or self.number("nodes") or 1
+        return self.nodes * each if each else self.number("ntasks") or self.nodes
+
+    @property
+    def gives_up(self) -> bool:
+        """Whether the job never goes back to the queue."""
+        last = self.option("requeue", "no-requeue")
+        return last is not None and last.name == "no-requeue"
 
     @property
     def steps(self) -> list[Step]:
         """Every ``srun``."""
         return [_step(command) for command in self.commands if command.program == "srun"]
 
-    def variable(self, name: str) -> Variable | None:
-        """The variable of this name as it is last set, or None."""
-        result = None
-        for command in self.commands:
+    @property
+    def programs(self) -> list[Step]:
+        """What trains: by an srun, or without."""
+        return [step for step in map(_step, self.commands) if step.trains]
+
+    @property
+    def whole(self) -> list[Step]:
+        """What trains on all processes of the job."""
+        return [step for step in self.programs if not step.partial]
+
+    @property
+    def snnkit(self) -> list[Step]:
+        """Every ``snnkit train``."""
+        return [step for step in self.programs if step.requeues]
+
+    @property
+    def checkpoints(self) -> list[Option]:
+        """Where the programs that train save, each as an option in which the variables of the script are filled in."""
+
+        def value(match: re.Match[str]) -> str:
+            variables = self.variables(match[1])
+            return variables[0].value if variables else match[0]
+
+        paths = [(step.value(*CHECKPOINTS), step.line) for step in self.programs]
+        return [Option("checkpoint", re.sub(r"\$\{?(\w+)\}?", value, path), line) for path, line in paths if path]
+
+    @property
+    def launcher(self) -> str | None:
+        """The program, such as torchrun, that starts the processes of a node by itself."""
+        words = [word for step in self.programs for word in step.program]
+        settings = (word for c in self.commands if c.program in ("", "export") for word in c.words)
+        words += [part for word in settings for part in re.split(r"[=\s]", word)]
+        names = {PurePath(word).name for word in words}
+        return next((name for name in LAUNCHERS if name in names), None)
+
+    def variables(self, *names: str) -> list[Variable]:
+        """The variables of these names, each as it is last set."""
+        found: dict[str, Variable] = {}
+        for name, command in itertools.product(names, self.commands):
             exporting = command.program in ("export", "declare", "typeset")
             if match := re.search(rf"(?:^|\s){name}=(\"?\$\(.*\)\"?|\S*)", command.text):
                 behind = command.text[match.end() :].lstrip()  # a command, which then gets the variable
                 visible = exporting or bool(behind and not behind.startswith("#"))
-                result = Variable(match[1].strip("\"'"), command.line, visible)
-            elif result and exporting and name in command.words:
-                result = result._replace(visible=True)
-        return result
+                found[name] = Variable(name, match[1].strip("\"'"), command.line, visible)
+            elif name in found and exporting and name in command.words:
+                found[name] = found[name]._replace(visible=True)
+        return list(found.values())
 
 
 @checks.arguments
@@ -154,12 +202,6 @@ def parse(text: str) -> Script:
             script.directives += [*options, *(Option(word, "", number) for word in rest)]
             script.late += [number] if number > first else []
     return script
-
-
-def expanded(text: str) -> str:
-    """A command without what bash passes on as it is: in single quotes, or behind a backslash."""
-    quoted = r"""("(?:[^"\\]|\\.)*")|'[^']*'|\\."""
-    return re.sub(quoted, lambda match: re.sub(r"\\.", "", match[1] or ""), text)
 
 
 def _words(text: str) -> list[str]:
@@ -188,31 +230,39 @@ def _commands(lines: list[str]) -> Iterator[Command]:
         document = begun[1] if begun and begun[1] in map(str.strip, lines[number:]) else ""
 
 
-def _leading(words: list[str], line: int, bare: frozenset[str]) -> tuple[list[Option], list[str]]:
+def _leading(words: Sequence[str], line: int, bare: frozenset[str]) -> tuple[list[Option], list[str]]:
     """The options at the beginning, and the words from the first on that is none."""
-    options: list[Option] = []
-    position = 0
-    while position < len(words) and words[position].startswith("-"):
-        word = words[position]
+    options, rest = [], deque(words)
+    while rest and rest[0].startswith("-"):
+        word = rest.popleft()
         if word.startswith("--"):
-            name, equals, value = word[2:].partition("=")
-            separate = not equals and name not in bare
+            name, given, value = word[2:].partition("=")
         else:
             name, value = SHORT.get(word[:2], word[:2]), word[2:].removeprefix("=")
-            separate = not value and name not in bare
-        position += 1
-        if separate and position < len(words) and not words[position].startswith("-"):
-            value = words[position]
-            position += 1
+            given = value
+        if not given and name not in bare and rest and not rest[0].startswith("-"):
+            value = rest.popleft()
         options.append(Option(name, value, line))
-    return options, words[position:]
+    return options, list(rest)
 
 
 def _step(command: Command) -> Step:
-    behind = list(command.words)[command.words.index("srun") + 1 :]
-    options, program = _leading(behind, command.line, BARE_SRUN)
+    if command.program != "srun":
+        return Step(command, [], _started(command))
+    options, program = _leading(command.words[command.words.index("srun") + 1 :], command.line, BARE_SRUN)
     ends = next((at for at, word in enumerate(program) if word in ("&", "&&", "||", ";", "|", ">", ">>")), len(program))
     return Step(command, options, program[:ends])
+
+
+def _started(command: Command) -> list[str]:
+    """The program and its arguments, behind assignments and the likes of ``time``; empty: it is none that trains."""
+    words = list(command.words[command.words.index(command.program) :]) if command.program else []
+    while words and PurePath(words[0]).name in PREFIXES:
+        words = words[PREFIXES[PurePath(words[0]).name] :]
+        words = list(itertools.dropwhile(re.compile(r"-|[A-Za-z_]\w*=|.*\.sif$").match, words))
+    if not words or not PROGRAMS.fullmatch(PurePath(words[0]).name):
+        return []
+    return [] if words[1:2] and words[1] in ("--version", "-V", "-c", "doctor") else words  # these only print
 
 
 # --- times, signals and what trains ----------------------------------------------------------------------------------
@@ -256,28 +306,27 @@ class EarlySignal(NamedTuple):
 
 
 def early_signal(text: str) -> EarlySignal:
-    """Read ``[B:|R:]SIGNAL[@SECONDS]``; without seconds sbatch takes 60. ValueError if it is not of that form."""
+    """Read ``[B:|R:]SIGNAL[@SECONDS]``; without seconds sbatch takes 60. ValueError if it is not of that form.
+
+    "USR1", "SIGUSR1" and "10" (on Linux) are all "SIGUSR1".
+    """
     match = re.fullmatch(r"(?:([BR]{1,2}):)?([A-Za-z0-9]+)(?:@(\d{1,9}))?", text.strip())
     if match is None:
         raise ValueError(f"signal must be written as SIGUSR1@90: a signal and seconds, but it is {shown(text)}")
-    return EarlySignal(signal_name(match[2]), int(match[3] or 60), "B" in (match[1] or ""))
-
-
-def signal_name(text: str) -> str:
-    """The full name of a signal: "USR1", "SIGUSR1" and "10" (on Linux) are all "SIGUSR1". ValueError for no signal."""
+    word = match[2]
+    name = word.upper().removeprefix("SIG")
     try:
-        name = text.upper().removeprefix("SIG")
-        return signal.Signals(int(name)).name if name.isdigit() else signal.Signals[f"SIG{name}"].name
+        known = signal.Signals(int(name)) if name.isdigit() else signal.Signals[f"SIG{name}"]
     except (KeyError, ValueError):
-        raise ValueError(f"signal must be the name of a signal, such as 'SIGUSR1', but it is {shown(text)}") from None
+        raise ValueError(f"signal must be the name of a signal, such as 'SIGUSR1', but it is {shown(word)}") from None
+    return EarlySignal(known.name, int(match[3] or 60), "B" in (match[1] or ""))
 
 
 def is_training(words: Sequence[str]) -> bool:
     """Whether it is ``snnkit train …``, by whatever path, or ``python -m snnkit.lab.cli train …``."""
     names = [PurePath(words[0]).name, *words[1:4]] if words else []
-    return names[:2] == ["snnkit", "train"] or (
-        names[1:] == ["-m", "snnkit.lab.cli", "train"] and names[0].startswith("python")
-    )
+    module = names[1:] == ["-m", "snnkit.lab.cli", "train"]
+    return names[:2] == ["snnkit", "train"] or (module and names[0].startswith("python"))
 
 
 def command_option(words: Sequence[str], *names: str) -> str | None:
@@ -288,43 +337,3 @@ def command_option(words: Sequence[str], *names: str) -> str | None:
         if head in names:
             value = tail if equals else following
     return value
-
-
-def programs(script: Script, partial: bool = True) -> list[tuple[Command, Sequence[str]]]:
-    """The commands that start training, with their words: those of srun (also ``partial`` ones), and those without."""
-    steps = {step.command: step.program for step in script.steps if step.trains and (partial or not step.partial)}
-    every = [(command, steps.get(command) or _started(command)) for command in script.commands]
-    return [(command, words) for command, words in every if words]
-
-
-def _started(command: Command) -> Sequence[str]:
-    """The program and its arguments, behind assignments and the likes of ``time``; empty: it is none that trains."""
-    words = command.words[command.words.index(command.program) :] if command.program else ()
-    while words and PurePath(words[0]).name in PREFIXES:
-        words = words[PREFIXES[PurePath(words[0]).name] :]
-        while words and re.match(r"-|[A-Za-z_]\w*=|.*\.sif$", words[0]):
-            words = words[1:]
-    if not words or not PROGRAMS.fullmatch(PurePath(words[0]).name):
-        return ()
-    return () if len(words) > 1 and words[1] in ("--version", "-V", "-c", "doctor") else words  # these only print
-
-
-def checkpoints(script: Script) -> Iterable[tuple[Command, str]]:
-    """Each command that trains and the path of its checkpoint, where the variables of the script are filled in."""
-
-    def value(match: re.Match[str]) -> str:
-        variable = script.variable(match[1])
-        return variable.value if variable else match[0]
-
-    for command, words in programs(script):
-        if path := command_option(words, *CHECKPOINTS):
-            yield command, re.sub(r"\$\{?(\w+)\}?", value, path)
-
-
-def launcher(script: Script) -> str | None:
-    """The program, such as torchrun, that starts the processes of a node by itself."""
-    words = [word for _, words in programs(script) for word in words]
-    settings = (word for c in script.commands if c.program in ("", "export") for word in c.words)
-    words += [part for word in settings for part in re.split(r"[=\s]", word)]
-    names = {PurePath(word).name for word in words}
-    return next((name for name in LAUNCHERS if name in names), None)
