@@ -164,9 +164,8 @@ class Estimate:
         lines += ["", "Assumptions:", *(f"- {sentence}" for sentence in ASSUMPTIONS), "Counter-evidence:"]
         lines += [f"- {finding}" for finding in AGAINST]
         if self.activation_sparsity is not None:
-            lines.append(
-                f"- In this network {1 - self.activation_sparsity:.2%} of the outputs of neurons are non-zero."
-            )
+            active = 1 - self.activation_sparsity
+            lines.append(f"- In this network {active:.2%} of the outputs of neurons are non-zero.")
         return "\n".join(lines)
 
 
@@ -197,9 +196,9 @@ def count(net: nn.Module, x: Tensor) -> Counts:
     weights: list[Any] = [module.weight for module in net.modules() if isinstance(module, _WEIGHTED)]
     connections = sum(weight.numel() for weight in weights)
     others = [
-        f"{name} ({type(module).__name__})"
-        for name, module in net.named_modules()
-        if name not in layers and next(module.parameters(recurse=False), None) is not None
+        _title(path, module)
+        for path, module in net.named_modules()
+        if path not in layers and next(module.parameters(recurse=False), None) is not None
     ]
     return Counts(
         samples=x.shape[1],
@@ -217,35 +216,30 @@ def _counted(net: nn.Module, x: Tensor) -> dict[str, LayerCount]:
     layers: dict[str, LayerCount] = {}
     with untouched(net, x.device), evaluating(net), ExitStack() as hooks:
         for path, module in net.named_modules():
-            name = f"{path} ({type(module).__name__})"
-            if isinstance(module, _WEIGHTED):
-                layers[path] = LayerCount(name, weighted=True)
-                hooks.enter_context(module.register_forward_hook(partial(_after_layer, layers[path])))
-            elif isinstance(module, Neuron):
-                layers[path] = LayerCount(name, weighted=False, spiking=module.spiking)
-                hooks.enter_context(module.register_forward_hook(partial(_after_neuron, layers[path])))
+            weighted = isinstance(module, _WEIGHTED)
+            if weighted or isinstance(module, Neuron):
+                layers[path] = LayerCount(_title(path, module), weighted, spiking=weighted or bool(module.spiking))
+                hooks.enter_context(module.register_forward_hook(partial(_after_call, layers[path])))
         net(x)
     return layers
 
 
-def _after_layer(count: LayerCount, layer: Any, args: tuple[Tensor], result: Tensor) -> None:
-    x, weight = args[0], layer.weight
-    with torch.autocast(x.device.type, enabled=False):  # half precision can't count
-        connections, all_of_x = (weight != 0).float(), torch.ones_like(x).float()
-        count.effective += _pairs(layer, (x != 0).float(), connections)
-        count.connected += _pairs(layer, all_of_x, connections)
-        count.dense += _pairs(layer, all_of_x, torch.ones_like(weight).float())
-    count.spiking = count.spiking and bool(((x == 0) | (x.abs() == 1)).all())
-    _count_active(count, x)
+def _title(path: str, module: nn.Module) -> str:
+    return f"{path} ({type(module).__name__})"
 
 
-def _after_neuron(count: LayerCount, neuron: Neuron, args: tuple, result: tuple[Tensor, Any]) -> None:
-    _count_active(count, result[0])
-
-
-def _count_active(count: LayerCount, values: Tensor) -> None:
+def _after_call(count: LayerCount, layer: Any, args: tuple, result: Any) -> None:
+    values = args[0] if count.weighted else result[0]
     count.values += values.numel()
     count.active += int(torch.count_nonzero(values))
+    if not count.weighted:
+        return
+    with torch.autocast(values.device.type, enabled=False):  # half precision can't count
+        connections, all_of_x = (layer.weight != 0).float(), torch.ones_like(values).float()
+        count.effective += _pairs(layer, (values != 0).float(), connections)
+        count.connected += _pairs(layer, all_of_x, connections)
+        count.dense += _pairs(layer, all_of_x, torch.ones_like(connections))
+    count.spiking = count.spiking and bool(((values == 0) | (values.abs() == 1)).all())
 
 
 def _pairs(layer: Any, x: Tensor, weight: Tensor) -> int:

@@ -69,8 +69,9 @@ class Cluster:
     overlap: float = 1.0
 
     def __post_init__(self) -> None:
-        for name in ("ranks_per_node", "adapters", "nodes", *(("cores",) if self.cores is not None else ())):
-            checks.integer(name, getattr(self, name), at_least=1)
+        checks.counts(ranks_per_node=self.ranks_per_node, adapters=self.adapters, nodes=self.nodes)
+        if self.cores is not None:
+            checks.counts(cores=self.cores)
         checks.number("sharing", self.sharing, at_least=0)
         checks.number("overlap", self.overlap, at_least=0, at_most=1)
         if self.between is None and self.nodes > 1:
@@ -89,37 +90,33 @@ class Cluster:
 _NCCL_STEP = "latency: NCCL 2.7's own figure for a ring's step, src/graph/tuning.cc"
 _TCP_STEP = "latency: 8 bytes broadcast by NCCL over TCP between two nodes, measured, NVIDIA/nccl-tests issue 82"
 
-LINKS: Mapping[str, Link] = MappingProxyType(
-    {
-        entry.name: entry
-        for entry in (
-            Link(
-                "nvlink3", 235e9, 3.4e-6,
-                "bandwidth: most that NCCL 2.7 reckons with for A100, src/graph/tuning.cc (232.5 GB/s measured on "
-                f"eight A100: NVIDIA/nccl issue 1048; 300 GB/s specified); {_NCCL_STEP}",
-            ),
-            Link(
-                "infiniband-hdr200", 24e9, 9.6e-6,
-                "bandwidth: what NCCL reaches of an adapter's 25 GB/s, by its maintainer, NVIDIA/nccl-tests issue 119; "
-                f"{_NCCL_STEP}",
-            ),
-            Link(
-                "ethernet-100g", 5e9, 38e-6,
-                "bandwidth: NCCL over TCP, measured at 4 to 6 of the 12.5 GB/s, NVIDIA/nccl issue 450; " + _TCP_STEP,
-            ),
-            Link(
-                "ethernet-10g", 10e9 / 8 * 1448 / 1538, 38e-6,
-                "bandwidth: 1448 bytes of data in the 1538 that a full frame takes on the wire (IEEE 802.3, TCP with "
-                "time stamps), a limit that is reached; " + _TCP_STEP,
-            ),
-            Link(
-                "loopback-gloo", 1.35e9, 216e-6,
-                "measured by `snnkit bench scaling`, all-reduces of 1 kB to 17 MB by 2 and 4 processes (PyTorch 2.13, "
-                "gloo) on two cores of an AMD EPYC (Zen 4, a virtual machine), which were not idle otherwise",
-            ),
-        )
-    }
+_LINKS = (
+    Link(
+        "nvlink3", 235e9, 3.4e-6,
+        "bandwidth: most that NCCL 2.7 reckons with for A100, src/graph/tuning.cc (232.5 GB/s measured on "
+        f"eight A100: NVIDIA/nccl issue 1048; 300 GB/s specified); {_NCCL_STEP}",
+    ),
+    Link(
+        "infiniband-hdr200", 24e9, 9.6e-6,
+        "bandwidth: what NCCL reaches of an adapter's 25 GB/s, by its maintainer, NVIDIA/nccl-tests issue 119; "
+        f"{_NCCL_STEP}",
+    ),
+    Link(
+        "ethernet-100g", 5e9, 38e-6,
+        "bandwidth: NCCL over TCP, measured at 4 to 6 of the 12.5 GB/s, NVIDIA/nccl issue 450; " + _TCP_STEP,
+    ),
+    Link(
+        "ethernet-10g", 10e9 / 8 * 1448 / 1538, 38e-6,
+        "bandwidth: 1448 bytes of data in the 1538 that a full frame takes on the wire (IEEE 802.3, TCP with "
+        "time stamps), a limit that is reached; " + _TCP_STEP,
+    ),
+    Link(
+        "loopback-gloo", 1.35e9, 216e-6,
+        "measured by `snnkit bench scaling`, all-reduces of 1 kB to 17 MB by 2 and 4 processes (PyTorch 2.13, "
+        "gloo) on two cores of an AMD EPYC (Zen 4, a virtual machine), which were not idle otherwise",
+    ),
 )  # fmt: skip
+LINKS: Mapping[str, Link] = MappingProxyType({link.name: link for link in _LINKS})
 
 JUWELS_BOOSTER = Cluster(
     "juwels-booster", ranks_per_node=4, inside=LINKS["nvlink3"], between=LINKS["infiniband-hdr200"], adapters=4,
@@ -152,8 +149,7 @@ class Workload:
     fixed_s: float = 0.0  # part of step_s that does not shrink with the batch (launches, optimizer), for strong scaling
 
     def __post_init__(self) -> None:
-        checks.integer("samples", self.samples, at_least=1)
-        checks.integer("gradient_bytes", self.gradient_bytes, at_least=1)
+        checks.counts(samples=self.samples, gradient_bytes=self.gradient_bytes)
         checks.number("step_s", self.step_s, above=0)
         checks.number("fixed_s", self.fixed_s, at_least=0, at_most=self.step_s)
 

@@ -7,7 +7,16 @@ print(machine.predict(work, "cpp"), validate(machine))       # held-out networks
 """
 
 from snnkit import lazy
-from snnkit.lab.hardware.roofline.fitting import Machine as Machine, clock_of as clock_of, fit as fit, times as times
+from snnkit.lab.hardware.roofline.fitting import (
+    HoldoutNet as HoldoutNet,
+    Machine as Machine,
+    Report as Report,
+    clock_of as clock_of,
+    fit as fit,
+    holdout_nets as holdout_nets,
+    times as times,
+    validate as validate,
+)
 from snnkit.lab.hardware.roofline.predictions import (
     MODES as MODES,
     Assumed as Assumed,
@@ -17,12 +26,6 @@ from snnkit.lab.hardware.roofline.predictions import (
     Range as Range,
     gpu as gpu,
     ipu as ipu,
-)
-from snnkit.lab.hardware.roofline.validation import (
-    HoldoutNet as HoldoutNet,
-    Report as Report,
-    holdout_nets as holdout_nets,
-    validate as validate,
 )
 from snnkit.lab.hardware.roofline.work import (
     Layer as Layer,

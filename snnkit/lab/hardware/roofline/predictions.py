@@ -16,6 +16,7 @@ without a source are ``Assumed``.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, get_args
@@ -27,7 +28,8 @@ from snnkit.lab.hardware.roofline.work import Operation, Work
 Mode = Literal["eager", "fused", "graph", "fused graph"]
 Precision = Literal["float32", "float16"]  # of everything
 MODES: tuple[Mode, ...] = get_args(Mode)
-_PEAK = {"float32": "fp32_flops", "float16": "fp16_flops"}
+# The peak in FLOP/s, a figure of chips, and the bytes of a value by those of float32.
+_PRECISIONS = {"float32": ("fp32_flops", 1.0), "float16": ("fp16_flops", 0.5)}
 # Instructions that an elementwise operation such as exp takes; an addition is one, half of a multiply-add.
 _COSTLY = 10
 
@@ -41,14 +43,17 @@ class Range:
     value: float
     high: float
 
+    @property
+    def _ends(self) -> tuple[float, float, float]:
+        return self.low, self.value, self.high
+
     def __post_init__(self) -> None:
-        ends = (self.low, self.value, self.high)
         # Thousands are made for one prediction, nearly all of them sums and products of others.
-        if not all(type(end) in (int, float) for end in ends):
-            for name, end in zip(("low", "value", "high"), ends, strict=True):
+        if not all(type(end) in (int, float) for end in self._ends):
+            for name, end in zip(("low", "value", "high"), self._ends, strict=True):
                 checks.number(f"{name} of a Range", end)
         if not 0 <= self.low <= self.value <= self.high < 1e38:
-            raise ValueError(f"a Range must have 0 <= low <= value <= high < 1e38, but they are {ends}")
+            raise ValueError(f"a Range must have 0 <= low <= value <= high < 1e38, but they are {self._ends}")
 
     @classmethod
     def of(cls, value: Any) -> Range:
@@ -58,12 +63,10 @@ class Range:
         return cls(*value) if isinstance(value, tuple) else cls(value, value, value)
 
     def __add__(self, other: Range | float) -> Range:
-        other = Range.of(other)
-        return Range(self.low + other.low, self.value + other.value, self.high + other.high)
+        return Range(*map(operator.add, self._ends, Range.of(other)._ends))
 
     def __mul__(self, other: Range | float) -> Range:
-        other = Range.of(other)
-        return Range(self.low * other.low, self.value * other.value, self.high * other.high)
+        return Range(*map(operator.mul, self._ends, Range.of(other)._ends))
 
     def __truediv__(self, other: Range | float) -> Range:
         return self * Range.of(other).inverse()
@@ -74,8 +77,7 @@ class Range:
 
     def at_least(self, other: Range | float) -> Range:
         """The larger of both at either end."""
-        other = Range.of(other)
-        return Range(max(self.low, other.low), max(self.value, other.value), max(self.high, other.high))
+        return Range(*map(max, self._ends, Range.of(other)._ends))
 
     def __str__(self) -> str:
         return f"{self.value:.3g}" if self.low == self.high else f"{self.value:.3g} ({self.low:.3g} … {self.high:.3g})"
@@ -92,50 +94,29 @@ class Assumed(NamedTuple):
 
 _NOT_FOUND = "no source is known"
 _SHARES = "no source: from a tenth to what a good library reaches"
-_DEFAULTS = {
-    "ipu_matmul_efficiency": Assumed(
-        Range(0.1, 0.3, 0.6), "share", "of the peak that matrix products reach on an IPU", _SHARES
-    ),
-    "ipu_sync_cycles": Assumed(
-        Range(50, 150, 500), "cycles", "that the tiles wait for each other before each exchange",
-        "the function that knows it is in the closed part of Poplar",
-    ),
-    "ipu_host_seconds": Assumed(Range(5e-6, 30e-6, 200e-6), "s", "a round trip between host and IPU", _NOT_FOUND),
-    "ipu_host_bandwidth": Assumed(
-        Range(10e9, 20e9, 32e9), "B/s", "of the host's data to the IPU",
-        "PCIe 4.0 × 16 carries 32e9 one way; the share that streams reach is not known",
-    ),
-    "ipu_vertices": Assumed(
-        Range(0.25, 1.0, 1.5), "", "elementwise operations that run separately, by those that are counted",
-        "below 1 where PopART fuses some, how many is not known; up to 1.5 as PopTorch needs surrogates in plain "
-        "operations, of which a LIF's step then has half as many more",
-    ),
-    "ipu_always_live": Assumed(
-        Range(0.1, 0.25, 0.4), "share", "of a tile's memory for code and exchange buffers", _NOT_FOUND
-    ),
-    "launch": Assumed(
-        Range(4e-6, 8e-6, 15e-6), "s", "that eager PyTorch takes to start one kernel on a GPU",
-        "4e-6 to 6e-6 for the submission alone (susun-blog.com, RTX 5070 Ti), more with PyTorch; fit() measures it",
-    ),
-    "graph_node": Assumed(
-        Range(0.5e-6, 1.5e-6, 3e-6), "s", "that one kernel of a CUDA graph takes at the least", _NOT_FOUND
-    ),
-    "gpu_matmul_efficiency": Assumed(
-        Range(0.25, 0.6, 0.9), "share", "of the peak that matrix products reach on a GPU", _SHARES
-    ),
-    "gpu_bandwidth_efficiency": Assumed(
-        Range(0.6, 0.8, 0.92), "share", "of the memory bandwidth that elementwise kernels reach",
-        "copies of large tensors reach some nine tenths of what is sold, small ones less",
-    ),
-    "gpu_cache_gain": Assumed(
-        Range(1.0, 1.0, 4.0), "", "by how much faster the cache is, for operations that fit in half of it",
-        "1 leaves the cache out; no figure for all these chips is known",
-    ),
-    "gpu_step_seconds": Assumed(
-        Range(0.02e-6, 0.1e-6, 0.6e-6), "s", "that one time step inside a fused kernel takes at the least",
-        "from a few dependent instructions to a read from memory that nothing hides",
-    ),
-}  # fmt: skip
+_TABLE = (
+    ("ipu_matmul_efficiency", (0.1, 0.3, 0.6), "share", "of the peak that matrix products reach on an IPU", _SHARES),
+    ("ipu_sync_cycles", (50, 150, 500), "cycles", "that the tiles wait for each other before each exchange",
+     "the function that knows it is in the closed part of Poplar"),
+    ("ipu_host_seconds", (5e-6, 30e-6, 200e-6), "s", "a round trip between host and IPU", _NOT_FOUND),
+    ("ipu_host_bandwidth", (10e9, 20e9, 32e9), "B/s", "of the host's data to the IPU",
+     "PCIe 4.0 × 16 carries 32e9 one way; the share that streams reach is not known"),
+    ("ipu_vertices", (0.25, 1.0, 1.5), "", "elementwise operations that run separately, by those that are counted",
+     "below 1 where PopART fuses some, how many is not known; up to 1.5 as PopTorch needs surrogates in plain "
+     "operations, of which a LIF's step then has half as many more"),
+    ("ipu_always_live", (0.1, 0.25, 0.4), "share", "of a tile's memory for code and exchange buffers", _NOT_FOUND),
+    ("launch", (4e-6, 8e-6, 15e-6), "s", "that eager PyTorch takes to start one kernel on a GPU",
+     "4e-6 to 6e-6 for the submission alone (susun-blog.com, RTX 5070 Ti), more with PyTorch; fit() measures it"),
+    ("graph_node", (0.5e-6, 1.5e-6, 3e-6), "s", "that one kernel of a CUDA graph takes at the least", _NOT_FOUND),
+    ("gpu_matmul_efficiency", (0.25, 0.6, 0.9), "share", "of the peak that matrix products reach on a GPU", _SHARES),
+    ("gpu_bandwidth_efficiency", (0.6, 0.8, 0.92), "share", "of the memory bandwidth that elementwise kernels reach",
+     "copies of large tensors reach some nine tenths of what is sold, small ones less"),
+    ("gpu_cache_gain", (1.0, 1.0, 4.0), "", "by how much faster the cache is, for operations that fit in half of it",
+     "1 leaves the cache out; no figure for all these chips is known"),
+    ("gpu_step_seconds", (0.02e-6, 0.1e-6, 0.6e-6), "s", "that one time step inside a fused kernel takes at the least",
+     "from a few dependent instructions to a read from memory that nothing hides"),
+)  # fmt: skip
+_DEFAULTS = {name: Assumed(Range(*ends), unit, meaning, source) for name, ends, unit, meaning, source in _TABLE}
 
 
 class Assumptions(dict[str, Assumed]):
@@ -211,25 +192,24 @@ def gpu(
         ValueError: a chip of another kind, or work without operations.
         MissingFigure: the catalogue lacks a figure of the chip that is needed.
     """
-    processor, free, peak = _checked(work, chip, "gpu", precision, assumptions)
-    shrink = 1.0 if precision == "float32" else 0.5
+    processor, free, peak, shrink = _checked(work, chip, "gpu", precision, assumptions)
     step = work.fused() if "fused" in mode else work
-    least = free["graph_node" if "graph" in mode else "launch"].range
+    least = free["graph_node" if "graph" in mode else "launch"]
     cache = processor.figures["cache_bytes"].value if "cache_bytes" in processor.figures else None
-    flops = free["gpu_matmul_efficiency"].range * processor.value(peak)
-    bandwidth = free["gpu_bandwidth_efficiency"].range * processor.value("memory_bandwidth")
+    flops = free["gpu_matmul_efficiency"] * processor.value(peak)
+    bandwidth = free["gpu_bandwidth_efficiency"] * processor.value("memory_bandwidth")
     instructions = processor.value("fp32_flops") / 2  # an addition is one; a multiply-add counts as two operations
 
     def kernel(op: Operation) -> Range:
         moved = op.bytes * shrink
         fits = cache is not None and 2 * moved <= cache
-        memory = Range.of(moved) / (bandwidth * free["gpu_cache_gain"].range if fits else bandwidth)
+        memory = Range.of(moved) / (bandwidth * free["gpu_cache_gain"] if fits else bandwidth)
         if op.flops:
             return memory.at_least(Range.of(op.flops) / flops)
         took = memory.at_least((op.simple + _COSTLY * op.costly) / instructions)
         if op.kind == "fused" and op.layer is not None:
             passes = 1 if op.phase == "forward" else 2
-            took = took.at_least(free["gpu_step_seconds"].range * (passes * step.layers[op.layer].steps))
+            took = took.at_least(free["gpu_step_seconds"] * (passes * step.layers[op.layer].steps))
         return took
 
     parts: dict[str, Range] = dict.fromkeys(("matmul", "neurons", "other"), Range.of(0.0))
@@ -294,16 +274,14 @@ def ipu(
         ValueError: a chip of another kind, or work without operations.
         DoesNotFit: weights, gradients, the optimizer's states, x and spikes of each layer exceed its memory.
     """
-    processor, free, peak = _checked(work, chip, "ipu", precision, assumptions)
+    processor, free, peak, shrink = _checked(work, chip, "ipu", precision, assumptions)
     checks.integer("device_iterations", device_iterations, at_least=1)
-    half = precision == "float16"
-    shrink = 0.5 if half else 1.0
     activations = min(
         sum(op.writes for op in work.running if op.phase == "forward"),
         sum(op.bytes for op in work.fused().of("fused") if op.phase == "forward"),
     )
     need = (4 * work.parameters * (2 + work.optimizer_states) + activations) * shrink
-    room = processor.value("on_chip_bytes") * (1 - free["ipu_always_live"].range.low)
+    room = processor.value("on_chip_bytes") * (1 - free["ipu_always_live"].low)
     if need > room:
         raise DoesNotFit(
             f"{work.name} with a batch of {work.samples} needs at least {need / 1e6:.0f} MB, but {processor.name} has "
@@ -311,24 +289,17 @@ def ipu(
             f"{processor.value('tiles'):.0f} tiles, less code and buffers)"
         )
     clock = processor.value("clock")
-    elementwise = exchanged = 0.0
-    small = large = 0  # of small operations only some become separate vertices
-    for op in work.running:
-        if not op.flops:
-            elementwise += _cycles(op, processor, half)
-        if op.kind in ("elementwise", "copy"):
-            small += 1
-        else:
-            large += 1
-            exchanged += op.bytes * shrink
-    vertices = free["ipu_vertices"].range
+    large = [op for op in work.running if op.kind not in ("elementwise", "copy")]
+    small = free["ipu_vertices"] * (work.launches - len(large))  # that become separate vertices
+    elementwise = sum(_cycles(op, processor, precision) for op in work.running if not op.flops)
+    exchanged = sum(op.bytes for op in large) * shrink
     parts = {
-        "matmul": Range.of(work.flops / processor.value(peak)) / free["ipu_matmul_efficiency"].range,
-        "elementwise": vertices * (elementwise / clock),
+        "matmul": Range.of(work.flops / processor.value(peak)) / free["ipu_matmul_efficiency"],
+        "elementwise": free["ipu_vertices"] * (elementwise / clock),
         "exchange": Range.of(exchanged / processor.value("exchange_bandwidth")),
-        "sync": (vertices * small + large) * free["ipu_sync_cycles"].range * (1 / clock),
-        "host": free["ipu_host_seconds"].range * (1 / device_iterations)
-        + Range.of(work.inputs * shrink) / free["ipu_host_bandwidth"].range,
+        "sync": (small + len(large)) * free["ipu_sync_cycles"] * (1 / clock),
+        "host": free["ipu_host_seconds"] * (1 / device_iterations)
+        + Range.of(work.inputs * shrink) / free["ipu_host_bandwidth"],
     }
     figures = (f"{key} {processor.figure(key)}" for key in ("clock", "tiles", peak, "exchange_bandwidth"))
     source = "; ".join(["bulk-synchronous model, never run on an IPU", *figures, "tiles equally loaded"])
@@ -337,26 +308,27 @@ def ipu(
     return Prediction(processor.name, mode, work.samples, seconds, parts, source)
 
 
-def _cycles(op: Operation, chip: Chip, half: bool) -> float:
+def _cycles(op: Operation, chip: Chip, precision: Precision) -> float:
     """Of one operation that gives each tile its share of the values."""
     threads = chip.value("threads_per_tile")
     # A reduction visits every value that it reads.
     values = max(op.numel, op.reads // 4) if op.kind in ("reduction", "norm", "pool") else op.numel
     share = math.ceil(math.ceil(values / chip.value("tiles")) / threads)
-    name = op.name.rstrip("_")
-    cycles, vector = _CYCLES.get(name, _OTHERS_COSTLY if op.costly else _ADDITION)
-    if half and (cycles, vector) == _ADDITION:
+    cycles, vector = _CYCLES.get(op.name.rstrip("_"), _OTHERS_COSTLY if op.costly else _ADDITION)
+    if precision == "float16" and (cycles, vector) == _ADDITION:
         vector = _HALF_VECTOR
     unary = _UNARY if op.reads <= op.writes else 0
     return threads * (_FIXED + unary + math.ceil(share / vector) * cycles) + _SUPERVISOR
 
 
 def _checked(
-    work: Work, chip: str, kind: str, precision: str, assumptions: Assumptions | None
-) -> tuple[Chip, Assumptions, str]:
+    work: Work, chip: str, kind: str, precision: Precision, assumptions: Assumptions | None
+) -> tuple[Chip, dict[str, Range], str, float]:
+    """The chip, the assumed ranges by name, and what ``_PRECISIONS`` says."""
     if not work.running or work.samples < 1:
         raise ValueError(f"work {work.name!r} must have operations and samples, but there are none")
     processor = get(chip)
     if processor.kind != kind:
         raise ValueError(f"chip must be of kind {kind}, but {processor.name} is of kind {processor.kind}")
-    return processor, Assumptions() if assumptions is None else assumptions, _PEAK[precision]
+    free = {name: one.range for name, one in (Assumptions() if assumptions is None else assumptions).items()}
+    return processor, free, *_PRECISIONS[precision]

@@ -102,21 +102,16 @@ class Work:
         Forward reads x and writes spikes; backward reads x and the gradient of the spikes, repeats the forward pass,
         and writes the gradient of x; the state stays inside. Layers whose step is not elementwise stay as they are.
         """
-        inside: dict[int, list[Operation]] = {i: [] for i in range(len(self.layers))}
-        for op in self.operations:
-            if op.layer in inside:
-                inside[op.layer].append(op)
+        inside = {i: [op for op in self.operations if op.layer == i] for i in range(len(self.layers))}
         allowed = ("view", "allocate", "elementwise", "copy", "reduction", "fused")
-        fusible = {i for i, operations in inside.items() if all(op.kind in allowed for op in operations)}
-        done: set[tuple[int, str]] = set()
-        operations: list[Operation] = []
-        for op in self.operations:
-            if op.layer is None or op.layer not in fusible:
-                operations.append(op)
-            elif (op.layer, op.phase) not in done:
-                done.add((op.layer, op.phase))
-                operations.append(self._kernel(op.layer, op.phase, inside[op.layer]))
-        return replace(self, operations=tuple(operations))
+        fusible = {i: within for i, within in inside.items() if all(op.kind in allowed for op in within)}
+        operations: dict[Any, Operation] = {}  # in order; of a fusible layer, one for each phase
+        for number, op in enumerate(self.operations):
+            if op.layer not in fusible:
+                operations[number] = op
+            elif (op.layer, op.phase) not in operations:
+                operations[op.layer, op.phase] = self._kernel(op.layer, op.phase, fusible[op.layer])
+        return replace(self, operations=tuple(operations.values()))
 
     def _kernel(self, number: int, phase: str, inside: list[Operation]) -> Operation:
         layer = self.layers[number]
@@ -172,8 +167,8 @@ def count(
     if not parameters:
         raise ValueError(f"net must have parameters to train, but {type(net).__name__} has none")
     update = OPTIMIZERS[optimizer](parameters)
-    inputs = x[0].to("meta").unsqueeze(0).expand(x.shape) if is_static(x) else x.to("meta")
-    labels = targets.to("meta")
+    seen = x[0] if is_static(x) else x  # what comes from the host
+    inputs, labels = seen.to("meta").expand(x.shape), targets.to("meta")
     trace = Trace()
     try:
         for parameter in parameters:
@@ -181,8 +176,7 @@ def count(
         update.step()  # creates the optimizer's state, which later steps use
         update.zero_grad()
         with trace, trace.layers_of(shadow):
-            out = shadow(inputs)
-            value = loss(out[0] if isinstance(out, tuple) else out, labels)
+            value = loss(out_of(shadow(inputs)), labels)
             if not isinstance(value, Tensor) or value.numel() != 1 or not value.requires_grad:
                 raise ValueError(f"loss must return one scalar that has a gradient, but it is {checks.shown(value)}")
             trace.phase = "backward"
@@ -195,23 +189,25 @@ def count(
         raise ValueError(f"net and loss must {must}, but they raise {type(error).__name__}: {first}") from error
     states = sum(v.numel() for state in update.state.values() for v in state.values() if isinstance(v, Tensor))
     size = sum(p.numel() for p in parameters)
-    return Work(
-        name or type(net).__name__, x.shape[1], tuple(trace.operations), tuple(trace.layers), size,
-        (x[0] if is_static(x) else x).numel() * x.element_size() + targets.numel() * targets.element_size(),
-        round(states / size),
-    )  # fmt: skip
+    host = sum(t.numel() * t.element_size() for t in (seen, targets))
+    operations, layers = tuple(trace.operations), tuple(trace.layers)
+    return Work(name or type(net).__name__, x.shape[1], operations, layers, size, host, round(states / size))
 
 
-def count_layer(layer: nn.Module, x: Tensor, repeat: int | None = None) -> Work:
-    """Count forward and backward of ``layer`` alone on x, on "meta"; ``repeat``: as neurons take it."""
+def count_layer(layer: nn.Module, x: Tensor, **options: int) -> Work:
+    """Count forward and backward of ``layer`` alone, called with ``options``, on x, on "meta"."""
     shadow, trace = _shadow_of(layer, "layer"), Trace()
     x = x.detach().to("meta").requires_grad_()
     with trace, trace.layers_of(shadow):
-        result = shadow(x) if repeat is None else shadow(x, repeat=repeat)
-        out = result[0] if isinstance(result, tuple) else result
+        out = out_of(shadow(x, **options))
         trace.phase = "backward"
         torch.autograd.grad(out, (x, *shadow.parameters()), torch.empty_like(out))
     return Work(type(layer).__name__, 1, tuple(trace.operations), tuple(trace.layers), 0, 0, 0)
+
+
+def out_of(result: Any) -> Any:
+    """What a layer returned, without its state."""
+    return result[0] if isinstance(result, tuple) else result
 
 
 MOST_STEPS = 1_000  # counting takes milliseconds for each
@@ -252,16 +248,15 @@ _COSTLY = (
 )
 # Bookkeeping of a profiler, and reads of single numbers by the host.
 _NOTHING = ("_record_function_enter_new", "_record_function_exit", "_local_scalar_dense", "aminmax", "isfinite")
-_KIND_OF = {
-    **dict.fromkeys(("empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided"), "allocate"),
-    **dict.fromkeys(("mm", "addmm", "bmm", "baddbmm"), "matmul"),
-    **dict.fromkeys(("convolution", "convolution_backward", "_convolution"), "convolution"),
-    **dict.fromkeys(("_to_copy", "copy", "clone", "stack", "cat", "contiguous", "fill", "zero"), "copy"),
-    **dict.fromkeys(("zeros", "ones", "full", "new_zeros", "new_ones", "new_full"), "copy"),
-    **dict.fromkeys(("zeros_like", "ones_like", "full_like"), "copy"),
-    **dict.fromkeys(("sum", "mean", "amax", "amin", "max", "min", "norm", "prod", "argmax"), "reduction"),
-    **dict.fromkeys(("cumsum", "any", "all"), "reduction"),
+_KINDS = {
+    "allocate": "empty empty_like new_empty empty_strided new_empty_strided",
+    "matmul": "mm addmm bmm baddbmm",
+    "convolution": "convolution convolution_backward _convolution",
+    "copy": "_to_copy copy clone stack cat contiguous fill zero zeros ones full new_zeros new_ones new_full zeros_like "
+    "ones_like full_like",
+    "reduction": "sum mean amax amin max min norm prod argmax cumsum any all",
 }
+_KIND_OF = {name: kind for kind, names in _KINDS.items() for name in names.split()}
 
 
 class Trace(Traffic):
@@ -273,7 +268,7 @@ class Trace(Traffic):
         self.operations: list[Operation] = []
         self.layers: list[Layer] = []
         self._inside: list[int] = []
-        self._spans: list[tuple[int, int]] = []  # sequence numbers of the autograd nodes made in each layer
+        self._spans: list[range] = []  # sequence numbers of the autograd nodes made in each layer
 
     @contextmanager
     def layers_of(self, net: nn.Module):
@@ -288,12 +283,12 @@ class Trace(Traffic):
                 x = args[0]
                 self._inside.append(len(self.layers))
                 self.layers.append(Layer(type(module).__name__, 0, 0, is_static(x), x.requires_grad, x.element_size()))
-                self._spans.append((_sequence(), -1))
+                self._spans.append(range(_sequence(), 0))  # until it ends, of none
 
         def leave(module: nn.Module, args: Any, out: Any) -> None:
             if id(module) in own:
                 number = self._inside.pop()
-                self._spans[number] = (self._spans[number][0], _sequence())
+                self._spans[number] = range(self._spans[number].start, _sequence())
                 layer, shape = self.layers[number], out[0].shape
                 # A step that is repeated by the neuron itself has no dimension of time.
                 static = layer.static or args[0].shape != shape
@@ -311,16 +306,15 @@ class Trace(Traffic):
         # Counters of the optimizer are on the CPU, whatever the device.
         if name in _NOTHING or not tensors or any(t.device.type != "meta" for t in tensors):
             return result
-        numel = max((leaf.numel() for leaf in tree_leaves(result) if isinstance(leaf, Tensor)), default=0)
-        kernel = self.kernels[-1] if len(self.kernels) > before else None
-        kind = "view" if kernel is None else _kind(func, name.rstrip("_"))
-        flops = 0
+        plain, kind, reads, writes, flops = name.rstrip("_"), "view", 0, 0, 0
+        if len(self.kernels) > before:
+            kind, reads, writes = _kind(func, plain), sum(self.kernels[-1].reads), sum(self.kernels[-1].writes)
         if kind in ("matmul", "convolution"):
             flops = flop_registry[func.overloadpacket](*args, **(kwargs or {}), out_val=result)
+        numel = max((leaf.numel() for leaf in tree_leaves(result) if isinstance(leaf, Tensor)), default=0)
         elementwise = numel if kind == "elementwise" else 0
-        square = name.rstrip("_") == "pow" and args[1:2] in ((2,), (2.0,))
-        costly = elementwise if name.rstrip("_") in _COSTLY and not square else 0
-        reads, writes = (sum(kernel.reads), sum(kernel.writes)) if kernel else (0, 0)
+        square = plain == "pow" and args[1:2] in ((2,), (2.0,))
+        costly = elementwise if plain in _COSTLY and not square else 0
         self.operations.append(
             Operation(name, kind, self.phase, reads, writes, numel, flops, elementwise - costly, costly, self._layer())
         )
@@ -332,7 +326,7 @@ class Trace(Traffic):
         if node is None:
             return self._inside[-1] if self._inside else None
         number = node._sequence_nr()
-        return next((i for i, (start, end) in enumerate(self._spans) if start <= number < end), None)
+        return next((i for i, span in enumerate(self._spans) if number in span), None)
 
 
 def _sequence() -> int:
