@@ -7,8 +7,16 @@ const TRAILS = 12; // balls that stay on the picture
 const LIFT = 1.25; // how high the landscape is, in halves of its width
 
 /**
+ * @typedef {[x: number, y: number]} Point on the canvas, or two weights
+ * @typedef {{path: Point[], done: boolean, surrogate: boolean}} Ball with the weights after each update
+ * @typedef {{points: Point[], weights?: Point, z: number}} Face a terrace, or a wall, which has the weights above it
+ * @typedef {{x: number, y: number, moved: number, turn: number, tilt: number}} Held where a drag began, and the view
+ *   then; `moved` in CSS pixels
+ */
+
+/**
  * @param {HTMLElement} root
- * @param {{low: number, high: number, loss: number[][], gradient: number[][][], target: number[],
+ * @param {{low: number, high: number, loss: number[][], gradient: number[][][], target: Point,
  *   axes: string[]}} data loss[i][j] at the i-th value of the first weight and the j-th of the second, of as many
  *   evenly from `low` to `high`; gradient[k] is the surrogate gradient by weight k at the same places
  */
@@ -16,8 +24,10 @@ export function landscape(root, {low, high, loss, gradient, target, axes}) {
   const count = loss.length, last = count - 1, span = high - low;
   const highest = Math.max(...loss.map((row) => Math.max(...row)));
   const view = {turn: 0.7, tilt: 0.66};
-  let palette = colours(root), pen, width = 0, height = 0, scale = 1, middle = {x: 0, y: 0}, balls = [], faces = [];
-  let picture = null; // of the landscape without balls, until it is turned
+  let palette = colours(root), /** @type {CanvasRenderingContext2D} */ pen, width = 0, height = 0, scale = 1;
+  let middle = {x: 0, y: 0};
+  let balls = /** @type {Ball[]} */ ([]), faces = /** @type {Face[]} */ ([]);
+  let picture = /** @type {?HTMLCanvasElement} */ (null); // of the landscape without balls, until it is turned
 
   const canvas = make("canvas", {tabIndex: 0, role: "img", "aria-label": `Loss over ${axes[0]} and ${axes[1]}: ` +
     "terraces that descend towards the teacher. Arrow keys turn it, Enter drops a ball."});
@@ -40,7 +50,9 @@ export function landscape(root, {low, high, loss, gradient, target, axes}) {
   const box = make("div", {className: "panel stack"}, side, canvas, words);
   root.append(box);
 
+  /** @param {number} value */
   const cell = (value) => Math.min(last, Math.max(0, Math.round(((value - low) / span) * last)));
+  /** @param {number} x @param {number} y */
   const heightAt = (x, y) => loss[cell(x)][cell(y)];
 
   /** What makes the whole landscape and its labels fit, however it is turned. */
@@ -50,7 +62,11 @@ export function landscape(root, {low, high, loss, gradient, target, axes}) {
     middle = {x: width / 2, y: 8 + scale * (deep + high_)};
   }
 
-  /** Place on the canvas of weights x and y at a height. */
+  /**
+   * Place on the canvas of weights x and y at a height.
+   * @param {number} x @param {number} y @param {number} z
+   * @returns {Point}
+   */
   function place(x, y, z) {
     const right = (2 * (x - low)) / span - 1, back = (2 * (y - low)) / span - 1, up = z / highest;
     const sine = Math.sin(view.turn), cosine = Math.cos(view.turn), near = right * sine + back * cosine;
@@ -58,10 +74,11 @@ export function landscape(root, {low, high, loss, gradient, target, axes}) {
       middle.y + scale * (near * Math.sin(view.tilt) - LIFT * up * Math.cos(view.tilt))];
   }
 
+  /** @param {number} x @param {number} y */
   function drop(x, y) {
     balls.push({path: [[x, y]], done: false, surrogate: way.value === "surrogate"});
     balls = balls.slice(-TRAILS);
-    if (calm()) while (!balls.at(-1).done) roll(balls.at(-1));
+    if (calm()) while (!/** @type {Ball} */ (balls.at(-1)).done) roll(/** @type {Ball} */ (balls.at(-1)));
     say();
     loop.wake();
   }
@@ -73,10 +90,12 @@ export function landscape(root, {low, high, loss, gradient, target, axes}) {
     for (const [x, y] of starts) drop(x, y);
   }
 
+  /** @param {Ball} ball */
   function roll(ball) {
-    const [x, y] = ball.path.at(-1), i = cell(x), j = cell(y);
+    const [x, y] = /** @type {Point} */ (ball.path.at(-1)), i = cell(x), j = cell(y);
     const slope = ball.surrogate ? gradient.map((one) => one[i][j]) : [0, 0];
-    const next = [x, y].map((value, k) => Math.min(high, Math.max(low, value - rate.value * slope[k])));
+    const next = /** @type {Point} */ (
+      [x, y].map((value, k) => Math.min(high, Math.max(low, value - rate.value * slope[k]))));
     ball.path.push(next);
     const still = Math.hypot(next[0] - x, next[1] - y) < 1e-6 * span;
     if (ball.path.length > LONGEST || loss[i][j] === 0 || (still && ball.path.length > 40)) ball.done = true;
@@ -88,19 +107,23 @@ export function landscape(root, {low, high, loss, gradient, target, axes}) {
       words.textContent = "Drag to turn the landscape. Click on it to drop a ball.";
       return;
     }
-    const [start, now] = [ball.path[0], ball.path.at(-1)].map(([x, y]) => heightAt(x, y).toFixed(2));
-    const at = ball.path.at(-1).map((value) => value.toFixed(2)).join(", ");
+    const [start, now] = [ball.path[0], /** @type {Point} */ (ball.path.at(-1))]
+      .map(([x, y]) => heightAt(x, y).toFixed(2));
+    const at = /** @type {Point} */ (ball.path.at(-1)).map((value) => value.toFixed(2)).join(", ");
     const end = !ball.done ? "" : !ball.surrogate ? " The terrace is flat: the true slope is 0, and nothing moves."
       : Number(now) === 0 ? " It has the teacher’s spikes." : "";
     words.textContent = `update ${ball.path.length - 1}: weights ${at}, loss ${start} → ${now}.${end}`;
   }
 
+  /** @param {number} share of the highest loss @param {number} shade 1 in full light */
   function mix(share, shade) {
-    const [from, to] = [palette.panel, palette.blue].map((colour) => colour.match(/[\d.]+/g).map(Number));
+    const [from, to] = [palette.panel, palette.blue]
+      .map((colour) => /** @type {string[]} */ (colour.match(/[\d.]+/g)).map(Number));
     const part = 0.12 + 0.83 * Math.sqrt(share);
     return `rgb(${[0, 1, 2].map((k) => Math.round((from[k] + (to[k] - from[k]) * part) * shade)).join(",")})`;
   }
 
+  /** @param {Point[]} points @param {string} colour */
   function shape(points, colour) {
     pen.beginPath();
     points.forEach(([x, y], i) => (i ? pen.lineTo(x, y) : pen.moveTo(x, y)));
@@ -115,21 +138,25 @@ export function landscape(root, {low, high, loss, gradient, target, axes}) {
   function terraces() {
     const half = span / last / 2;
     const stepX = Math.sin(view.turn) >= 0 ? 1 : -1, stepY = Math.cos(view.turn) >= 0 ? 1 : -1;
-    const at = (index) => low + (span * index) / last, through = (b) => (stepY > 0 ? b : last - b);
+    /** @param {number} index */
+    const at = (index) => low + (span * index) / last;
+    /** @param {number} b */
+    const through = (b) => (stepY > 0 ? b : last - b);
     faces = [];
     pen.lineWidth = 0.7;
     for (let a = 0; a < count; a += 1) {
       const i = stepX > 0 ? a : last - a, x = at(i), row = loss[i], before = loss[i + stepX];
-      for (let b = 0, next; b < count; b = next) {
+      for (let b = 0, /** @type {number} */ next; b < count; b = next) {
         const z = row[through(b)];
         for (next = b + 1; next < count && row[through(next)] === z; next += 1);
         const far = at(through(b)) - stepY * half, near = at(through(next - 1)) + stepY * half;
+        /** @param {Point[]} points @param {number} shade @param {Point} [weights] */
         const side = (points, shade, weights) => {
           shape(points, mix(z / highest, shade));
           faces.push({points, weights, z});
         };
         side([place(x - half, far, z), place(x + half, far, z), place(x + half, near, z), place(x - half, near, z)], 1);
-        for (let c = b, end; c < next; c = end) {
+        for (let c = b, /** @type {number} */ end; c < next; c = end) {
           const below = before?.[through(c)] ?? 0;
           for (end = c + 1; end < next && (before?.[through(end)] ?? 0) === below; end += 1);
           if (below >= z) continue;
@@ -146,23 +173,28 @@ export function landscape(root, {low, high, loss, gradient, target, axes}) {
     }
   }
 
+  /** @param {Point[]} points @param {number} x @param {number} y */
   function within(points, x, y) {
     let inside = false;
     points.forEach(([ax, ay], i) => {
-      const [bx, by] = points.at(i - 1);
+      const [bx, by] = /** @type {Point} */ (points.at(i - 1));
       if (ay > y !== by > y && x < ((bx - ax) * (y - ay)) / (by - ay) + ax) inside = !inside;
     });
     return inside;
   }
 
-  /** Weights at a point of the canvas, on the nearest terrace there or above the nearest wall; or undefined. */
+  /**
+   * Weights at a point of the canvas, on the nearest terrace there or above the nearest wall; or undefined.
+   * @param {number} left @param {number} down
+   */
   function weightsAt(left, down) {
     const face = faces.findLast(({points}) => within(points, left, down));
     if (!face || face.weights) return face?.weights;
     const sine = Math.sin(view.turn), cosine = Math.cos(view.turn), across = (left - middle.x) / scale;
     const up = (LIFT * face.z * Math.cos(view.tilt)) / highest;
     const along = ((down - middle.y) / scale + up) / Math.sin(view.tilt);
-    return [across * cosine + along * sine, along * cosine - across * sine].map((one) => low + ((one + 1) * span) / 2);
+    return /** @type {Point} */ (
+      [across * cosine + along * sine, along * cosine - across * sine].map((one) => low + ((one + 1) * span) / 2));
   }
 
   function scales() {
@@ -204,6 +236,7 @@ export function landscape(root, {low, high, loss, gradient, target, axes}) {
     pen.fillText("teacher", x + 20, top + 11);
   }
 
+  /** @param {Ball} ball @param {boolean} newest */
   function ballPicture(ball, newest) {
     const points = ball.path.map(([x, y]) => place(x, y, heightAt(x, y) + 0.012 * highest));
     pen.globalAlpha = newest ? 1 : 0.75;
@@ -213,7 +246,7 @@ export function landscape(root, {low, high, loss, gradient, target, axes}) {
     pen.beginPath();
     points.forEach(([x, y], i) => (i ? pen.lineTo(x, y) : pen.moveTo(x, y)));
     pen.stroke();
-    const [x, y] = points.at(-1), radius = newest ? 8 : 6;
+    const [x, y] = /** @type {Point} */ (points.at(-1)), radius = newest ? 8 : 6;
     pen.fillStyle = palette.vermilion;
     pen.strokeStyle = palette.page;
     pen.lineWidth = 1.5;
@@ -236,7 +269,7 @@ export function landscape(root, {low, high, loss, gradient, target, axes}) {
       flag();
       picture = document.createElement("canvas");
       [picture.width, picture.height] = [canvas.width, canvas.height];
-      picture.getContext("2d").drawImage(canvas, 0, 0);
+      /** @type {CanvasRenderingContext2D} */ (picture.getContext("2d")).drawImage(canvas, 0, 0);
     } else {
       pen.drawImage(picture, 0, 0, width, height);
     }
@@ -250,7 +283,7 @@ export function landscape(root, {low, high, loss, gradient, target, axes}) {
     loop.wake();
   }
 
-  let held = null;
+  let held = /** @type {Held} */ (/** @type {?Held} */ (null)); // from the start of a drag on
   drag(canvas, {
     frame: canvas,
     start: (x, y) => { held = {x, y, moved: 0, ...view}; },
@@ -266,7 +299,8 @@ export function landscape(root, {low, high, loss, gradient, target, axes}) {
     },
   });
   canvas.addEventListener("keydown", (event) => {
-    const turns = {ArrowLeft: [0.1, 0], ArrowRight: [-0.1, 0], ArrowUp: [0, -0.07], ArrowDown: [0, 0.07]}[event.key];
+    const turns = /** @type {Record<string, number[]|undefined>} */ (
+      {ArrowLeft: [0.1, 0], ArrowRight: [-0.1, 0], ArrowUp: [0, -0.07], ArrowDown: [0, 0.07]})[event.key];
     if (turns) {
       view.turn += turns[0];
       view.tilt = Math.min(1.35, Math.max(0.2, view.tilt + turns[1]));

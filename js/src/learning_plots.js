@@ -4,18 +4,37 @@ import {drag} from "./controls.js";
 import {faint, surface} from "./canvas.js";
 import {cellsPicture, channels} from "./network_view.js";
 
+/**
+ * @import {Colours} from "./canvas.js"
+ * @import {Model, Plane, Table} from "./commentary.js"
+ * @import {Membranes, Probe} from "./trainer.js"
+ *
+ * @typedef {function(CanvasRenderingContext2D, number, number): void} Paint on a width × height area
+ * @typedef {{points: number[][], colour: string, thick: number, alpha?: number}} Curve through [update, value], with
+ *   the name of its colour
+ * @typedef {{lines: Curve[], updates: number, top: number, percent?: boolean, level?: {value: number, name: string}}}
+ *   Curves of a plot
+ * @typedef {[spikes: Float32Array|Uint8Array, size: number]} Layer [T][N], and N
+ */
+
 const FONT = "12px system-ui, sans-serif";
 
 /** A canvas that is drawn again when its size, colours or data change; subclasses define `paint`. */
 class Plot {
+  /** @param {HTMLCanvasElement} canvas */
   constructor(canvas) {
     this.canvas = canvas;
+    this.width = this.height = 0;
+    const later = /** @type {any} */ (null); // of the first size and colours
+    /** @type {CanvasRenderingContext2D} */ this.context = later;
+    /** @type {Colours} */ this.colours = later;
     surface(canvas, (context, width, height) => {
       Object.assign(this, {context, width, height});
       this.draw();
     });
   }
 
+  /** @param {Colours} colours */
   recolour(colours) {
     this.colours = colours;
     this.draw();
@@ -24,11 +43,15 @@ class Plot {
   draw() {
     if (!this.context || !this.colours) return;
     this.context.clearRect(0, 0, this.width, this.height);
-    this.paint(this.context, this.width, this.height);
+    /** @type {{paint: Paint}} */ (/** @type {unknown} */ (this)).paint(this.context, this.width, this.height);
   }
 }
 
-/** A mark for a class: colours alone do not tell classes apart. */
+/**
+ * A mark for a class: colours alone do not tell classes apart.
+ * @param {CanvasRenderingContext2D} context @param {number} kind @param {number} x @param {number} y
+ * @param {number} size
+ */
 function mark(context, kind, x, y, size) {
   context.beginPath();
   if (kind === 0) context.arc(x, y, size, 0, 7);
@@ -43,10 +66,20 @@ function mark(context, kind, x, y, size) {
 
 /** The answer over the plane, and samples of the test set; pointing at it chooses the point whose spikes are shown. */
 export class DecisionPlot extends Plot {
+  /** @param {HTMLCanvasElement} canvas @param {function(number[]): void} chosen takes the point */
   constructor(canvas, chosen) {
     super(canvas);
     this.chosen = chosen;
+    /** @type {Plane} */ this.data = /** @type {any} */ (null); // to be shown
+    /** @type {?Float32Array} */ this.rates = null; // of each class [classes][cells]
+    /** @type {?Float32Array} */ this.single = null;
+    /** @type {?HTMLCanvasElement} */ this.picture = null;
+    /** @type {HTMLCanvasElement|undefined} */ this.cells = undefined;
+    /** @type {?Int32Array} */ this.answers = null;
+    /** @type {number[]|undefined} */ this.point = undefined;
+    /** @param {number} x @param {number} y */
     const choose = (x, y) => {
+      /** @param {number} value */
       const clip = (value) => Math.max(0, Math.min(1, value));
       this.point = [clip(x / this.width), clip(1 - y / this.height)];
       this.draw();
@@ -54,7 +87,8 @@ export class DecisionPlot extends Plot {
     };
     drag(canvas, {frame: canvas, start: choose, move: choose});
     canvas.addEventListener("keydown", (event) => {
-      const way = {ArrowUp: [0, 1], ArrowDown: [0, -1], ArrowLeft: [-1, 0], ArrowRight: [1, 0]}[event.key];
+      const way = /** @type {Record<string, number[]|undefined>} */ (
+        {ArrowUp: [0, 1], ArrowDown: [0, -1], ArrowLeft: [-1, 0], ArrowRight: [1, 0]})[event.key];
       if (!way || !this.point) return;
       event.preventDefault();
       const step = event.shiftKey ? 0.1 : 0.02;
@@ -62,12 +96,13 @@ export class DecisionPlot extends Plot {
     });
   }
 
-  /** @param {object} data {test: {points, labels}, side, classColours} */
+  /** @param {Plane} data */
   show(data) {
-    Object.assign(this, {data, rates: null, picture: null, single: null});
+    Object.assign(this, {data, rates: null, answers: null, point: undefined, picture: null, single: null});
     this.draw();
   }
 
+  /** @param {{rates?: ?Float32Array, answers?: ?Int32Array, point?: number[]}} news rates and answers left out stay */
   update({rates, answers, point}) {
     if (rates) this.rates = rates;
     if (answers) this.answers = answers;
@@ -76,7 +111,7 @@ export class DecisionPlot extends Plot {
     this.draw();
   }
 
-  /** The map of one neuron in place of the decision; null: the decision again. */
+  /** The map of one neuron in place of the decision; null: the decision again. @param {?Float32Array} map */
   alone(map) {
     this.single = map;
     this.picture = null;
@@ -84,7 +119,8 @@ export class DecisionPlot extends Plot {
   }
 
   surfacePicture() {
-    const {side, classColours} = this.data, cells = side * side, {single, rates} = this;
+    const {side, classColours} = this.data, cells = side * side;
+    const {single, rates} = /** @type {DecisionPlot & {rates: Float32Array}} */ (this);
     if (single) {
       const orange = channels(this.colours.orange).slice(0, 3);
       return cellsPicture(side, side, (cell) => [...orange, Math.sqrt(single[cell])], this.cells);
@@ -104,6 +140,7 @@ export class DecisionPlot extends Plot {
     }, this.cells);
   }
 
+  /** @type {Paint} */
   paint(context, width, height) {
     const {data, colours, rates, answers, point} = this;
     context.fillStyle = colours.raised;
@@ -140,10 +177,15 @@ export class DecisionPlot extends Plot {
 
 /** How often each class (or pair of cues) got each answer; a press on a cell chooses the next sample of it. */
 export class AnswersPlot extends Plot {
+  /** @param {HTMLCanvasElement} canvas @param {function(number): void} chosen takes the index of the sample */
   constructor(canvas, chosen) {
     super(canvas);
+    /** @type {Table} */ this.data = /** @type {any} */ (null); // to be shown
+    /** @type {?number[][][]} */ this.members = null; // indices of samples, by row and column
+    this.frame = {left: 0, top: 0, cell: 0};
+    this.shown = -1;
     canvas.addEventListener("click", (event) => {
-      const box = canvas.getBoundingClientRect(), {left, top, cell} = this.frame ?? {};
+      const box = canvas.getBoundingClientRect(), {left, top, cell} = this.frame;
       const column = Math.floor((event.clientX - box.left - left) / cell);
       const row = Math.floor((event.clientY - box.top - top) / cell);
       const index = this.members?.[row]?.[column];
@@ -151,23 +193,27 @@ export class AnswersPlot extends Plot {
     });
   }
 
-  /** @param {object} data {labels, groups: the row of each sample, rows, columns: their names, right: row => column} */
+  /** @param {Table} data */
   show(data) {
     const columns = [...data.columns, data.columns.length > 4 ? "–" : "none"];
     Object.assign(this, {data: {...data, columns}, members: null});
     this.draw();
   }
 
+  /** @param {{answers?: ?Int32Array, index: number}} news without answers those stay */
   update({answers, index}) {
     this.shown = index;
     if (answers) {
       const {rows, columns, groups} = this.data;
-      this.members = rows.map(() => columns.map(() => []));
-      answers.forEach((answer, i) => this.members[groups[i]].at(answer).push(i)); // -1, no answer: the last column
+      const members = rows.map(() => columns.map(() => /** @type {number[]} */ ([])));
+      // -1, no answer: the last column
+      answers.forEach((answer, i) => /** @type {number[]} */ (members[groups[i]].at(answer)).push(i));
+      this.members = members;
     }
     this.draw();
   }
 
+  /** @type {Paint} */
   paint(context, width, height) {
     const {data, colours, members} = this;
     if (!data) return;
@@ -211,9 +257,12 @@ const POINTS = 1024;
 /** A number for each update, however many: means of bins that grow as updates do. */
 export class Series {
   constructor() {
-    Object.assign(this, {width: 1, sums: new Float64Array(POINTS), count: 0});
+    this.width = 1;
+    this.sums = new Float64Array(POINTS);
+    this.count = 0;
   }
 
+  /** @param {number} value */
   add(value) {
     if (this.count === this.width * POINTS) {
       for (let bin = 0; bin < POINTS / 2; bin++) this.sums[bin] = this.sums[2 * bin] + this.sums[2 * bin + 1];
@@ -223,7 +272,7 @@ export class Series {
     this.sums[Math.floor(this.count++ / this.width)] += value;
   }
 
-  /** [[update, mean], …], about `most` of them. */
+  /** [[update, mean], …], about `most` of them. @param {number} most */
   points(most) {
     const bins = Math.ceil(this.count / this.width), join = Math.max(1, Math.ceil(bins / most)), means = [];
     for (let bin = 0; bin < bins; bin += join) {
@@ -238,16 +287,22 @@ export class Series {
 
 /** Lines over updates: [{points, colour, width}], y from 0 to `top`, dashed levels with a name. */
 export class CurvePlot extends Plot {
+  /** @type {?Curves} */ curves = null;
+
+  /** @param {Curves} curves */
   show(curves) {
     this.curves = curves;
     this.draw();
   }
 
+  /** @type {Paint} */
   paint(context, width, height) {
     const {colours, curves} = this, left = 46, bottom = height - 22, right = width - 8, above = 8;
     if (!curves) return;
     const {lines, top, updates, percent, level} = curves, last = Math.max(updates, 10);
+    /** @param {number} update */
     const x = (update) => left + ((right - left) * update) / last;
+    /** @param {number} value */
     const y = (value) => bottom - ((bottom - above) * Math.min(value, 1.05 * top)) / (1.05 * top);
     context.font = FONT;
     context.lineWidth = 1;
@@ -286,25 +341,39 @@ export class CurvePlot extends Plot {
       context.beginPath();
       for (const [update, value] of points) context.lineTo(x(update), y(value)); // the first one only moves there
       if (points.length > 1) context.stroke();
-      else mark(context, 0, x(points[0][0]), y(points[0][1]), 2.5), context.fill();
+      else {
+        mark(context, 0, x(points[0][0]), y(points[0][1]), 2.5);
+        context.fill();
+      }
     }
   }
 }
 
 /** The spikes of one sample: time to the right, a row for each neuron, layer under layer. */
 export class RasterPlot extends Plot {
-  /** @param {object} network {sizes, inTime: whether the input is spikes, classColours} */
+  /** @type {Model} */ network = /** @type {any} */ (null); // to be shown
+  /** @type {?Probe} */ probe = null;
+  /** @type {HTMLCanvasElement|undefined} */ picture = undefined;
+  /** @type {?Colours} */ inked = null;
+  stale = true;
+  position = -1;
+  left = 0;
+  right = 0;
+
+  /** @param {Model} network */
   show(network) {
     Object.assign(this, {network, probe: null, position: -1, stale: true});
     this.draw();
   }
 
+  /** @param {Probe} probe */
   update(probe) {
     this.probe = probe;
     this.stale = true;
     this.draw();
   }
 
+  /** @param {number} position in steps; -1: none */
   frame(position) {
     this.position = position;
     this.draw();
@@ -317,7 +386,7 @@ export class RasterPlot extends Plot {
     const {picture} = this, isSize = picture.width === canvas.width && picture.height === canvas.height;
     if (!isSize || this.stale || this.inked !== this.colours) {
       Object.assign(picture, {width: canvas.width, height: canvas.height}); // which clears it
-      const still = picture.getContext("2d");
+      const still = /** @type {CanvasRenderingContext2D} */ (picture.getContext("2d"));
       still.setTransform(canvas.width / width, 0, 0, canvas.height / height, 0, 0);
       Object.assign(this, {inked: this.colours, stale: false});
       if (network && probe) this.paintSpikes(still, width, height);
@@ -334,9 +403,13 @@ export class RasterPlot extends Plot {
     context.stroke();
   }
 
+  /** @type {Paint} */
   paintSpikes(context, width, height) {
-    const {network, probe, colours} = this, {sizes, classNames} = network, steps = probe.input.length / sizes[0];
-    const layers = [[probe.input, sizes[0]], ...probe.spikes.map((spikes, i) => [spikes, sizes[i + 1]])];
+    const {network, probe, colours} = /** @type {RasterPlot & {probe: Probe}} */ (this), {sizes, classNames} = network;
+    const steps = probe.input.length / sizes[0];
+    /** @type {Layer[]} */
+    const layers = [[probe.input, sizes[0]],
+      ...probe.spikes.map((spikes, i) => /** @type {Layer} */ ([spikes, sizes[i + 1]]))];
     const left = (this.left = 74), right = (this.right = width - 44), pitch = (right - left) / steps;
     // Few neurons get taller rows than many, and no layer less than some lines.
     const shares = layers.map(([, size]) => Math.sqrt(size)), all = shares.reduce((sum, one) => sum + one, 0);
@@ -371,7 +444,7 @@ export class RasterPlot extends Plot {
           context.fillStyle = leads ? colours.ink : colours.muted;
           context.font = leads ? "600 12px system-ui, sans-serif" : FONT;
           context.textAlign = "left";
-          const votes = size > 4 ? `${classNames[n]}: ${count}` : count;
+          const votes = /** @type {string} */ (size > 4 ? `${classNames[n]}: ${count}` : count);
           if (row >= 9 || leads) context.fillText(votes, right + (inks[n] ? 18 : 6), y + 4);
         }
       }
@@ -390,6 +463,10 @@ export class RasterPlot extends Plot {
 
 /** The surrogate: how much gradient passes a neuron so far from its threshold; and how far the neurons are. */
 export class SurrogatePlot extends Plot {
+  /** @type {?function(number): number} */ derivative = null;
+  reach = 0;
+  /** @type {?Membranes} */ shares = null;
+
   /**
    * @param {function(number): number} derivative of the distance from the threshold
    * @param {number} reach distance at the left and the right end
@@ -399,12 +476,13 @@ export class SurrogatePlot extends Plot {
     this.draw();
   }
 
-  /** @param {object} shares of the membranes: {bins, below, above} */
+  /** @param {Membranes} shares */
   update(shares) {
     this.shares = shares;
     this.draw();
   }
 
+  /** @type {Paint} */
   paint(context, width, height) {
     const {colours, derivative, reach, shares} = this;
     if (!derivative) return;
@@ -414,6 +492,7 @@ export class SurrogatePlot extends Plot {
       ends.push([middle + away, derivative((away / middle) * reach)]);
     }
     const top = Math.max(...ends.map(([, value]) => value), 1e-9);
+    /** @param {number} share */
     const y = (share) => bottom - (bottom - above) * share;
     context.font = "11px system-ui, sans-serif";
     if (shares) {

@@ -5,7 +5,14 @@ import {choice, make} from "./controls.js";
 const LOWEST = 440; // hertz of the first neuron's click; the others are above
 const CLICK = 0.012; // seconds
 
-/** Volumes of the samples of one click. */
+/**
+ * @typedef {{name: string, neurons: number[][]}} Train `neurons`: the steps at which each neuron of it fires
+ * @typedef {Train & {canvas: HTMLCanvasElement, button: HTMLButtonElement, pen: ?CanvasRenderingContext2D,
+ *   width: number, height: number, element: ?HTMLElement}} Row of a train; no `pen` until its canvas has a place
+ * @typedef {{row: Row, source: AudioBufferSourceNode, began: number, lasts: number}} Playing times in seconds
+ */
+
+/** Volumes of the samples of one click. @param {number} rate of samples, in hertz @param {number} hertz */
 function click(rate, hertz) {
   return Float32Array.from({length: Math.round(CLICK * rate)},
     (_, n) => Math.sin((2 * Math.PI * hertz * n) / rate) * Math.exp((-6 * n) / (CLICK * rate)));
@@ -13,30 +20,34 @@ function click(rate, hertz) {
 
 /**
  * @param {HTMLElement} root
- * @param {{seconds: number, steps: number, trains: Array<{name: string, neurons: number[][]}>}} data `neurons`: the
- *   steps at which each neuron of a train fires; `seconds` is what one step lasts
+ * @param {{seconds: number, steps: number, trains: Train[]}} data `seconds` is what one step lasts
  */
 export function listen(root, {seconds, steps, trains}) {
-  let palette = colours(root), context = null, playing = null;
+  let presses = 0;
+  let palette = colours(root), /** @type {?AudioContext} */ context = null, /** @type {?Playing} */ playing = null;
   const slow = choice({label: "speed", options: [{value: 1, label: "1"}, {value: 0.5, label: "½"},
     {value: 0.25, label: "¼"}], hint: "slower, to count", change: () => stop()});
   const rows = trains.map((train) => row(train));
   const words = make("p", {className: "small muted", textContent: "A click for each spike."});
   if (typeof AudioContext === "undefined") words.textContent = "This browser makes no sounds; the rasters remain.";
-  root.append(make("div", {className: "panel stack"}, ...rows.map((one) => one.element), beside(slow.element, words)));
+  root.append(make("div", {className: "panel stack"}, ...rows.map((one) => /** @type {HTMLElement} */ (one.element)),
+    beside(slow.element, words)));
 
+  /** @param {...HTMLElement} elements */
   function beside(...elements) {
     const line = make("div", {}, ...elements);
     line.style.cssText = "display:flex;flex-wrap:wrap;align-items:center;gap:8px";
     return line;
   }
 
+  /** @param {Train} train */
   function row({name, neurons}) {
     const count = neurons.reduce((sum, one) => sum + one.length, 0);
     const canvas = make("canvas", {role: "img", "aria-label": `${name}: ${count} spikes in ${steps} steps`});
     canvas.style.cssText = `width:100%;height:${Math.max(34, 10 * neurons.length)}px;cursor:pointer;margin-top:5px`;
     const button = make("button", {type: "button", textContent: `▶ ${name}`, title: "listen", "aria-pressed": "false"});
     const note = make("span", {className: "small muted", textContent: `${count} spikes`});
+    /** @type {Row} */
     const one = {neurons, canvas, button, pen: null, width: 0, height: 0, name, element: null};
     one.element = make("div", {}, beside(button, note), canvas);
     const press = () => (playing?.row === one ? stop() : play(one));
@@ -49,9 +60,11 @@ export function listen(root, {seconds, steps, trains}) {
     return one;
   }
 
+  /** @param {Row} one */
   function sound(one) {
-    const rate = context.sampleRate, step = seconds / slow.value;
-    const made = context.createBuffer(1, Math.ceil((steps * step + 0.05) * rate), rate), samples = made.getChannelData(0);
+    const rate = /** @type {AudioContext} */ (context).sampleRate, step = seconds / slow.value;
+    const made = /** @type {AudioContext} */ (context).createBuffer(1, Math.ceil((steps * step + 0.05) * rate), rate);
+    const samples = made.getChannelData(0);
     one.neurons.forEach((times, neuron) => {
       const shape = click(rate, LOWEST * 2 ** ((7 * neuron) / 12));
       for (const time of times) {
@@ -64,10 +77,13 @@ export function listen(root, {seconds, steps, trains}) {
     return made;
   }
 
+  /** @param {Row} one */
   async function play(one) {
     stop();
     context ??= new AudioContext(); // a browser allows it only in answer to something that the reader does
+    const mine = ++presses;
     await context.resume();
+    if (mine !== presses) return; // pressed again meanwhile
     const source = context.createBufferSource();
     source.buffer = sound(one);
     source.connect(context.destination);
@@ -88,11 +104,15 @@ export function listen(root, {seconds, steps, trains}) {
     draw(one);
   }
 
+  /** @param {Row} one */
   function draw(one) {
     const {pen, width, height, neurons} = one;
     if (!pen) return;
-    const line = height / neurons.length, at = (step) => 2 + ((width - 4) * (step + 0.5)) / steps;
-    const share = playing?.row === one ? (context.currentTime - playing.began) / playing.lasts : null;
+    const line = height / neurons.length;
+    /** @param {number} step */
+    const at = (step) => 2 + ((width - 4) * (step + 0.5)) / steps;
+    const share = playing?.row === one
+      ? (/** @type {AudioContext} */ (context).currentTime - playing.began) / playing.lasts : null;
     pen.clearRect(0, 0, width, height);
     pen.fillStyle = palette.faint;
     pen.fillRect(0, 0, width, height);
@@ -111,7 +131,7 @@ export function listen(root, {seconds, steps, trains}) {
 
   const loop = new Loop(() => {
     if (!playing) return false;
-    if (context.currentTime - playing.began > playing.lasts) stop();
+    if (/** @type {AudioContext} */ (context).currentTime - playing.began > playing.lasts) stop();
     else draw(playing.row);
     return playing !== null;
   });

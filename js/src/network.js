@@ -1,4 +1,4 @@
-// Runs a trained network step by step, from the description that export/page.py writes.
+// Runs a trained network step by step, from the description that pages/page.py writes.
 //
 // Layers without state (linear, conv, pool, ...) are sums, in double precision, rounded once; neurons are the objects
 // that the kit generates from their equations, equal to PyTorch to the bit for equal currents. As in Python, what does

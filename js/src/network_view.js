@@ -2,21 +2,35 @@
 
 import {BELOW_ZERO, faint, surface} from "./canvas.js";
 
+/**
+ * @import {Colours} from "./canvas.js"
+ * @import {Model, Place} from "./commentary.js"
+ * @import {Report} from "./trainer.js"
+ *
+ * @typedef {{x: number, y: number}} Middle of a unit
+ * @typedef {{across: number, size: number, gap: number}} Block of units, `across` in a row, each `size` wide
+ * @typedef {{units: Middle[], size: number, across: number, left: number, right: number, top: number}} Column
+ * @typedef {{from: number, to: number, weight: number, rank?: number}} Line between two units: its weight as a share of
+ *   the largest, and how thick it is from 0 to 1
+ */
+
 const HEAD = 40, GAP = 3, LARGEST = 46, READABLE = 21, STRONGEST = 140;
 
-/** Red, green, blue and opacity of a CSS colour. */
+/** Red, green, blue and opacity of a CSS colour. @param {string} colour */
 export function channels(colour) {
-  const [r, g, b, a = 1] = colour.match(/[\d.]+/g).map(Number);
+  const [r, g, b, a = 1] = /** @type {string[]} */ (colour.match(/[\d.]+/g)).map(Number);
   return [r, g, b, a];
 }
 
 /** A picture of width × height cells; `paint(cell)` gives [r, g, b, opacity from 0 to 1].
  *
+ * @param {number} width @param {number} height @param {function(number): number[]} paint
  * @param {HTMLCanvasElement} [canvas] of that size to paint on: hundreds of new ones in a second would fill the memory
  */
 export function cellsPicture(width, height, paint, canvas) {
   canvas ??= Object.assign(document.createElement("canvas"), {width, height});
-  const context = canvas.getContext("2d"), image = context.createImageData(width, height);
+  const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+  const image = context.createImageData(width, height);
   for (let cell = 0; cell < width * height; cell++) {
     const [r, g, b, a] = paint(cell);
     image.data.set([r, g, b, 255 * a], 4 * cell);
@@ -25,7 +39,11 @@ export function cellsPicture(width, height, paint, canvas) {
   return canvas;
 }
 
-/** Units of each column on a width × height area: [{units: [{x, y}], size, left, right}], x and y of the middle. */
+/**
+ * Units of each column on a width × height area: [{units: [{x, y}], size, left, right}], x and y of the middle.
+ * @param {number[]} sizes @param {number} width @param {number} height @param {boolean} [isImage]
+ * @returns {Column[]}
+ */
 function places(sizes, width, height, isImage) {
   const columns = sizes.length, between = Math.max(28, Math.min(110, (0.42 * width) / columns));
   // Room for names beside many inputs and outputs.
@@ -38,7 +56,7 @@ function places(sizes, width, height, isImage) {
     }
     const outer = column === 0 || column === sizes.length - 1;
     const gap = !outer ? GAP : count > 4 ? 7 : 22; // room for a name under each
-    let best = {size: 0};
+    let best = /** @type {Block} */ ({size: 0});
     for (let across = 1; across <= (outer ? 1 : count) && best.size < READABLE; across++) {
       const size = Math.min(LARGEST, most / across - gap, free / Math.ceil(count / across) - gap);
       if (size > best.size) best = {across, size, gap};
@@ -61,9 +79,27 @@ function places(sizes, width, height, isImage) {
 }
 
 export class NetworkView {
-  /** @param {function({layer: number, unit: number}|null): void} chosen is called when the reader points at a neuron */
+  /**
+   * @param {HTMLCanvasElement} canvas
+   * @param {function(?Place): void} chosen is called when the reader points at a neuron
+   */
   constructor(canvas, chosen) {
-    Object.assign(this, {canvas, chosen, report: null, selected: null, pinned: false});
+    this.canvas = canvas;
+    this.chosen = chosen;
+    this.pinned = false;
+    this.position = -1;
+    this.width = this.height = 0;
+    /** @type {?Report} */ this.report = null;
+    /** @type {?Place} */ this.selected = null;
+    /** @type {?Float32Array[]} */ this.lastMaps = null;
+    /** @type {HTMLCanvasElement[][]|null|undefined} */ this.maps = null;
+    /** @type {?HTMLCanvasElement[]} */ this.fields = null;
+    /** @type {?Array<Array<Required<Line>>>} */ this.lines = null;
+    const later = /** @type {any} */ (null); // of the first size, network and colours
+    /** @type {CanvasRenderingContext2D} */ this.context = later;
+    /** @type {Model} */ this.network = later;
+    /** @type {Column[]} */ this.columns = later;
+    /** @type {Colours} */ this.colours = later;
     this.base = document.createElement("canvas");
     surface(canvas, (context, width, height) => {
       Object.assign(this, {context, width, height});
@@ -81,7 +117,7 @@ export class NetworkView {
     canvas.addEventListener("keydown", (event) => this.key(event));
   }
 
-  /** Another network: {sizes, names of inputs, names of classes, side: cells of a map in a row, isImage}. */
+  /** Another network. @param {Model} network */
   show(network) {
     Object.assign(this, {network, report: null, selected: null, pinned: false});
     Object.assign(this, {maps: null, lastMaps: null, fields: null, lines: null});
@@ -95,7 +131,7 @@ export class NetworkView {
     this.paintBase();
   }
 
-  /** What a report says of weights, rates and maps. */
+  /** What a report says of weights, rates and maps. @param {Report} report */
   update(report) {
     this.report = report;
     if (report.maps) {
@@ -107,6 +143,7 @@ export class NetworkView {
     this.paintBase();
   }
 
+  /** @param {Colours} colours */
   recolour(colours) {
     this.colours = colours;
     this.maps = this.lastMaps?.map((map, layer) => this.pictures(map, layer));
@@ -114,17 +151,25 @@ export class NetworkView {
     this.paintBase();
   }
 
-  /** A picture for each neuron of a layer: where it fires, and how often. */
+  /**
+   * A picture for each neuron of a layer: where it fires, and how often.
+   * @param {Float32Array} map [N][cells] @param {number} layer
+   */
   pictures(map, layer) {
     const {side} = this.network, size = this.network.sizes[layer + 1], cells = map.length / size;
     const [r, g, b] = channels(this.colours.orange);
     return Array.from({length: size}, (_, n) => {
+      /** @param {number} cell */
       const paint = (cell) => [r, g, b, Math.min(1, Math.sqrt(map[n * cells + cell]))];
       return cellsPicture(side, cells / side, paint, this.maps?.[layer]?.[n]);
     });
   }
 
-  /** Of the first hidden layer before an image: its weights, as an image. */
+  /**
+   * Of the first hidden layer before an image: its weights, as an image.
+   * @param {Float32Array} weight [64][N]
+   * @returns {HTMLCanvasElement[]}
+   */
   receptiveFields(weight) {
     const size = this.network.sizes[1], more = channels(this.colours.blue), less = channels(this.colours.crimson);
     return Array.from({length: size}, (_, n) => {
@@ -157,16 +202,18 @@ export class NetworkView {
     });
   }
 
+  /** Where a line behind the column `gap` starts and ends. @param {number} gap @param {Line} line */
   ends(gap, {from, to}) {
     const a = this.columns[gap], b = this.columns[gap + 1], start = a.units[from], end = b.units[to];
     return [start.x + a.size / 2, start.y, end.x - b.size / 2, end.y];
   }
 
-  /** How far a line goes straight on from either end, about. */
+  /** How far a line goes straight on from either end, about. @param {number} gap */
   bend(gap) {
     return Math.max(20, (this.columns[gap + 1].left - this.columns[gap].right) / 2);
   }
 
+  /** @param {CanvasRenderingContext2D} context @param {number} gap @param {Line} line @param {number} strength */
   line(context, gap, line, strength) {
     const [x0, y0, x1, y1] = this.ends(gap, line), bend = this.bend(gap);
     context.strokeStyle = faint(line.weight > 0 ? this.colours.blue : this.colours.crimson, strength);
@@ -183,7 +230,7 @@ export class NetworkView {
   paintBase() {
     const {context: screen, columns, colours, network, report} = this;
     if (!screen || !columns || !colours) return;
-    const context = this.base.getContext("2d");
+    const context = /** @type {CanvasRenderingContext2D} */ (this.base.getContext("2d"));
     context.setTransform(1, 0, 0, 1, 0, 0);
     context.clearRect(0, 0, this.base.width, this.base.height);
     context.setTransform(this.base.width / this.width, 0, 0, this.base.height / this.height, 0, 0);
@@ -205,16 +252,18 @@ export class NetworkView {
       context.fillStyle = colours.muted;
       const silent = index > 0 && report ? report.rates[index - 1].filter((rate) => rate === 0).length : 0;
       const unit = index === 0 ? network.inputUnit : "neurons";
-      const what = this.width < 480 ? network.sizes[index] : `${network.sizes[index]} ${unit}`;
+      const what = /** @type {string} */ (this.width < 480 ? network.sizes[index] : `${network.sizes[index]} ${unit}`);
       context.fillText(silent && this.width >= 480 ? `${what}, ${silent} silent` : what, x, 31);
       context.font = "600 13px system-ui, sans-serif";
       context.fillStyle = colours.ink;
     });
-    this.frame(this.position ?? -1);
+    this.frame(this.position);
   }
 
+  /** @param {CanvasRenderingContext2D} context @param {Place} place */
   ownLines(context, {layer, unit}) {
-    const {weights} = this.report, {sizes} = this.network;
+    const {weights} = /** @type {Report} */ (this.report), {sizes} = this.network;
+    /** @param {number} gap @param {number} from @param {number} to */
     const draw = (gap, from, to) => {
       const most = weights[gap].reduce((a, w) => Math.max(a, Math.abs(w)), 1e-9);
       const weight = weights[gap][from * sizes[gap + 1] + to] / most;
@@ -224,6 +273,7 @@ export class NetworkView {
     for (let to = 0; weights[layer + 1] && to < sizes[layer + 2]; to++) draw(layer + 1, unit, to);
   }
 
+  /** @param {CanvasRenderingContext2D} context @param {Column} column @param {number} index */
   paintColumn(context, {units, size}, index) {
     const {colours, network, report, selected} = this, half = size / 2, last = index === network.sizes.length - 1;
     units.forEach(({x, y}, i) => {
@@ -251,6 +301,10 @@ export class NetworkView {
     if (last || (index === 0 && !network.isImage)) this.names(context, units, size, index);
   }
 
+  /**
+   * @param {CanvasRenderingContext2D} context @param {number} x @param {number} y @param {number} size
+   * @param {number} unit
+   */
   paintInput(context, x, y, size, unit) {
     const {network, report, colours} = this, image = report?.probe.image, half = size / 2;
     if (network.isImage) {
@@ -261,7 +315,9 @@ export class NetworkView {
       return;
     }
     if (network.inputPictures) {
-      network.inputPictures[unit] ??= cellsPicture(32, 32, (cell) => [...network.inputShade(unit, cell), 1]);
+      network.inputPictures[unit] ??= cellsPicture(32, 32, (cell) => {
+        return [.../** @type {Required<Model>} */ (network).inputShade(unit, cell), 1];
+      });
       context.globalAlpha = 0.55;
       context.drawImage(network.inputPictures[unit], x - half, y - half, size, size);
       context.globalAlpha = 1;
@@ -271,8 +327,10 @@ export class NetworkView {
     context.strokeRect(x - half, y - half, size, size);
   }
 
+  /** @param {CanvasRenderingContext2D} context @param {Middle[]} units @param {number} size @param {number} index */
   names(context, units, size, index) {
-    const {network, colours} = this, names = index === 0 ? network.inputNames : network.classNames;
+    const {network, colours} = this;
+    const names = /** @type {string[]} */ (index === 0 ? network.inputNames : network.classNames);
     context.font = `${size < 26 ? 11 : 12}px system-ui, sans-serif`;
     context.fillStyle = colours.muted;
     context.textAlign = "center";
@@ -285,7 +343,10 @@ export class NetworkView {
     }
   }
 
-  /** A neuron that fired for no sample of the test set. */
+  /**
+   * A neuron that fired for no sample of the test set.
+   * @param {CanvasRenderingContext2D} context @param {number} x @param {number} y @param {number} half of its size
+   */
   cross(context, x, y, half) {
     const reach = Math.max(2, half - 3);
     context.strokeStyle = this.colours.ink;
@@ -298,7 +359,10 @@ export class NetworkView {
     context.stroke();
   }
 
-  /** The spikes at a time of the sample: of 3.25 those of step 3, a quarter of their way along (-1: none). */
+  /**
+   * The spikes at a time of the sample: of 3.25 those of step 3, a quarter of their way along (-1: none).
+   * @param {number} position
+   */
   frame(position) {
     this.position = position;
     const {context, columns, report, network, colours} = this;
@@ -307,6 +371,7 @@ export class NetworkView {
     context.drawImage(this.base, 0, 0, this.width, this.height);
     if (!report || position < 0) return;
     const {probe} = report, step = Math.floor(position), phase = position - step;
+    /** @param {number} column @param {number} unit */
     const fired = (column, unit) => {
       const size = network.sizes[column];
       return column === 0 ? probe.input[step * size + unit] : probe.spikes[column - 1][step * size + unit];
@@ -341,7 +406,7 @@ export class NetworkView {
     context.globalAlpha = 1;
   }
 
-  /** The neuron under a pointer. */
+  /** The neuron under a pointer. @param {MouseEvent} event @returns {?Place} */
   at(event) {
     if (!this.columns) return null;
     const box = this.canvas.getBoundingClientRect(), x = event.clientX - box.left, y = event.clientY - box.top;
@@ -353,6 +418,7 @@ export class NetworkView {
     return null;
   }
 
+  /** @param {?Place} place */
   select(place) {
     if (JSON.stringify(place) === JSON.stringify(this.selected)) return;
     this.selected = place;
@@ -361,8 +427,9 @@ export class NetworkView {
     this.chosen(place);
   }
 
-  /** Arrow keys walk from neuron to neuron, Escape lets go. */
+  /** Arrow keys walk from neuron to neuron, Escape lets go. @param {KeyboardEvent} event */
   key(event) {
+    /** @type {Record<string, number[]>} */
     const moves = {ArrowUp: [0, -1], ArrowDown: [0, 1], ArrowLeft: [-1, 0], ArrowRight: [1, 0]};
     if (event.key === "Escape") {
       this.pinned = false;

@@ -27,7 +27,7 @@ const REST = 2.2; // seconds after which another image comes, until the reader d
 const at = (id) => /** @type {HTMLElement} */ (document.getElementById(id));
 const canvasAt = /** @type {function(string): HTMLCanvasElement} */ (at);
 
-/** Starts the page that export/page.py has written, with the neurons' JavaScript. @param {Neurons[]} neurons */
+/** Starts the page that pages/page.py has written, with the neurons' JavaScript. @param {Neurons[]} neurons */
 export function start(neurons) {
   const description = JSON.parse(at("data").textContent);
   if (location.hash === "#compact" || self.name === "compact") becomeCompact();

@@ -34,7 +34,7 @@ const STEPS_A_SECOND = 7, SLOW = 200, REST = 1.5, PASSES = 3;
 
 /** Start: in a worker the training, in a page all the rest.
  *
- * @param {Neurons} neurons as `snnkit.lab.pages.playground` generates them, by `neuron/reset/surrogate`
+ * @param {Neurons} neurons as `pages.playground` generates them, by `neuron/reset/surrogate`
  */
 export function playground(neurons) {
   if (typeof document === "undefined") serve(neurons);

@@ -209,7 +209,7 @@ def _floats(name: str, value: Any) -> Any:
 
 
 def is_right(question: dict[str, Any], guess: Any, result: Any) -> bool:
-    """Whether a guess counts as right if ``truth`` is the result. ``questions.js`` has the same rule for pages."""
+    """Whether a guess counts as right if ``truth`` is the result. ``course_answers.js`` has the same rule for pages."""
     if question["kind"] == "choice":
         return guess == result
     if question["kind"] == "number":
