@@ -20,6 +20,7 @@ from snnkit import checks, encode, loss, models
 from snnkit.device import Precision
 from snnkit.lab.bench import suite
 from snnkit.lab.bench.suite import Record, Row, Rows, Suite, option, seconds_of, table
+from snnkit.lab.bench.workloads import plain_step
 from snnkit.measure import ThroughputClock, first_call, race
 
 MODES = ("inference", "training")
@@ -117,20 +118,12 @@ def _row(demo: Demo, mode: str, batch: int, precision: Precision, repeats: int) 
         inputs, labels = demo.inputs(batch).to(device), torch.randint(10, (batch,)).to(device)
     weights = [p for p in model.parameters() if p.requires_grad]
     optimizer = torch.optim.SGD(weights, lr=1e-3, momentum=0.9, fused=device.type in ("cpu", "cuda") or None)
-    scaler = precision.scaler()
+    train = plain_step(lambda: demo.call(model, inputs), demo.loss, labels, optimizer, precision)
 
     @torch.no_grad()
     def infer() -> None:
         with precision.autocast():
             demo.call(model, inputs)
-
-    def train() -> None:
-        optimizer.zero_grad(set_to_none=True)
-        with precision.autocast():
-            out = demo.call(model, inputs)
-        scaler.scale(demo.loss(out.float(), labels)).backward()
-        scaler.step(optimizer)
-        scaler.update()
 
     run = train if mode == "training" else infer
     first, _ = first_call(run, device)

@@ -222,10 +222,6 @@ def _cases(arguments: Arguments, device: torch.device) -> Iterator[LayerCase]:
             yield LayerCase(every, arguments, part, features, dtype, mode, device)
 
 
-def _left_out(arguments: Arguments, device: torch.device) -> dict[str, str]:
-    return _every(arguments, device)[1]
-
-
 def _table(record: Record, rows: Rows) -> str:
     part, mode, dtype, features, steps, batch = (rows[0][key] for key in KEY)
     title = f"{part}, {mode}, {dtype}, n = {features:,}, T = {steps}, batch {batch}"
@@ -248,5 +244,5 @@ def _less_forward(row: Row, rows: Rows) -> str:
     return f"{1e3 * (row['median_s'] - forward[0]['median_s']):.4g}" if forward and row["mode"] == TRAINING else ""
 
 
-SUITE = Suite("frameworks", KEY, _cases, _table, _left_out)
+SUITE = Suite("frameworks", KEY, _cases, _table, lambda *chosen: _every(*chosen)[1])
 benchmark, tables = SUITE.run, SUITE.tables

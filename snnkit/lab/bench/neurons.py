@@ -237,17 +237,17 @@ def _some(tensor: Tensor) -> Tensor:
     return torch.cat([tensor[..., : COMPARED // 2], tensor[..., -COMPARED // 2 :]], dim=-1)
 
 
+def _every(arguments: Arguments, device: torch.device) -> tuple[list[Layer], dict[str, str]]:
+    return candidates(device, arguments.engines, arguments.peers)
+
+
 def _cases(arguments: Arguments, device: torch.device) -> Iterator[Case]:
     """Every combination, from small to large."""
-    every, _ = candidates(device, arguments.engines, arguments.peers)
+    every, _ = _every(arguments, device)
     sizes = product(sorted(arguments.neurons), sorted(arguments.steps))
     for (neurons, steps), dtype, mode in product(sizes, arguments.dtypes, arguments.modes):
         size = {"neurons": neurons, "steps": steps}
         yield Case(every, size, (steps, 1, neurons), getattr(torch, dtype), mode, device)
-
-
-def _left_out(arguments: Arguments, device: torch.device) -> dict[str, str]:
-    return candidates(device, arguments.engines, arguments.peers)[1]
 
 
 def over_ours(row: Record, rows: Rows) -> str:
@@ -268,5 +268,5 @@ def _table(record: Record, rows: Rows) -> str:
     return table(title, columns | {"x ours": lambda row: over_ours(row, rows)}, rows, left=2)
 
 
-SUITE = Suite("neurons", KEY, _cases, _table, _left_out)
+SUITE = Suite("neurons", KEY, _cases, _table, lambda *chosen: _every(*chosen)[1])
 benchmark, tables = SUITE.run, SUITE.tables
