@@ -74,7 +74,7 @@ def layer_times(net: Sequential, x: Tensor, *, amp: bool = False, repeats: int =
     for i, (given, out) in enumerate(zip([x, *outputs], outputs, strict=False)):
         one_step = is_static(given) and is_static(out)
         runs[i] = _both_ways(net[i : i + 1], given[:1] if one_step else given, precision, first=i == 0)
-    took = race({str(i): run for i, run in runs.items()}, repeats, clock=clock_for(x.device))
+    took = race(runs, repeats, clock=clock_for(x.device))
     times: dict[str, float] = {}
     for layer, timing in zip(net, took.values(), strict=True):
         kind = type(getattr(layer, "module", layer)).__name__

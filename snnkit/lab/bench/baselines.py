@@ -21,7 +21,7 @@ from snnkit.data import to_unit
 from snnkit.device import Precision
 from snnkit.engine import secure_inductor
 from snnkit.lab.bench.suite import OURS
-from snnkit.lab.bench.workloads import HIDDEN_PER_CHANNEL, Candidate, Trainer, Workload, fill
+from snnkit.lab.bench.workloads import HIDDEN_PER_CHANNEL, Candidate, Trainer, Workload, fill, plain_step
 
 SPIKINGJELLY, SNNTORCH, NORSE, SINABS, EXODUS = "SpikingJelly", "snnTorch", "Norse", "Sinabs", "Sinabs, EXODUS"
 _MODULES = {SPIKINGJELLY: "spikingjelly.activation_based", SNNTORCH: "snntorch", NORSE: "norse.torch"}
@@ -235,21 +235,11 @@ class BaselineTrainer:
         fill(parameters, workload.weights())
         # A library in its default settings uses PyTorch's default optimizer kernels.
         optimizer = workload.optimizer(parameters, self.fused or self.channels_last or self.compile)
-        scaler = precision.scaler()
         run: Any = model
         if self.compile:
             secure_inductor()
             run = torch.compile(model, dynamic=False)
-
-        def step() -> Tensor:
-            optimizer.zero_grad(set_to_none=True)
-            with precision.autocast():
-                out = call(run, x)
-            scaler.scale(workload.loss(out.float(), labels)).backward()
-            scaler.step(optimizer)
-            scaler.update()
-            return out.detach()
-
+        step = plain_step(lambda: call(run, x), workload.loss, labels, optimizer, precision)
         return Trainer(step, parameters, optimizer)
 
 

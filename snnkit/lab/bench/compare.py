@@ -104,7 +104,6 @@ CLAIMS: tuple[Claim, ...] = (
 class Arguments(suite.Options):
     """What to run; the options of ``snnkit bench compare``. ``batch`` and ``width`` are the tutorial's."""
 
-    device: str = suite.device_option()
     batches: Sequence[int] = option(
         "Samples of an update, with as many neurons as the tutorial.",
         (16, 128, 1024), cuda=(16, 32, 64, 128, 256, 512, 1024), quick=(4,), flag="batch",
@@ -177,7 +176,8 @@ def predictions(workload: Workload, dtype: str, names: Iterable[str]) -> tuple[l
     middle is the likely value of the first case.
     """
     bands, missing = [], {}
-    works = _works(workload.batch, workload.width, workload.steps)
+    sizes = (workload.batch, workload.width, workload.steps)
+    works = [_work(*sizes, hoisted=hoisted) for hoisted in (False, True)]
     for chip in names:
         try:
             ends = [roofline.ipu(work, chip, precision=_ON_IPU[dtype]) for work in works]
@@ -191,11 +191,8 @@ def predictions(workload: Workload, dtype: str, names: Iterable[str]) -> tuple[l
     return bands, missing
 
 
-@lru_cache(maxsize=1)  # the next dtype has the same
-def _works(batch: int, hidden: int, steps: int) -> tuple[roofline.Work, roofline.Work]:
-    """A training step with the first layer in every step, and with it once."""
-    written, once = (roofline.tutorial(batch, hidden, steps, hoisted=hoisted) for hoisted in (False, True))
-    return written, once
+# A training step with the first layer in every step or once; the next dtype has the same two.
+_work = lru_cache(maxsize=2)(roofline.tutorial)
 
 
 class _PredictedRace(UpdateRace):
@@ -265,5 +262,5 @@ def summary(record: Record) -> str:
 
 
 _PUBLISHED = {"claims": [asdict(claim) for claim in CLAIMS]}
-SUITE = Suite("compare", Arguments, KEY, _cases, _table, lambda _, device: left_out(device), summary, _PUBLISHED)
+SUITE = Suite("compare", KEY, _cases, _table, lambda _, device: left_out(device), summary, _PUBLISHED)
 benchmark, tables = SUITE.run, SUITE.tables

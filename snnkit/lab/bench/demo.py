@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import torch
@@ -17,19 +18,9 @@ from torch import Tensor, nn
 
 from snnkit import checks, encode, loss, models
 from snnkit.device import Precision
-from snnkit.lab.bench.suite import (
-    Options,
-    Outcome,
-    Record,
-    Row,
-    Rows,
-    Suite,
-    dtype_name,
-    option,
-    repeats_option,
-    seconds_of,
-    table,
-)
+from snnkit.lab.bench import suite
+from snnkit.lab.bench.suite import Record, Row, Rows, Suite, option, seconds_of, table
+from snnkit.lab.bench.workloads import plain_step
 from snnkit.measure import ThroughputClock, first_call, race
 
 MODES = ("inference", "training")
@@ -39,14 +30,14 @@ _WORDS = 1000
 
 @checks.arguments
 @dataclass(frozen=True)
-class Arguments(Options):
+class Arguments(suite.Options):
     """What to run; the options of ``snnkit bench demo``. On CUDA the CPU is measured, too."""
 
     device: str = "auto"
     models: Sequence[str] = option("Name of a model.", ("all",), flag="model")
     batches: Sequence[int] = option("Samples at once.", (1, 16, 128), quick=(1,), flag="batch")
     modes: Sequence[str] = option("What to time.", MODES, flag="mode", choices=MODES)
-    repeats: int = repeats_option(7)
+    repeats: int = suite.repeats_option(7)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -103,21 +94,20 @@ class _Case:
     model: str
     arguments: Arguments
 
-    def measure(self, repeats: int) -> Outcome:
+    def measure(self, repeats: int) -> suite.Outcome:
         rows, skipped = [], []
         precisions = [Precision(torch.device("cpu"), None)]
         if self.arguments.device == "cuda":
             precisions += [Precision.choose(torch.device("cuda"), amp) for amp in (False, True)]
-        for precision in precisions:
-            for mode in self.arguments.modes:
-                for batch in sorted(set(self.arguments.batches)):
-                    labels: Row = {"model": self.model, "mode": mode, "device": precision.device.type, "batch": batch}
-                    labels["dtype"] = dtype_name(precision.dtype)
-                    try:
-                        rows.append(labels | _row(DEMOS[self.model], mode, batch, precision, repeats))
-                    except (torch.cuda.OutOfMemoryError, MemoryError):
-                        skipped.append(labels | {"reason": "too little memory"})
-        return Outcome(rows, {}, skipped)
+        batches = sorted(set(self.arguments.batches))
+        for precision, mode, batch in product(precisions, self.arguments.modes, batches):
+            labels: Row = {"model": self.model, "mode": mode, "device": precision.device.type, "batch": batch}
+            labels["dtype"] = suite.dtype_name(precision.dtype)
+            try:
+                rows.append(labels | _row(DEMOS[self.model], mode, batch, precision, repeats))
+            except (torch.cuda.OutOfMemoryError, MemoryError):
+                skipped.append(labels | {"reason": "too little memory"})
+        return suite.Outcome(rows, {}, skipped)
 
 
 def _row(demo: Demo, mode: str, batch: int, precision: Precision, repeats: int) -> Row:
@@ -128,20 +118,12 @@ def _row(demo: Demo, mode: str, batch: int, precision: Precision, repeats: int) 
         inputs, labels = demo.inputs(batch).to(device), torch.randint(10, (batch,)).to(device)
     weights = [p for p in model.parameters() if p.requires_grad]
     optimizer = torch.optim.SGD(weights, lr=1e-3, momentum=0.9, fused=device.type in ("cpu", "cuda") or None)
-    scaler = precision.scaler()
+    train = plain_step(lambda: demo.call(model, inputs), demo.loss, labels, optimizer, precision)
 
     @torch.no_grad()
     def infer() -> None:
         with precision.autocast():
             demo.call(model, inputs)
-
-    def train() -> None:
-        optimizer.zero_grad(set_to_none=True)
-        with precision.autocast():
-            out = demo.call(model, inputs)
-        scaler.scale(demo.loss(out.float(), labels)).backward()
-        scaler.step(optimizer)
-        scaler.update()
 
     run = train if mode == "training" else infer
     first, _ = first_call(run, device)
@@ -179,5 +161,5 @@ def _table(record: Record, rows: Rows) -> str:
     return table(title, columns, list(cases.values()))
 
 
-SUITE = Suite("demo", Arguments, ("model",), _cases, _table)
+SUITE = Suite("demo", ("model",), _cases, _table)
 benchmark, tables = SUITE.run, SUITE.tables

@@ -15,6 +15,7 @@ multiple of ours on the same equation.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -23,8 +24,8 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -52,7 +53,6 @@ _ENGINES = {"cpu": ("cpp",), "cuda": ("triton", "block")}
 class Arguments(suite.Options):
     """What to run; the options of ``snnkit bench frameworks``."""
 
-    device: str = suite.device_option()
     features: Sequence[int] = option(
         "Inputs, and neurons.", (512, 2048), cuda=(512, 1024, 2048, 4096, 8192, 16384), quick=(16,)
     )
@@ -71,22 +71,19 @@ class Arguments(suite.Options):
     repeats: int = suite.repeats_option(7)
 
 
+@dataclass(frozen=True)
 class Remote:
     """A contestant in another process, for a ``RemoteClock``."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self.process = process
+    process: subprocess.Popen[str]
 
-    def seconds(self, calls: int) -> float:
+    def __call__(self, calls: int = 1) -> float:
         """Seconds of one call, as the process measured it. Raises OSError if it has ended."""
         print(calls, file=self.process.stdin, flush=True)
         answer = self.process.stdout.readline()  # type: ignore[union-attr]
         if not answer:
             raise OSError(f"the process of {SPYX} ended while it was timed")
         return float(answer)
-
-    def __call__(self) -> float:
-        return self.seconds(1)
 
 
 class RemoteClock:
@@ -98,7 +95,7 @@ class RemoteClock:
     def seconds(self, function: Callable[[], object], calls: int = 1) -> tuple[float, float]:
         if not isinstance(function, Remote):
             return self.clock.seconds(function, calls)
-        seconds = function.seconds(calls)
+        seconds = function(calls)
         return seconds, seconds
 
 
@@ -145,29 +142,23 @@ class LayerCase(Case):
             for key, tensor in sent.items():
                 if tensor is not None:
                     np.save(folder / f"{key}.npy", tensor.cpu().numpy())
-            remote = Remote(_spyx(self.python, folder))
-            self._remotes.append(remote.process)
+            process = _spyx(self.python, folder)
+            self._ending.callback(process.communicate)
+            self._ending.callback(process.kill)  # first
             try:
-                answer = json.loads(remote.process.stdout.readline())  # type: ignore[union-attr]
+                answer = json.loads(process.stdout.readline())  # type: ignore[union-attr]
             except ValueError:
                 lines = (folder / "errors.txt").read_text().splitlines()
                 raise DoesNotRun(lines[-1][:200] if lines else "its process ended") from None
             if answer["backend"] not in (self.device.type, {"cuda": "gpu"}.get(self.device.type)):
                 raise DoesNotRun(f"its JAX runs on {answer['backend']!r}")
             out, gradient = (_loaded(folder / f"{key}.npy", self.device) for key in ("out", "gradient"))
-        about: Row = {"contestant": candidate.name, "library": SPYX, "engine": "", "equation": candidate.equation}
-        measured = {key: answer[key] for key in ("first_s", "peak_bytes")} | {"floor_bytes": self.floor_bytes}
-        verified = self._verify((out, gradient), self._reference(candidate.equation))  # type: ignore[arg-type]
-        return self.labels | about | measured | verified, remote
+        measured = {key: answer[key] for key in ("first_s", "peak_bytes")}
+        return measured | self._verified(candidate, (out, gradient)), Remote(process)  # type: ignore[arg-type]
 
     def measure(self, repeats: int) -> suite.Outcome:
-        self._remotes: list[subprocess.Popen[str]] = []
-        try:
+        with contextlib.ExitStack() as self._ending:
             return super().measure(repeats)
-        finally:
-            for process in self._remotes:
-                process.kill()
-                process.communicate()
 
     def _result(
         self, forward: Forward, x: Tensor, gradient: Callable[[torch.dtype], Tensor], ours: bool = False
@@ -226,17 +217,9 @@ def _cases(arguments: Arguments, device: torch.device) -> Iterator[LayerCase]:
     if TF32 in arguments.dtypes and device.type != "cuda":
         raise ValueError(f"dtype must be float32 or bfloat16 on {device.type!r} devices, which have no TF32")
     every, _ = _every(arguments, device)
-    for features in sorted(arguments.features):
-        for part in arguments.parts:
-            for dtype in arguments.dtypes:
-                if part == "neurons" and dtype == TF32:
-                    continue  # they multiply no matrices
-                for mode in MODES:
-                    yield LayerCase(every, arguments, part, features, dtype, mode, device)
-
-
-def _left_out(arguments: Arguments, device: torch.device) -> dict[str, str]:
-    return _every(arguments, device)[1]
+    for features, part, dtype, mode in product(sorted(arguments.features), arguments.parts, arguments.dtypes, MODES):
+        if part == "layer" or dtype != TF32:  # neurons multiply no matrices
+            yield LayerCase(every, arguments, part, features, dtype, mode, device)
 
 
 def _table(record: Record, rows: Rows) -> str:
@@ -244,24 +227,22 @@ def _table(record: Record, rows: Rows) -> str:
     title = f"{part}, {mode}, {dtype}, n = {features:,}, T = {steps}, batch {batch}"
     for scale in suite.same_case(record["scales"], rows[0], KEY):
         title += f"; {'matrix products' if part == 'layer' else 'copy of x'} alone: {scale['median_s'] * 1e3:.4g} ms"
-    columns: dict[str, Any] = {
-        "candidate": lambda row: row["contestant"],
-        "equation": lambda row: row["equation"],
-        "ms": suite.milliseconds,
-        "10-90 %": suite.spread,
-        **({"less forward": lambda row: _less_forward(row, record["rows"])} if mode == TRAINING else {}),
-        "first s": lambda row: f"{row['first_s']:.3g}",
+    columns = {
+        **suite.columns("candidate", "equation", "ms", "10-90 %"),
+        "less forward": lambda row: _less_forward(row, record["rows"]),
+        **suite.columns("first s"),
         "x products" if part == "layer" else "x floor": suite.over_floor,
         "x ours": lambda row: over_ours(row, rows),
-        "peak MB": lambda row: f"{row['peak_bytes'] / 1e6:.0f}",
+        **suite.columns("peak MB"),
     }
     return table(title, columns, rows, left=2)
 
 
 def _less_forward(row: Row, rows: Rows) -> str:
+    """Empty for inference itself, and without it."""
     forward = suite.same_case(rows, {**row, "mode": INFERENCE}, (*KEY, "contestant", "equation"))
-    return f"{1e3 * (row['median_s'] - forward[0]['median_s']):.4g}" if forward else ""
+    return f"{1e3 * (row['median_s'] - forward[0]['median_s']):.4g}" if forward and row["mode"] == TRAINING else ""
 
 
-SUITE = Suite("frameworks", Arguments, KEY, _cases, _table, _left_out)
+SUITE = Suite("frameworks", KEY, _cases, _table, lambda *chosen: _every(*chosen)[1])
 benchmark, tables = SUITE.run, SUITE.tables

@@ -17,19 +17,8 @@ import torch
 
 from snnkit import checks
 from snnkit.data import load
-from snnkit.lab.bench.suite import (
-    Options,
-    Record,
-    Row,
-    Say,
-    begin,
-    check_out,
-    device_option,
-    heading,
-    option,
-    save,
-    table as table_of,
-)
+from snnkit.lab.bench import suite
+from snnkit.lab.bench.suite import Record, Row, option
 from snnkit.plasticity import MAX_RATE, STEPS, LocalRun, learn_locally
 
 # So many receptive fields go into a record: those of the first neurons, not a selection.
@@ -43,10 +32,9 @@ SIZES = {
 
 @checks.arguments
 @dataclass(frozen=True)
-class Arguments(Options):
+class Arguments(suite.Options):
     """What to run; the options of ``snnkit bench local``. 0 is the default of the data set, in ``SIZES``."""
 
-    device: str = device_option()
     dataset: str = option("The images.", "digits", choices=tuple(SIZES))
     neurons: int = option("That compete.  [digits 100, mnist 400]", 0, least=2)
     passes: int = option("Through the training images.  [digits 4, mnist 3]", 0, quick=1)
@@ -57,17 +45,17 @@ class Arguments(Options):
 
 
 @checks.arguments
-def benchmark(arguments: Arguments, say: Say = print, out: str | Path | None = None) -> Row:
+def benchmark(arguments: Arguments, say: suite.Say = print, out: str | Path | None = None) -> Row:
     """Learn by ``plasticity.learn_locally`` and return the record; ``out``: a file for it."""
     given = {name: value for name, value in asdict(arguments).items() if value and name != "dataset"}
     settings: dict[str, Any] = SIZES[arguments.dataset] | {"seed": arguments.seed} | given
-    check_out(out)
+    suite.check_out(out)
     images, _ = load(arguments.dataset, root=arguments.root or None)
     run = learn_locally(arguments.dataset, **settings, progress=True)
     recorded = {name: value for name, value in settings.items() if name not in ("device", "root")}
     record = record_of(run, (images.shape[-2], images.shape[-1]), {"data": arguments.dataset, **recorded})
     say(tables(record))
-    save(record, out)
+    suite.save(record, out)
     return record
 
 
@@ -83,7 +71,7 @@ def record_of(run: LocalRun, shape: tuple[int, int], arguments: Record) -> Row:
     scale = float(shown.max()) or 1.0
     values = (shown / scale * 255).round().byte().numpy().tobytes()
     options = {**arguments, "steps": STEPS, "max_rate": MAX_RATE, "layer": asdict(run.layer)}
-    return begin("local", torch.device(run.weights.device), options) | {
+    return suite.begin("local", torch.device(run.weights.device), options) | {
         "complete": True,
         "unlabelled": int((run.labels < 0).sum()),
         "fields": {
@@ -112,7 +100,7 @@ def fields_of(record: Record) -> tuple[np.ndarray, list[int]]:
 @checks.arguments
 def tables(record: Record) -> str:
     """The whole record as text."""
-    return f"{heading(record)}\n\n{table(record)}"
+    return f"{suite.heading(record)}\n\n{table(record)}"
 
 
 def table(record: Record) -> str:
@@ -120,10 +108,10 @@ def table(record: Record) -> str:
     shown = {k: v for k, v in record["arguments"].items() if k != "layer" and v is not None and v is not False}
     if record["kind"] == "recipe":
         title = f"{shown.pop('name')}: {shown.pop('about')}\nsettings: {_listed(shown)}"
-        return table_of(f"{title}\nparameters: {record['parameters']:,}\n", _RECIPE, record["rows"], left=0)
+        return suite.table(f"{title}\nparameters: {record['parameters']:,}\n", _RECIPE, record["rows"], left=0)
     silent = f"{record['unlabelled']} of {shown['neurons']} neurons never fired for a training image"
     title = f"learning without labels: {_listed(shown)}\n"
-    return f"{table_of(title, _LOCAL, record['rows'], left=0)}\n\n{silent}"
+    return f"{suite.table(title, _LOCAL, record['rows'], left=0)}\n\n{silent}"
 
 
 def _listed(settings: Record) -> str:

@@ -15,8 +15,8 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from functools import cache, cached_property, partial
+from itertools import product
 
 import torch
 from torch import Tensor, nn
@@ -56,7 +56,6 @@ Result = tuple[Tensor, Tensor | None]  # spikes and, in training, the gradient o
 class Arguments(suite.Options):
     """What to run; the options of ``snnkit bench neurons``."""
 
-    device: str = suite.device_option()
     neurons: Sequence[int] = option(
         "Neurons in the layer.", (2**12, 2**16, 2**18), cuda=(2**12, 2**16, 2**20), quick=(2**10,)
     )
@@ -83,7 +82,7 @@ def candidates(
     every: list[Layer] = []
     left_out: dict[str, str] = {}
     for equation in dict.fromkeys(["LIF", *(other.equation for other in others)]):
-        ours = [_ours(name, equation) for name in engines]
+        ours = [_ours(name, equation) for name in dict.fromkeys(engines)]
         refused = {c.name: reason for c in ours if (reason := c.why_not(torch.zeros(2, 1, 8, device=device)))}
         left_out |= refused
         every += [candidate for candidate in ours if candidate.name not in refused]
@@ -91,7 +90,9 @@ def candidates(
     return every, left_out
 
 
+@cache
 def _ours(engine: str, equation: str) -> Layer:
+    """The same one each time: engines know the equations of neurons that they have seen."""
     neuron = EQUATIONS[equation](engine)
 
     def why_not(x: Tensor) -> str:
@@ -130,24 +131,18 @@ class Case(Race):
         self.candidates = candidates
         self.clock = clock_for(device)
         self._references: dict[str, Result] = {}
-        self._x: Tensor | None = None
-        self._gradients: dict[torch.dtype, Tensor] = {}
 
-    @property
+    @cached_property
     def x(self) -> Tensor:
-        """The input, made for the first candidate that fits into memory."""
-        if self._x is None:
-            drive = 1.5 if self.linear is None else 1.0
-            self._x = torch.rand(self.shape, device=self.device).mul_(drive).to(self.dtype)
-            self._gradients[self.dtype] = torch.rand(self.shape, device=self.device).to(self.dtype)
-        return self._x
+        """The input. It and the output's gradient are made for the first candidate that fits into memory."""
+        drive = 1.5 if self.linear is None else 1.0
+        x = torch.rand(self.shape, device=self.device).mul_(drive).to(self.dtype)
+        self._gradients = {self.dtype: torch.rand(self.shape, device=self.device).to(self.dtype)}
+        return x
 
     @property
     def floor_bytes(self) -> int:
         return math.prod(self.shape) * bytes_per_neuron_step(self.mode, self.dtype)
-
-    def key(self, candidate: Layer) -> str:
-        return f"{candidate.name} · {candidate.equation}"
 
     def prepare(self, candidate: Layer) -> tuple[Row, Callable[[], object]]:
         self._check_memory()
@@ -165,16 +160,8 @@ class Case(Race):
                 seconds, result = suite.attempt(candidate.library, lambda: first_call(call, self.device))
             except UserWarning as fallback:
                 raise DoesNotRun(str(fallback)) from None
-        return self.labels | {
-            "contestant": candidate.name,
-            "library": candidate.library,
-            "engine": candidate.engine,
-            "equation": candidate.equation,
-            "out_dtype": suite.dtype_name(result[0].dtype),
-            "first_s": seconds,
-            "floor_bytes": self.floor_bytes,
-            **self._verify(result, self._reference(candidate.equation)),
-        }, run
+        measured = {"out_dtype": suite.dtype_name(result[0].dtype), "first_s": seconds}
+        return measured | self._verified(candidate, result), run
 
     def _check_memory(self) -> None:
         """``DoesNotRun`` if memory is too small for x, its copy, spikes, two gradients and saved tensors."""
@@ -222,17 +209,18 @@ class Case(Race):
         """Spikes and gradient of our eager engine for some neurons of the layer. All are independent."""
         if equation not in self._references:
             x, gradient = _some(self.x), _some(self._gradients[self.dtype])
-            neuron = EQUATIONS[equation]("eager")
-            self._references[equation] = self._result(lambda x: neuron(x)[0], x, lambda dtype: gradient)
+            eager = _ours("eager", equation).forward
+            self._references[equation] = self._result(eager, x, lambda dtype: gradient)
         return self._references[equation]
 
-    def _verify(self, result: Result, reference: Result) -> Row:
-        """The distance of a result from the reference; ``DoesNotRun`` if it is too large."""
-        (spikes, gradient), (expected, expected_gradient) = result, reference
+    def _verified(self, candidate: Layer, result: Result) -> Row:
+        """What a row says about a result and its distance from the reference; ``DoesNotRun`` if it is too large."""
+        (spikes, gradient), (expected, expected_gradient) = result, self._reference(candidate.equation)
         differ = (_some(spikes).float() != expected.float()).float().mean().item()
         if not differ <= SPIKES_MAY_DIFFER[self.dtype]:
             raise DoesNotRun(f"it computes something else: {differ:.2%} of its spikes differ")
-        row: Row = {"compared_neurons": expected.shape[-1], "spikes_differ": differ, "gradient_differs": None}
+        row: Row = {"engine": candidate.engine, "equation": candidate.equation, "floor_bytes": self.floor_bytes}
+        row |= {"compared_neurons": expected.shape[-1], "spikes_differ": differ, "gradient_differs": None}
         if gradient is not None and expected_gradient is not None:
             norm = expected_gradient.float().norm().clamp_min(1e-30)
             distance = ((_some(gradient).float() - expected_gradient.float()).norm() / norm).item()
@@ -249,19 +237,17 @@ def _some(tensor: Tensor) -> Tensor:
     return torch.cat([tensor[..., : COMPARED // 2], tensor[..., -COMPARED // 2 :]], dim=-1)
 
 
+def _every(arguments: Arguments, device: torch.device) -> tuple[list[Layer], dict[str, str]]:
+    return candidates(device, arguments.engines, arguments.peers)
+
+
 def _cases(arguments: Arguments, device: torch.device) -> Iterator[Case]:
     """Every combination, from small to large."""
-    every, _ = candidates(device, arguments.engines, arguments.peers)
-    for neurons in sorted(arguments.neurons):
-        for steps in sorted(arguments.steps):
-            for dtype in arguments.dtypes:
-                for mode in arguments.modes:
-                    size = {"neurons": neurons, "steps": steps}
-                    yield Case(every, size, (steps, 1, neurons), getattr(torch, dtype), mode, device)
-
-
-def _left_out(arguments: Arguments, device: torch.device) -> dict[str, str]:
-    return candidates(device, arguments.engines, arguments.peers)[1]
+    every, _ = _every(arguments, device)
+    sizes = product(sorted(arguments.neurons), sorted(arguments.steps))
+    for (neurons, steps), dtype, mode in product(sizes, arguments.dtypes, arguments.modes):
+        size = {"neurons": neurons, "steps": steps}
+        yield Case(every, size, (steps, 1, neurons), getattr(torch, dtype), mode, device)
 
 
 def over_ours(row: Record, rows: Rows) -> str:
@@ -273,20 +259,14 @@ def over_ours(row: Record, rows: Rows) -> str:
 
 def _table(record: Record, rows: Rows) -> str:
     title = f"{rows[0]['mode']}, {rows[0]['dtype']}, N = {rows[0]['neurons']:,}, T = {rows[0]['steps']}"
-    columns: dict[str, Any] = {"candidate": lambda row: row["contestant"], "equation": lambda row: row["equation"]}
     if record["kind"] == "published":
-        return table(title, columns | {"ms": lambda row: f"{row['seconds'] * 1e3:.4g}"}, rows, left=2)
+        published = {"ms": lambda row: f"{row['seconds'] * 1e3:.4g}"}
+        return table(title, suite.columns("candidate", "equation") | published, rows, left=2)
     for copy in suite.same_case(record["copies"], rows[0], KEY):
         title += f"; copy of x: {copy['median_s'] * 1e3:.3g} ms, {copy['bytes_per_s'] / 1e9:.3g} GB/s"
-    columns |= {
-        "ms": suite.milliseconds,
-        "10-90 %": suite.spread,
-        "first s": lambda row: f"{row['first_s']:.3g}",
-        "x floor": suite.over_floor,
-        "x ours": lambda row: over_ours(row, rows),
-    }
-    return table(title, columns, rows, left=2)
+    columns = suite.columns("candidate", "equation", "ms", "10-90 %", "first s", "x floor")
+    return table(title, columns | {"x ours": lambda row: over_ours(row, rows)}, rows, left=2)
 
 
-SUITE = Suite("neurons", Arguments, KEY, _cases, _table, _left_out)
+SUITE = Suite("neurons", KEY, _cases, _table, lambda *chosen: _every(*chosen)[1])
 benchmark, tables = SUITE.run, SUITE.tables

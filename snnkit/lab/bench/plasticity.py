@@ -150,9 +150,8 @@ class Case(Race):
             names = f"weights of {candidate.name} and of {self.candidates[0].name}"
             raise AssertionError(f"{self.labels['case']}: {names} differ by {differ:.3g}")
         pre, post, weight = self._timed
-        row = {"contestant": candidate.name, "library": candidate.library, "weights_differ": differ}
         # Each has its own weights, which change from round to round within their bounds.
-        return self.labels | row, partial(candidate.run, pre, post, weight.clone())
+        return {"weights_differ": differ}, partial(candidate.run, pre, post, weight.clone())
 
     def scale(self) -> Callable[[], object]:
         weight = self._timed[2]
@@ -185,7 +184,7 @@ def _table(record: Record, rows: Rows) -> str:
     )
     norse = next((row["median_s"] for row in rows if row["library"] == NORSE), None)
     columns = {
-        "candidate": lambda row: row["contestant"],
+        **suite.columns("candidate"),
         "µs a step": partial(suite.milliseconds, scale=1e6),
         "10-90 %": partial(suite.spread, scale=1e6),
         "x floor": suite.over_floor,
@@ -194,5 +193,5 @@ def _table(record: Record, rows: Rows) -> str:
     return table(title, columns, rows)
 
 
-SUITE = Suite("plasticity", Arguments, ("case",), _cases, _table)
+SUITE = Suite("plasticity", ("case",), _cases, _table)
 benchmark, tables = SUITE.run, SUITE.tables

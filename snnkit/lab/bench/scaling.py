@@ -200,9 +200,7 @@ def results(record: Record) -> str:
     base = rows[0]["median_s"]
     columns = {
         "ranks": lambda row: str(row["ranks"]),
-        "samples/s": lambda row: f"{row['samples_per_s']:,.0f}",
-        "ms": suite.milliseconds,
-        "10-90 %": suite.spread,
+        **suite.columns("samples/s", "ms", "10-90 %"),
         "efficiency": lambda row: f"{base / row['median_s']:.1%}",
         "predicted": lambda row: f"{before[row['ranks']].efficiency:.1%}",
         "off": lambda row: f"{before[row['ranks']].step_s / row['median_s'] - 1:+.1%}",

@@ -28,7 +28,6 @@ Record = Mapping[str, Any]
 Rows = Sequence[Record]
 Say = Callable[[str], object]
 OURS = "snnkit"
-_SCALE = " scale"  # no candidate is called that
 
 
 class DoesNotRun(Exception):
@@ -53,7 +52,7 @@ class Race(ABC):
 
     @abstractmethod
     def prepare(self, candidate: Any) -> tuple[Row, Callable[[], object]]:
-        """Warm up and verify: a row without times, and the function to time. Raises ``DoesNotRun``."""
+        """Warm up and verify: what its row says beside times, and the function to time. Raises ``DoesNotRun``."""
 
     @abstractmethod
     def scale(self) -> Callable[[], object]:
@@ -71,28 +70,24 @@ class Race(ABC):
         """``Outcome.beside``, from the timing of the operation that sets the scale."""
         return {}
 
-    def key(self, candidate: Any) -> str:
-        """Unique among the candidates."""
-        return candidate.name
-
     def measure(self, repeats: int) -> Outcome:
         """Verify, then time. There are no rows if no candidate runs."""
-        ready: dict[str, tuple[Row, Callable[[], object]]] = {}
-        skipped = []
+        prepared, runs, skipped = [], [], []
         for candidate in self.candidates:
+            row = self.labels | {"contestant": candidate.name}
             try:
-                ready[self.key(candidate)] = self.prepare(candidate)
+                about, run = self.prepare(candidate)
             except DoesNotRun as reason:
-                skip = self.labels | {"contestant": candidate.name, "reason": str(reason)}
-                skipped.append({"equation": getattr(candidate, "equation", "")} | skip)
-        if not ready:
+                skipped.append({"equation": getattr(candidate, "equation", "")} | row | {"reason": str(reason)})
+                continue
+            prepared.append(row | {"library": candidate.library} | about)
+            runs.append(run)
+        if not runs:
             return Outcome([], {}, skipped)
-        runs = {_SCALE: self.scale()} | {name: run for name, (_, run) in ready.items()}
-        timings = race(runs, repeats, clock=self.clock)
-        scale = timings.pop(_SCALE)
+        scale, *timings = race(dict(enumerate([self.scale(), *runs])), repeats, clock=self.clock).values()
         rows = []
-        for name, timing in timings.items():
-            row = self.finish(ready[name][0], timing)
+        for about, timing in zip(prepared, timings, strict=True):
+            row = self.finish(about, timing)
             floor = self.floor(row, scale)
             rows.append(row | {"floor_s": floor, "over_floor": row["median_s"] / floor})
         return Outcome(rows, self.beside(scale), skipped)
@@ -129,7 +124,6 @@ class Suite:
     """A benchmark."""
 
     kind: str  # of its records
-    arguments: type  # the dataclass of its options
     key: tuple[str, ...]  # the fields of a row that name its case
     cases: Callable[[Any, torch.device], Iterable[Any]]  # each has ``measure(repeats)``
     table: Callable[[Record, Rows], str]  # of one case
@@ -209,6 +203,8 @@ class Options:
     Only the device is checked when the suite runs, as it may be any in Python.
     """
 
+    device: str = option("Where to measure.", "auto", choices=("auto", "cpu", "cuda"))
+
     def __post_init__(self) -> None:
         for each in fields(self):
             if "text" not in each.metadata or each.name == "device":
@@ -224,11 +220,6 @@ class Options:
                     checks.number(name, one, at_least=0, at_most=1)
                 elif type(default[0]) is int:
                     checks.integer(name, one, at_least=min(about["least"], default[0]))
-
-
-def device_option() -> Any:
-    """``--device``."""
-    return option("Where to measure.", "auto", choices=("auto", "cpu", "cuda"))
 
 
 def peers_option() -> Any:
@@ -330,9 +321,10 @@ def times(value: float, base: float | None) -> str:
     return "" if base is None else f"{value / base:.2f}"
 
 
-# The columns with which a table of training begins.
-THROUGHPUT: Columns = {
+# Those that several suites have, in their order.
+COLUMNS: Columns = {
     "candidate": lambda row: row["contestant"],
+    "equation": lambda row: row["equation"],
     "samples/s": lambda row: f"{row['samples_per_s']:,.0f}",
     "ms": milliseconds,
     "10-90 %": spread,
@@ -340,6 +332,15 @@ THROUGHPUT: Columns = {
     "x floor": over_floor,
     "peak MB": lambda row: "" if row.get("peak_bytes") is None else f"{row['peak_bytes'] / 1e6:.0f}",
 }
+
+
+def columns(*heads: str) -> dict[str, Callable[[Record], str]]:
+    """Some of ``COLUMNS``."""
+    return {head: COLUMNS[head] for head in heads}
+
+
+# With these a table of training begins.
+THROUGHPUT = columns("candidate", "samples/s", "ms", "10-90 %", "first s", "x floor", "peak MB")
 
 
 @checks.arguments

@@ -26,20 +26,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from snnkit import checks
 from snnkit.device import Precision
 from snnkit.lab.bench import baselines, suite
-from snnkit.lab.bench.suite import (
-    OURS,
-    DoesNotRun,
-    Outcome,
-    Race,
-    Record,
-    Row,
-    Rows,
-    Suite,
-    option,
-    seconds_of,
-    table,
-    times,
-)
+from snnkit.lab.bench.suite import OURS, DoesNotRun, Race, Record, Row, Rows, Suite, option, seconds_of, table, times
 from snnkit.lab.bench.workloads import Candidate, Trainer, Workload, conv, dense, fill, ours
 from snnkit.measure import ThroughputClock, Timing, first_call, peak_of
 
@@ -64,7 +51,6 @@ UPDATE_MAY_DIFFER = {None: 0.3, torch.bfloat16: 0.7, torch.float16: 0.7}
 class Arguments(suite.Options):
     """What to run; the options of ``snnkit bench training``."""
 
-    device: str = suite.device_option()
     nets: Sequence[str] = option("The networks.", ("conv", "mlp"), flag="net", choices=("conv", "mlp"))
     width: int = option("Channels of the conv net.", 32, cuda=128, quick=4)
     hidden: int = option("Hidden neurons of the dense net.", 1000, quick=16)
@@ -99,32 +85,32 @@ class UpdateRace(Race):
             raise DoesNotRun(f"it computes something else: {differ:.2%} of its output spikes differ")
         if not distance <= UPDATE_MAY_DIFFER[self.precision.dtype]:
             raise DoesNotRun(f"it computes something else: its update is {distance:.2%} off")
-        about = {"contestant": candidate.name, "library": candidate.library, "default": candidate.default}
-        about |= {"spikes_differ": differ, "update_differs": distance, "floor_flops": self._flops}
-        return self.labels | row | about, trainer.step
+        about = {"spikes_differ": differ, "update_differs": distance, "floor_flops": self._flops}
+        return row | {"default": candidate.default} | about, trainer.step
 
     def _first_steps(self, candidate: Candidate) -> tuple[Row, Trainer, tuple[Tensor, Tensor]]:
-        cuda = self.device.type == "cuda"
-        before = 0
-        if cuda:
-            torch.cuda.synchronize(self.device)
-            torch.cuda.reset_peak_memory_stats(self.device)
-            before = torch.cuda.memory_allocated(self.device)
+        make = partial(candidate.make, self.workload, self.precision)
+        trainers: list[Trainer] = []
+        row: Row = {"peak_bytes": None}
+
+        def settle() -> None:
+            began = time.perf_counter()
+            trainers.append(make())
+            row["first_s"], _ = first_call(trainers[0].step, self.device)
+            first_call(lambda: _repeat(trainers[0].step, SETTLE - 1), self.device)
+            row["ready_s"] = time.perf_counter() - began
+
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            began = time.perf_counter()
-            trainer = candidate.make(self.workload, self.precision)
-            first, _ = first_call(trainer.step, self.device)
-            first_call(lambda: _repeat(trainer.step, SETTLE - 1), self.device)
-            row: Row = {"first_s": first, "ready_s": time.perf_counter() - began, "peak_bytes": None}
-            if refusal := trainer.refusal():
+            if self.device.type == "cuda":
+                row["peak_bytes"] = peak_of(settle, self.device)
+            else:
+                settle()
+            if refusal := trainers[0].refusal():
                 raise DoesNotRun(refusal)
-            if cuda:
-                row["peak_bytes"] = torch.cuda.max_memory_allocated(self.device) - before
-            elif not candidate.compiles:  # counting happens between operations, and a graph has none
-                make = partial(candidate.make, self.workload, self.precision)
+            if self.device.type != "cuda" and not candidate.compiles:  # counting needs operations, a graph has none
                 row["peak_bytes"] = peak_of(lambda: _repeat(make().step, 2), self.device)
-            return row, trainer, _one_update(trainer, self._weights)
+            return row, trainers[0], _one_update(trainers[0], self._weights)
 
     def scale(self) -> Callable[[], object]:
         size = _MATMUL_SIZE[self.device.type]
@@ -152,7 +138,7 @@ class UpdateRace(Race):
         return super().finish(row, timing) | {"samples_per_s": self.workload.batch / timing.median}
 
 
-def measure(workload: Workload, precision: Precision, candidates: Sequence[Candidate], repeats: int) -> Outcome:
+def measure(workload: Workload, precision: Precision, candidates: Sequence[Candidate], repeats: int) -> suite.Outcome:
     """Verify and time one network in one dtype. ``repeats``: rounds of the race."""
     return UpdateRace(workload, precision, candidates).measure(repeats)
 
@@ -228,5 +214,5 @@ def ratios(record: Record) -> str:
     return "\n".join(["Best setting by best:", *lines]) if lines else ""
 
 
-SUITE = Suite("training", Arguments, KEY, _cases, _table, ending=ratios)
+SUITE = Suite("training", KEY, _cases, _table, ending=ratios)
 benchmark, tables = SUITE.run, SUITE.tables

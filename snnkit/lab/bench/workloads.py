@@ -151,6 +151,28 @@ class Trainer:
     refusal: Callable[[], str] = field(default=lambda: "")
 
 
+def plain_step(
+    forward: Callable[[], Tensor],
+    loss: Callable[[Tensor, Tensor], Tensor],
+    labels: Tensor,
+    optimizer: torch.optim.Optimizer,
+    precision: Precision,
+) -> Callable[[], Tensor]:
+    """An update as PyTorch's tutorials write it; it returns the output of ``forward``, detached."""
+    scaler = precision.scaler()
+
+    def step() -> Tensor:
+        optimizer.zero_grad(set_to_none=True)
+        with precision.autocast():
+            out = forward()
+        scaler.scale(loss(out.float(), labels)).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        return out.detach()
+
+    return step
+
+
 @dataclass(frozen=True)
 class Candidate:
     """One line of the table; its name, the setting, is unique for its workload and dtype.

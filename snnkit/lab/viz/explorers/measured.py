@@ -60,7 +60,7 @@ def figure(
 
 
 def _raced(steps: int, neurons: int, dtype: str, engine: str, device: torch.device) -> go.Figure:
-    candidates, excluded = _candidates(device, engine)
+    candidates, excluded = bench.candidates(device, ("eager", engine), peers=False)
     size = {"neurons": neurons, "steps": steps}
     case = bench.Case(candidates, size, (steps, 1, neurons), getattr(torch, dtype), bench.INFERENCE, device)
     repeats = 7 if neurons * steps <= 2**17 else 3  # a move of a slider should not take long
@@ -70,12 +70,6 @@ def _raced(steps: int, neurons: int, dtype: str, engine: str, device: torch.devi
     notes += [f"{name}: {reason}" for name, reason in excluded.items()]
     notes += [f"{skip['contestant']}: {skip['reason']}" for skip in outcome.skipped]
     return _drawn(outcome.rows, _result(outcome.rows, engine), notes)
-
-
-@functools.lru_cache(maxsize=8)
-def _candidates(device: torch.device, engine: str) -> tuple[list[bench.Layer], dict[str, str]]:
-    """The same ones each time: engines know the equations of neurons that they have seen."""
-    return bench.candidates(device, tuple(dict.fromkeys(("eager", engine))), peers=False)
 
 
 @functools.lru_cache(maxsize=4)
