@@ -21,12 +21,12 @@ from torch import Tensor
 from snnkit import data, encode, loss, models, train
 
 Drawing = list[list[list[float]]]
-WEB = Path(__file__).parents[1] / "snnkit" / "web"
+ROOT = Path(__file__).parents[1]
 EPOCHS, STEPS, HIDDEN = 16, 20, 128
 DIGITS = 12  # times in an epoch that each of the digits comes up
 RASTERIZE = """
 import {readFileSync, writeFileSync} from "node:fs";
-import {rasterize} from "WEB/strokes.js";
+import {rasterize} from "SOURCES/strokes.js";
 const all = JSON.parse(readFileSync("strokes.json", "utf8")), out = new Float32Array(all.length * 64);
 all.forEach((strokes, i) => out.set(rasterize(strokes, 8, 8), i * 64));
 writeFileSync("pixels.bin", Buffer.from(out.buffer));
@@ -139,7 +139,7 @@ def as_drawn(split: str) -> tuple[Tensor, Tensor]:
             with_flags(lines, labels)
             lines, labels = lines + more, torch.cat([labels, digits])
         (Path(folder) / "strokes.json").write_text(json.dumps(lines))
-        (Path(folder) / "run.mjs").write_text(RASTERIZE.replace("WEB", WEB.as_uri()))
+        (Path(folder) / "run.mjs").write_text(RASTERIZE.replace("SOURCES", (ROOT / "js" / "src").as_uri()))
         subprocess.run(["node", "run.mjs"], cwd=folder, check=True)
         pixels = np.fromfile(Path(folder) / "pixels.bin", dtype=np.float32).reshape(-1, 1, 8, 8)
     return torch.from_numpy((pixels * 255).round().clip(0, 255).astype(np.uint8)), labels
@@ -161,7 +161,7 @@ def main() -> None:
     train.fit(net, (images, labels), encode=code, loss=loss.count_cross_entropy, epochs=EPOCHS, **how)
     right = [train.evaluate(net, part, encode=code)["accuracy"] for part in (test, digits_test)]
     print(f"{right[0]:.4f} of MNIST's test images as drawings, {right[1]:.4f} of the digits' test images")
-    train.save_checkpoint(WEB / "reader.pt", net, epoch=EPOCHS)
+    train.save_checkpoint(ROOT / "snnkit" / "lab" / "web" / "reader.pt", net, epoch=EPOCHS)
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ _LIBRARIES = {"torch", "numpy", *sys.stdlib_module_names} - {"__main__"}
 # Those of them whose functions, and objects, give the same at each step and in each thread.
 _PURE = {"torch", "numpy", "math", "cmath", "operator", "functools", "itertools", "collections", "typing", "enum"}
 _PURE |= {"dataclasses", "abc", "types", "copy", "numbers", "fractions", "decimal", "re", "statistics", "bisect"}
-_PURE |= {"builtins", "contextlib", "inspect", "warnings", "string", "__future__"}
+_PURE |= {"builtins", "contextlib", "inspect", "warnings", "string"}
 # With these exceptions, by module.
 _GRAD_MODE = {"is_grad_enabled", "is_inference_mode_enabled", "is_autocast_enabled", "get_autocast_dtype"}
 _CHANGING = {
@@ -187,9 +187,9 @@ class _Follower:
 
     def _library(self, module: str, names: Set[str] = frozenset()) -> None:
         """Note that something of a library's module is used: attributes of these ``names``, or an object."""
-        root = module.partition(".")[0].lstrip("_")
-        if root not in _LIBRARIES:
+        if not _is_library(module):
             return
+        root = module.partition(".")[0].lstrip("_")  # _thread has what threading offers
         changing = sorted(names & _CHANGING.get(root, set()))
         if changing:
             module = f"{root}.{changing[0]}" if root != "builtins" else changing[0]

@@ -47,9 +47,9 @@ class UpdateConfig:
 
 
 class PlainStep:
-    """Runs an update, operation by operation: ``step(rows)`` with the indices of its samples, int64 [n] on the device.
+    """Runs an update, operation by operation: ``step(indices)`` with those of its samples, int64 [n] on the device.
 
-    More rows than a batch are processed batch by batch, and their gradients are those of the mean loss over all rows.
+    More samples than a batch are processed batch by batch; their gradients are those of the mean loss over all of them.
 
     After a loss that is not finite no step changes the weights. On a CPU the step ends right there; elsewhere looking
     at the loss would wait for the device, so it sets the flag of the metrics, which holds the optimizer back.
@@ -96,7 +96,7 @@ class PlainStep:
         return Update(metrics, out)
 
     def _forward(self, indices: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Loss, figures and output of a batch."""
+        """Loss, metrics and output of a batch."""
         config = self.config
         x, y = config.samples[indices], config.labels[indices]
         if x.dtype == torch.uint8:

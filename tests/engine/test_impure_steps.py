@@ -304,6 +304,18 @@ def test_a_parameter_of_no_dimensions_promotes_as_in_eager():
     assert "whether a parameter is one number" in warned
 
 
+class OfThread(threading.local):
+    gain = 2.0  # in every thread, until one sets its own
+
+
+of_thread_by_default = OfThread()
+
+
+def test_a_variable_of_a_thread_is_never_a_constant():
+    with pytest.raises(engine.NotElementwise, match=r"it uses _?thread"):
+        equation_of(gained(lambda x, s: of_thread_by_default.gain), of_shape()[1], F64, torch.device("cpu"))
+
+
 def in_another_thread(function):
     results = []
     thread = threading.Thread(target=lambda: results.append(function()))

@@ -85,10 +85,9 @@ export const KINDS = {
   },
 };
 
-for (const name of Object.keys(EQUATIONS.neurons)) {
-  KINDS[name] ??= {call: () => ({}), note: `tau, threshold and reset do nothing here; explorers.neuron(${name}()) has a
-    slider for each of its numbers`.replace(/\s+/g, " ")};
-}
+/** @param {string} name @returns {Kind} */
+const kindOf = (name) => KINDS[name] ?? {call: () => ({}),
+  note: `tau, threshold and reset do nothing here; explorers.neuron(${name}()) has a slider for each of its numbers`};
 
 /** @param {number|string|null} value */
 function pythonic(value) {
@@ -194,7 +193,7 @@ const SHAPES = {
 export function neuronExplorer(place, data, saved, report) {
   const {steps, shown, count, curve, most = MOST} = data;
   const [own] = Object.keys(data.own ?? {});
-  const names = own ? [own] : data.only ? [data.only] : Object.keys(KINDS);
+  const names = own ? [own] : data.only ? [data.only] : [...new Set([...Object.keys(KINDS), ...Object.keys(EQUATIONS.neurons)])];
   const first = {current: 1.5, tau: 20, threshold: 1, noise: 0, ...data.first};
   const draws = normal(steps * count, 1);
   const mine = /** @type {Equation} */ (own && /** @type {Record<string, Equation>} */ (data.own)[own]);
@@ -265,7 +264,7 @@ export function neuronExplorer(place, data, saved, report) {
       return {name, equation: mine, numbers, scale: 1, unit: "", others: (data.states ?? []).slice(1),
         code: `${own}: ${Object.entries(numbers).map(([key, value]) => `${key} = ${pythonic(value)}`).join(", ")}`};
     }
-    const k = /** @type {Knobs} */ ({...first, reset: "hard", ...values}), kind = KINDS[name], call = kind.call(k);
+    const k = /** @type {Knobs} */ ({...first, reset: "hard", ...values}), kind = kindOf(name), call = kind.call(k);
     const variants = EQUATIONS.neurons[name], equation = variants[k.reset] ?? variants.hard;
     const numbers = {...call, ...kind.numbers?.(k)};
     return {...kind, name, equation, numbers, scale: kind.scale?.(k) ?? 1, unit: kind.unit ?? "",

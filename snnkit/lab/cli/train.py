@@ -241,7 +241,7 @@ def _write_record(out: str, run: recipes.Run) -> None:
     """A record with the settings, every epoch, and the machine."""
     from snnkit.lab.bench.suite import begin
 
-    history, ranks = run.history, getattr(run, "place", RankInfo()).world
+    history, ranks = run.history, getattr(run, "rank_info", RankInfo()).world
     columns = {name: values for name, values in history.to_dict().items() if isinstance(values, list)}
     content = begin("recipe", run.device, run.recipe.settings() | ({"ranks": ranks} if ranks > 1 else {})) | {
         "complete": history.epochs >= run.recipe.epochs,

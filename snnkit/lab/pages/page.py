@@ -2,7 +2,7 @@
 
     pages.page(net, "net.html", encode=encoder, images=(test_images, test_labels), labels=data.CLASSES["digits"])
 
-Layers without state become sums in ``snnkit/lab/web/network.js``. Neurons become JavaScript, which ``engine.js`` writes
+Layers without state become sums in ``js/src/network.js``. Neurons become JavaScript, which ``engine.js`` writes
 from their equations. So the file computes the same as ``net`` in evaluation mode. Modules of your own that are not
 elementwise can't be translated, and are refused.
 """

@@ -26,7 +26,7 @@ REQUIRED: dict[str, Any] = {"beta": 0.9}  # arguments without a default
 def variants(kind: type[neuron.Neuron]) -> dict[str, neuron.Neuron]:
     """A class of neurons with a hard reset, and with a soft one if it has that.
 
-    Their numbers don't matter, only what is a branch of the equation: every number becomes a parameter.
+    Every number becomes a parameter, whose value here is where the explorer begins.
     """
     accepted = inspect.signature(kind).parameters
     given = {name: REQUIRED[name] for name, one in accepted.items() if one.default is one.empty}
@@ -35,9 +35,8 @@ def variants(kind: type[neuron.Neuron]) -> dict[str, neuron.Neuron]:
             "hard": {"reset_mechanism": "zero"},
             "soft": {"reset_mechanism": "subtract"},
         }
-    elif "v_reset" in accepted:
-        has_soft = "None" in str(accepted["v_reset"].annotation)
-        resets = {"hard": {"v_reset": 0.0}} | ({"soft": {"v_reset": None}} if has_soft else {})
+    elif "v_reset" in accepted and "None" in str(accepted["v_reset"].annotation):
+        resets = {"hard": {"v_reset": 0.0}, "soft": {"v_reset": None}}
     else:
         resets = {"hard": {}}
     return {name: kind(**given, **reset) for name, reset in resets.items()}
