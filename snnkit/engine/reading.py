@@ -15,6 +15,7 @@ from __future__ import annotations
 import dis
 import functools
 import sys
+import threading
 from collections.abc import Callable, Hashable, Mapping, Set
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
@@ -187,9 +188,9 @@ class _Follower:
 
     def _library(self, module: str, names: Set[str] = frozenset()) -> None:
         """Note that something of a library's module is used: attributes of these ``names``, or an object."""
-        if not _is_library(module):
+        root = module.partition(".")[0].lstrip("_")
+        if root not in _LIBRARIES:
             return
-        root = module.partition(".")[0].lstrip("_")  # _thread has what threading offers
         changing = sorted(names & _CHANGING.get(root, set()))
         if changing:
             module = f"{root}.{changing[0]}" if root != "builtins" else changing[0]
@@ -202,6 +203,8 @@ class _Follower:
     def _object(self, value: Any) -> None:
         kind = type(value)
         self.facts.append(kind)
+        if isinstance(value, threading.local):
+            self._impure("a variable of a thread")
         if _is_library(kind.__module__):
             self._library(kind.__module__)
             if hasattr(kind, "__next__"):

@@ -159,7 +159,7 @@ def fake_cuda(monkeypatch):
         step.plain.config.model.load_state_dict(kept)
         for name, value in ledger.items():
             getattr(step.plain.metrics, name).copy_(value)
-        graph.run = lambda: step.plain(step._rows)
+        graph.run = lambda: step.plain(step._indices)
 
     current = []
     monkeypatch.setattr(graphed, "why_not", lambda step: "")

@@ -134,7 +134,7 @@ def test_one_cycle_rises_and_falls_with_every_update():
     assert rates[:10] == pytest.approx([0.2 * (i + 1) for i in range(10)])
     assert all(a > b for a, b in itertools.pairwise(rates[9:]))
     assert rates[54] > 1 > rates[55] and 0 < rates[99] < 0.01 and rates[100] == pytest.approx(0)
-    cycle(train.BatchInfo(epoch=1, batch=4, batches=50, samples=1, figures=torch.zeros(3), output=torch.zeros(1)))
+    cycle(train.BatchInfo(epoch=1, batch=4, batches=50, samples=1, metrics=torch.zeros(3), output=torch.zeros(1)))
     assert optimizer.param_groups[0]["lr"] == rates[55]
     OneCycle(optimizer, 2.0, updates=1)
     assert 0 < optimizer.param_groups[0]["lr"] <= 2.0
