@@ -32,7 +32,7 @@ DOCUMENTED = {
         "prelu rrelu hardtanh glu threshold"
     ),
     "losses": (
-        "l1_loss mse_loss cross_entropy_loss nll_loss binary_cross_entropy kl_div poisson_nll_loss "
+        "l1_loss mse_loss cross_entropy nll_loss binary_cross_entropy kl_div poisson_nll_loss "
         "hinge_embedding_loss binary_cross_entropy_with_logits smooth_l1_loss soft_margin_loss cosine_embedding_loss "
         "margin_ranking_loss triplet_margin_loss ctc_loss"
     ),
@@ -45,7 +45,7 @@ REGISTERED = (
 )
 # Parts of documented layers and functions below autograd, in current versions of PyTorch.
 COMES_DOWN_TO = (
-    "_softmax _log_softmax log_sigmoid_forward nll_loss_forward nll_loss2d_forward native_dropout "
+    "_softmax _log_softmax cross_entropy_loss log_sigmoid_forward nll_loss_forward nll_loss2d_forward native_dropout "
     "convolution convolution_overrideable max_pool2d_with_indices max_pool3d_with_indices max_pool1d_with_indices "
     "avg_pool1d avg_pool2d avg_pool3d _adaptive_avg_pool2d _adaptive_avg_pool3d adaptive_avg_pool1d "
     "native_batch_norm _native_batch_norm_legit _native_batch_norm_legit_functional "
