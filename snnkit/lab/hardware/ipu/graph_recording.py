@@ -78,6 +78,11 @@ class Operation(NamedTuple):
     location: Location
     part: bool
 
+    @property
+    def signature(self) -> tuple:
+        """What is the same in every call of a static graph."""
+        return self.name, self.overload, [t.shape for t in self.outputs]
+
 
 class Record:
     """One forward pass of a model, and what it left behind."""
@@ -108,9 +113,10 @@ class Record:
     def losses(self) -> list[Operation]:
         """The losses that PopTorch would see and that are not part of a later one."""
         losses = [op for op in self.operations if op.name in _LOSSES]
-        inner = [self.ancestors(loss.inputs) for loss in losses]
         return [
-            loss for i, loss in enumerate(losses) if not any(id(loss.outputs[0]) in known for known in inner[i + 1 :])
+            loss
+            for i, loss in enumerate(losses)
+            if id(loss.outputs[0]) not in self.ancestors(t for later in losses[i + 1 :] for t in later.inputs)
         ]
 
     def ancestors(self, tensors: Iterable[Tensor]) -> set[int]:

@@ -68,14 +68,10 @@ SUPPORTED = frozenset(
 # The size of their result depends on values, so they cannot be part of a static graph.
 SIZE_FROM_VALUES = frozenset({"nonzero", "masked_select", "unique_dim", "_unique2", "unique_consecutive", "bincount"})
 
-# In-place random numbers without a handler, although the operation of the same name has one.
-_NOT_IN_PLACE = frozenset({"bernoulli_"})
-
 
 def is_supported(name: str) -> bool:
     """Whether PopTorch 3.4 supports an operation, by its name without "aten::" and overload ("add", "add_", "gt")."""
-    if name in _NOT_IN_PLACE:
+    if name == "bernoulli_":  # no handler, although "bernoulli" has one
         return False
-    if name.startswith("profiler::"):  # marks for a profiler, which compute nothing
-        return True
-    return name in SUPPORTED or name.removesuffix("_") in SUPPORTED
+    # A profiler's marks compute nothing.
+    return name.startswith("profiler::") or name in SUPPORTED or name.removesuffix("_") in SUPPORTED

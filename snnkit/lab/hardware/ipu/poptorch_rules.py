@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import zip_longest
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 import torch
@@ -205,7 +205,8 @@ def _static_graph(case: Case) -> Iterator[Finding]:
         what = f"{compiled} is compiled by torch.compile, which PopTorch does not support"
         yield Finding(what, "give the module itself, before torch.compile")
         return
-    graph, problems = case.graph, []
+    graph = case.graph
+    explained = bool(graph.reads)  # why the recording fails, if it does
     for name, location in graph.calls:
         if name in ("__repr__", "__format__"):
             yield Finding(
@@ -216,45 +217,40 @@ def _static_graph(case: Case) -> Iterator[Finding]:
                 "warning",
             )
     for how, location in graph.reads:
-        problems.append(
-            Finding(
-                f"the forward pass reads {how} from a tensor, but there are no values while a graph is recorded; "
-                "Python would decide once, for all batches",
-                "decide per element with torch.where or arithmetic, and by constants of the constructor in Python; "
-                "return a tensor instead of a number",
-                location,
-            )
+        yield Finding(
+            f"the forward pass reads {how} from a tensor, but there are no values while a graph is recorded; Python "
+            "would decide once, for all batches",
+            "decide per element with torch.where or arithmetic, and by constants of the constructor in Python; return "
+            "a tensor instead of a number",
+            location,
         )
     for op in graph.operations:
-        devices = {t.device.type for t in (*op.inputs, *op.outputs)}
         if _sized_by_values(op):
-            what = (
+            explained = True
+            yield Finding(
                 f"the size of the result of {'x[mask]' if op.name == 'index' else f'torch.{op.name}'} depends on "
-                "values, but in a static graph every size is fixed"
-            )
-            fix = (
+                "values, but in a static graph every size is fixed",
                 "select by arithmetic, not by indexing: x * mask, or torch.where(mask, x, 0), keeps the size; "
-                "torch.topk takes a fixed number"
+                "torch.topk takes a fixed number",
+                op.location,
             )
-            problems.append(Finding(what, fix, op.location))
+        devices = {t.device.type for t in (*op.inputs, *op.outputs)}
         if "cpu" in devices and len(devices) > 1 and op.name not in ("_to_copy", "copy_"):
-            what = (
+            explained = True
+            yield Finding(
                 f"{op.name} takes a tensor that is neither input, parameter nor buffer and is on the CPU "
-                '("Expected an IPU tensor but got tensor(device=cpu …")'
-            )
-            fix = (
+                '("Expected an IPU tensor but got tensor(device=cpu …")',
                 "make it a buffer (register_buffer), so that it moves with the model, or create it in the forward "
-                "pass on x.device"
+                "pass on x.device",
+                op.location,
             )
-            problems.append(Finding(what, fix, op.location))
-    yield from problems
     if graph.compiled is not None:
         what = "the forward pass calls a function that torch.compile has made, which PopTorch does not support"
         yield Finding(what, "call the function itself, without torch.compile", graph.compiled)
     elif "saved tensor hooks" in str(graph.error):
         what = "the forward pass differentiates by torch.func, which this check can't look into"
         yield Finding(what, "write the derivative in plain operations", graph.error_location)
-    elif graph.error is not None and not problems:
+    elif graph.error is not None and not explained:
         yield Finding(
             f"the forward pass can't be recorded without values: {_first_line(graph.error)}",
             "use operations whose result's type and shape follow from those of their arguments",
@@ -509,28 +505,19 @@ def _is_large(x: Tensor) -> bool:
 
 def _same_trace(case: Case) -> Iterator[Finding]:
     """Every call runs the same operations. (Recorded calls have no values, so they can't differ by the input.)"""
-    differences = (_difference(case.graph, later) for later in case.traces[1:])
-    if location := next((location for location in differences if location is not None), None):
-        yield Finding(
-            "a later call runs other operations than the first, so the model keeps state in Python, such as a counter; "
-            "an IPU would repeat the first call in every call",
-            "do the same in every call; put what changes into a buffer (with copy_) or pass it as an input",
-            location,
-        )
-
-
-def _difference(one: Record, other: Record) -> Location | None:
-    """Where two records begin to differ; None if they don't."""
-    if other.error is not None:
-        return other.error_location
-    longer = max(other.operations, one.operations, key=len)  # it has an entry that the shorter lacks
-    pairs = zip_longest(
-        *(
-            [(op.name, op.overload, [t.shape for t in op.outputs]) for op in record.operations]
-            for record in (one, other)
-        )
-    )
-    return next((op.location for op, (a, b) in zip(longer, pairs, strict=True) if a != b), None)
+    first = case.graph.operations
+    for trace in case.traces[1:]:
+        longer = max(trace.operations, first, key=len)  # it has an entry that the shorter lacks
+        pairs = zip(first, trace.operations, strict=False)
+        same = sum(1 for _ in takewhile(lambda pair: pair[0].signature == pair[1].signature, pairs))
+        if trace.error is not None or same < len(longer):
+            yield Finding(
+                "a later call runs other operations than the first, so the model keeps state in Python, such as a "
+                "counter; an IPU would repeat the first call in every call",
+                "do the same in every call; put what changes into a buffer (with copy_) or pass it as an input",
+                trace.error_location if trace.error is not None else longer[same].location,
+            )
+            return
 
 
 def _memory(case: Case) -> Iterator[Finding]:
