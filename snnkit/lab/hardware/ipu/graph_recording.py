@@ -90,7 +90,7 @@ class Record:
     def __init__(self, model: nn.Module) -> None:
         self.model = model
         self.operations: list[Operation] = []
-        self.functions: list[tuple[type, list[Tensor], Location]] = []  # calls of an autograd.Function, with results
+        self.functions: dict[Any, tuple[type, Location]] = {}  # calls of an autograd.Function, by node of the gradient
         self.reads: list[tuple[str, Location]] = []  # of values: how, and where
         self.calls: list[tuple[str, Location]] = []  # of _NOTED
         self.assigned: dict[str, Location] = {}  # where the tensor or attribute at a path was last assigned
@@ -167,7 +167,7 @@ def record(model: nn.Module, inputs: list[Tensor], *, meta: bool = False) -> Rec
     def applied(cls, *args, **kwargs):
         out = apply_function.__get__(None, cls)(*args, **kwargs)
         if threading.get_ident() == thread:
-            result.functions.append((cls, tensors_in(out), result.here()))
+            result.functions.update(dict.fromkeys((t.grad_fn for t in tensors_in(out)), (cls, result.here())))
         return out
 
     def noting(assign):

@@ -58,7 +58,7 @@ COMES_DOWN_TO = (
 MEMORY = (
     "empty empty_like empty_strided new_empty new_empty_strided alias detach clone contiguous _to_copy to copy_ "
     "lift lift_fresh lift_fresh_copy as_strided view _unsafe_view _reshape_alias view_as_real permute select slice "
-    "narrow diagonal unsafe_split unsafe_split_with_sizes split_with_sizes unflatten flatten movedim swapaxes zero "
+    "diagonal unsafe_split unsafe_split_with_sizes split_with_sizes unflatten flatten movedim swapaxes zero "
     "scalar_tensor"
 )
 

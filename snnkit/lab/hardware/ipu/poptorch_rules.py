@@ -85,13 +85,9 @@ class Case:
 
     model: nn.Module
     inputs: list[Tensor]
-    device_iterations: int
+    micro_batches: int  # of one call
     gradient_accumulation: int
     chip_bytes: int
-
-    @property
-    def micro_batches(self) -> int:
-        return self.device_iterations * self.gradient_accumulation
 
     @property
     def sizes(self) -> list[int]:
@@ -124,14 +120,14 @@ class Case:
         """The forward pass as PopTorch would record it: the first of the traces."""
         return self.traces[0]
 
-    def holder(self, path: str, at: Location | None = None) -> Location:
+    def holder(self, path: str, at: Location = _NOWHERE) -> Location:
         """The module that holds the tensor at ``path``, with the line of another location."""
         holder = path.rpartition(".")[0]
         try:
             name = module_name(holder, self.model.get_submodule(holder))
         except AttributeError:
             name = holder
-        return (at or _NOWHERE)._replace(module=name)
+        return at._replace(module=name)
 
     @cached_property
     def functions(self) -> list[tuple[type, Location]]:
@@ -143,8 +139,7 @@ class Case:
             if node is not None and node not in nodes:
                 nodes.add(node)
                 waiting.extend(following for following, _ in node.next_functions)
-        calls = self.graph.functions
-        return list(dict.fromkeys((cls, at) for cls, outputs, at in calls if any(t.grad_fn in nodes for t in outputs)))
+        return list(dict.fromkeys(call for node, call in self.graph.functions.items() if node in nodes))
 
     @cached_property
     def memory(self) -> MemoryEstimate:
@@ -265,7 +260,7 @@ def _state_in_place(case: Case) -> Iterator[Finding]:
             f"{path} is another tensor after the forward pass; PopTorch compares addresses and refuses this "
             '("Buffer … is reassigned within the model")',
             f"write into it, self.{path.rpartition('.')[2]}.copy_(…), or pass the state in and out",
-            case.holder(path, case.real.assigned.get(path)),
+            case.holder(path, case.real.assigned.get(path, _NOWHERE)),
         )
     for path, tensor in case.graph.attributes.items():
         reader = next((op for op in case.traces[1].operations if any(t is tensor for t in op.inputs)), None)
@@ -280,7 +275,7 @@ def _state_in_place(case: Case) -> Iterator[Finding]:
             yield Finding(
                 f"the forward pass leaves a tensor in the attribute {path}; after the recording it has no value",
                 "return it with the output if it is needed",
-                case.holder(path, case.graph.assigned.get(path)),
+                case.holder(path, case.graph.assigned.get(path, _NOWHERE)),
                 "warning",
             )
 

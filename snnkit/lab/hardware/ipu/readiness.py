@@ -83,7 +83,8 @@ def check(
         stateful = "state" in inspect.signature(model.forward).parameters
         trained = WithLoss(model, (lambda result, y: loss(result[0], y)) if stateful else loss)
     chip_bytes = tiles * int(chip.value("tile_bytes"))
-    return _checked(Case(trained, inputs, device_iterations, gradient_accumulation, chip_bytes))
+    micro_batches = device_iterations * gradient_accumulation
+    return _checked(Case(trained, inputs, micro_batches, gradient_accumulation, chip_bytes))
 
 
 def _checked(case: Case) -> Report:
