@@ -112,7 +112,7 @@ class Record:
     @cached_property
     def losses(self) -> list[Operation]:
         """The losses that PopTorch would see and that are not part of a later one."""
-        losses = [op for op in self.operations if op.name in _LOSSES]
+        losses = [op for op in self.operations if op.name in _LOSSES and op.outputs]
         return [
             loss
             for i, loss in enumerate(losses)

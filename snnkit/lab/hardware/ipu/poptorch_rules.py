@@ -107,6 +107,7 @@ class Case:
 
     @cached_property
     def real(self) -> Record:
+        """A call on one micro-batch, with values."""
         return self.run(self.micro_batch)
 
     @cached_property
