@@ -7,7 +7,6 @@ so that later mistakes are seen, too.
 
 from __future__ import annotations
 
-import copy
 import itertools
 import linecache
 import os
@@ -16,7 +15,7 @@ import threading
 import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from functools import cached_property
 from types import FrameType
 from typing import Any, NamedTuple
 from unittest.mock import patch
@@ -28,32 +27,26 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import snnkit
-from snnkit.lab.hardware.ipu.nets import WithLoss, watching_losses
+from snnkit.lab.hardware.ipu.nets import WithLoss, identity_loss, reduced
+from snnkit.lab.hardware.ipu.operations import DOCUMENTED
 
-# The losses that PopTorch knows as such (its user guide, "Loss functions").
-LOSSES = {
-    *("l1_loss", "mse_loss", "cross_entropy", "nll_loss", "binary_cross_entropy", "kl_div", "poisson_nll_loss"),
-    *("hinge_embedding_loss", "binary_cross_entropy_with_logits", "smooth_l1_loss", "soft_margin_loss"),
-    *("cosine_embedding_loss", "margin_ranking_loss", "triplet_margin_loss", "ctc_loss"),
-}
+# The losses that PopTorch knows as such (its user guide, "Loss functions"), and what is marked as one.
+_LOSSES = {f"torch.{name}" for name in ("identity_loss", *DOCUMENTED["losses"].split())}
 # Functions that PopTorch handles as a whole, so that the operations inside do not matter.
-_WHOLE = LOSSES | {"dropout", "lstm", "gru", "rnn_tanh", "rnn_relu"}
-_WHOLE |= {f"max_pool{dimensions}d_with_indices" for dimensions in (1, 2, 3)}
+_WHOLE = _LOSSES | {f"torch.{name}" for name in ("dropout", "lstm", "gru", "rnn_tanh", "rnn_relu")}
+_WHOLE |= {f"torch.max_pool{dimensions}d_with_indices" for dimensions in (1, 2, 3)}
 # Calls that are noted by name: Python runs them while the graph is recorded.
 _NOTED = {"register_hook", "grad", "backward", "__repr__", "__format__"}
 _SET_DATA = torch.Tensor.data.__set__  # of ``tensor.data = …``  # type: ignore[attr-defined]
 # So often one line gets a made-up value: a loop that waits for another value would never end.
 _PATIENCE = 100
-# Calls of one copy without values. One of 2**(calls - 1) checks misses Python's random numbers, such as
-# random.random() < 0.5.
-_CALLS = 3
 
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 _SNNKIT = os.path.dirname(os.path.abspath(snnkit.__file__)) + os.sep
 _HERE = os.path.abspath(__file__)
 
 
-class Place(NamedTuple):
+class Location(NamedTuple):
     """A line, and the module whose forward pass reached it: its path and class, as in "net.1 (Leaky)"."""
 
     module: str = ""
@@ -82,91 +75,77 @@ class Operation(NamedTuple):
     kwargs: dict[str, Any]
     inputs: list[Tensor]
     outputs: list[Tensor]
-    place: Place
+    location: Location
     part: bool
 
-
-class Loss(NamedTuple):
-    """A loss that PopTorch would see: its name, inputs, output and place."""
-
-    name: str
-    inputs: list[Tensor]
-    output: Tensor
-    place: Place
-
-
-class Applied(NamedTuple):
-    """A call of an ``autograd.Function``: its class, results and place."""
-
-    function: type
-    outputs: list[Tensor]
-    place: Place
-
-
-@dataclass
-class Record:
-    """One forward pass: its operations, losses, functions, values that were read (how, where), calls of ``_NOTED``,
-    where the tensor or attribute at a path was last assigned, the first operation inside a function that torch.compile
-    has made, its results, and the error that stopped it."""
-
-    operations: list[Operation] = field(default_factory=list)
-    losses: list[Loss] = field(default_factory=list)
-    functions: list[Applied] = field(default_factory=list)
-    reads: list[tuple[str, Place]] = field(default_factory=list)
-    calls: list[tuple[str, Place]] = field(default_factory=list)
-    assigned: dict[str, Place] = field(default_factory=dict)
-    compiled: Place | None = None
-    outputs: list[Tensor] = field(default_factory=list)
-    error: Exception | None = None
-    error_place: Place = field(default_factory=Place)
-    whole: int = 0  # running functions of _WHOLE
-
-
-@dataclass
-class Runs:
-    """The runs for the rules: copies of the model, on real values and without values."""
-
-    inputs: list[Tensor]  # one micro-batch
-    real_model: nn.Module  # a copy on the CPU
-    real: Record
-    meta: list[Record]  # several calls of one copy without values; the first is the graph
-    replaced: list[str]  # paths of parameters and buffers that the real run has replaced by other tensors
-    attributes: dict[str, Tensor]  # left by the first call in plain attributes of modules, by path
-    saved: int  # bytes that autograd saves for the backward pass of the graph
-
     @property
-    def graph(self) -> Record:
-        """The forward pass as PopTorch would record it."""
-        return self.meta[0]
+    def signature(self) -> tuple:
+        """What is the same in every call of a static graph."""
+        return self.name, self.overload, [t.shape for t in self.outputs]
 
 
-def run(model: nn.Module, inputs: list[Tensor]) -> Runs:
-    """Run copies of ``model`` on ``inputs``, and on tensors without values."""
-    real_model = copy.deepcopy(model).cpu()
-    alive = [*real_model.parameters(), *real_model.buffers()]  # so that no other tensor gets the id of one of them
-    before = _addresses(real_model)
-    real = record(real_model, inputs)
-    after = _addresses(real_model)
-    del alive
-    replaced = [path for path in {**before, **after} if before.get(path) != after.get(path)]
-    meta_model = copy.deepcopy(model).to("meta")
-    values = [x.to("meta") for x in inputs]
-    own = _attributes(meta_model)
-    saved: dict[int, Tensor] = {}
-    weights = {_memory(t) for t in (*meta_model.parameters(), *meta_model.buffers())}
+class Record:
+    """One forward pass of a model, and what it left behind."""
 
-    def save(tensor: Tensor) -> Tensor:
-        if _memory(tensor) not in weights:
-            saved[_memory(tensor)] = tensor
-        return tensor
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+        self.operations: list[Operation] = []
+        self.functions: dict[Any, tuple[type, Location]] = {}  # calls of an autograd.Function, by node of the gradient
+        self.reads: list[tuple[str, Location]] = []  # of values: how, and where
+        self.calls: list[tuple[str, Location]] = []  # of _NOTED
+        self.assigned: dict[str, Location] = {}  # where the tensor or attribute at a path was last assigned
+        self.compiled: Location | None = None  # the first operation inside a function that torch.compile has made
+        self.outputs: list[Tensor] = []
+        self.error: Exception | None = None  # that stopped it
+        self.error_location = Location()
+        self.replaced: list[str] = []  # paths of parameters and buffers that are now other tensors
+        self.attributes: dict[str, Tensor] = {}  # left in plain attributes of modules, by path
+        self.saved = 0  # bytes that autograd has saved for the backward pass, without values
+        self.whole = 0  # running functions of _WHOLE
+        modules = dict(model.named_modules())
+        self.module_names = {id(module): module_name(path, module) for path, module in modules.items()}
+        if isinstance(model, WithLoss):
+            self.module_names[id(model)] = "loss"  # what it does besides calling its network
+        named = (*modules.items(), *model.named_parameters(), *model.named_buffers())
+        self.paths = {id(part): path for path, part in named}
 
-    # Also in later calls, as saving with a hook and without one are different operations.
-    with torch.autograd.graph.saved_tensors_hooks(save, lambda tensor: tensor):
-        records = [record(meta_model, values, meta=True)]
-        size = sum(t.untyped_storage().nbytes() for t in saved.values())
-        attributes = {path: t for path, t in _attributes(meta_model).items() if t is not own.get(path)}
-        records += [record(meta_model, values, meta=True) for _ in range(_CALLS - 1)]
-    return Runs(inputs, real_model, real, records, replaced, attributes, size)
+    @cached_property
+    def losses(self) -> list[Operation]:
+        """The losses that PopTorch would see and that are not part of a later one."""
+        losses = [op for op in self.operations if op.name in _LOSSES and op.outputs]
+        return [
+            loss
+            for i, loss in enumerate(losses)
+            if id(loss.outputs[0]) not in self.ancestors(t for later in losses[i + 1 :] for t in later.inputs)
+        ]
+
+    def ancestors(self, tensors: Iterable[Tensor]) -> set[int]:
+        """``id`` of some tensors and of all tensors that they were computed from."""
+        known = {id(t) for t in tensors}
+        for op in reversed(self.operations):
+            if any(id(t) in known for t in op.outputs):
+                known.update(id(t) for t in op.inputs)
+        return known
+
+    def here(self) -> Location:
+        """The location of the running call."""
+        return self.location(_outwards())
+
+    def location(self, frames: Iterable[tuple[FrameType, int]]) -> Location:
+        """The innermost line of the user's code, else of snnkit, and the innermost named module."""
+        module, theirs, ours = "", None, None
+        for frame, line in frames:
+            code = frame.f_code
+            if not module and code.co_varnames[:1] == ("self",):
+                module = self.module_names.get(id(frame.f_locals.get("self")), "")
+            file = code.co_filename
+            if file == _HERE or file.startswith((_TORCH, "<frozen")):
+                continue
+            if file.startswith(_SNNKIT):
+                ours = ours or (file, line)
+            else:
+                theirs = theirs or (file, line)
+        return Location(module, *(theirs or ours or ("", 0)))
 
 
 def record(model: nn.Module, inputs: list[Tensor], *, meta: bool = False) -> Record:
@@ -174,29 +153,28 @@ def record(model: nn.Module, inputs: list[Tensor], *, meta: bool = False) -> Rec
 
     With ``meta`` the inputs are on the meta device, and tensors made on the way have no values either.
     """
-    result, inputs = Record(), [x.detach().clone() for x in inputs]
-    here = threading.get_ident()  # other threads are not noted
+    result, inputs = Record(model), [x.detach().clone() for x in inputs]
+    thread = threading.get_ident()  # other threads are not noted
     apply_function = torch.autograd.Function.__dict__["apply"]
-    paths = {id(module): path for path, module in model.named_modules()}
-    tensors = {id(tensor): path for path, tensor in (*model.named_parameters(), *model.named_buffers())}
-    names = {id(module): f"{path or 'model'} ({type(module).__name__})" for path, module in model.named_modules()}
-    if isinstance(model, WithLoss):
-        names[id(model)] = "loss"  # what it does besides calling its network
+    before = [*model.parameters(), *model.buffers()]  # so that no other tensor gets the id of one of them
+    addresses, attributes = _addresses(model), _attributes(model)
+    saved: dict[int, Tensor] = {}
 
-    def marked(x: Tensor, out: Tensor) -> None:
-        result.losses.append(Loss("identity_loss", [x], out, _place_here(names)))
+    def save(tensor: Tensor) -> Tensor:
+        saved[_memory(tensor)] = tensor
+        return tensor
 
     def applied(cls, *args, **kwargs):
         out = apply_function.__get__(None, cls)(*args, **kwargs)
-        if threading.get_ident() == here:
-            result.functions.append(Applied(cls, tensors_in(out), _place_here(names)))
+        if threading.get_ident() == thread:
+            result.functions.update(dict.fromkeys((t.grad_fn for t in tensors_in(out)), (cls, result.here())))
         return out
 
     def noting(assign):
         def assigned(module, name, *value, **how):
             assign(module, name, *value, **how)
-            if threading.get_ident() == here and id(module) in paths:
-                result.assigned[f"{paths[id(module)]}.{name}".lstrip(".")] = _place_here(names)
+            if threading.get_ident() == thread and id(module) in result.paths:
+                result.assigned[f"{result.paths[id(module)]}.{name}".lstrip(".")] = result.here()
 
         return assigned
 
@@ -204,21 +182,31 @@ def record(model: nn.Module, inputs: list[Tensor], *, meta: bool = False) -> Rec
         stack.enter_context(torch.random.fork_rng(devices=[]))
         stack.enter_context(torch.enable_grad())
         torch.manual_seed(0)
-        stack.enter_context(watching_losses(marked))
         # PyTorch has no hooks for these.
         stack.enter_context(patch.object(torch.autograd.Function, "apply", classmethod(applied)))
         for method in ("__setattr__", "register_buffer"):
             stack.enter_context(patch.object(nn.Module, method, noting(getattr(nn.Module, method))))
         if meta:
+            stack.enter_context(torch.autograd.graph.saved_tensors_hooks(save, lambda tensor: tensor))
             stack.enter_context(torch.device("meta"))
-        stack.enter_context(_Calls(result, names, tensors))
-        stack.enter_context(_Operations(result, names, meta))
+        stack.enter_context(_Calls(result))
+        stack.enter_context(_Operations(result, meta))
         try:
             result.outputs = tensors_in(model(*inputs))
         except Exception as error:
             inwards = list(traceback.walk_tb(error.__traceback__))
-            result.error, result.error_place = error, _place(reversed(inwards), names)
+            result.error, result.error_location = error, result.location(reversed(inwards))
+    after = _addresses(model)
+    result.replaced = [path for path in addresses | after if addresses.get(path) != after.get(path)]
+    result.attributes = {path: t for path, t in _attributes(model).items() if t is not attributes.get(path)}
+    activations = saved.keys() - {_memory(t) for t in before}
+    result.saved = sum(saved[memory].untyped_storage().nbytes() for memory in activations)
     return result
+
+
+def module_name(path: str, module: nn.Module) -> str:
+    """A module's path and class, as in "net.1 (Leaky)"."""
+    return f"{path or 'model'} ({type(module).__name__})"
 
 
 def tensors_in(tree: Any) -> list[Tensor]:
@@ -229,41 +217,38 @@ def tensors_in(tree: Any) -> list[Tensor]:
 class _Operations(TorchDispatchMode):
     """Below autograd: the operations that PopTorch's dispatcher sees."""
 
-    def __init__(self, record: Record, names: dict[int, str], meta: bool) -> None:
+    def __init__(self, record: Record, meta: bool) -> None:
         super().__init__()
-        self.record, self.names, self.meta = record, names, meta
-        self.made_up: dict[Place, int] = {}
+        self.record, self.meta = record, meta
+        self.made_up: dict[Location, int] = {}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         name = func._schema.name.removeprefix("aten::")
-        place = _place_here(self.names)
+        location = self.record.here()
         if self.record.compiled is None and any(
             frame.f_code.co_name == "compile_wrapper" and frame.f_code.co_filename.startswith(_TORCH)
             for frame, _ in _outwards()
         ):
-            self.record.compiled = place
+            self.record.compiled = location
         if self.meta and name == "_local_scalar_dense":
-            return self._make_up(args[0], place)
+            return self._make_up(args[0], location)
         device = kwargs.get("device")
         if self.meta and name == "_to_copy" and device is not None and torch.device(device).type == "cpu":
-            self.record.reads.append(("a copy to the host", place))
+            self.record.reads.append(("a copy to the host", location))
             kwargs = {**kwargs, "device": torch.device("meta")}
-        outputs: list[Tensor] = []
-        inputs = tensors_in((args, kwargs))
-        part = self.record.whole > 0
-        self.record.operations.append(
-            Operation(name, func._overloadname, list(args), kwargs, inputs, outputs, place, part)
-        )
+        inputs, outputs, part = tensors_in((args, kwargs)), [], self.record.whole > 0
+        op = Operation(name, func._overloadname, list(args), kwargs, inputs, outputs, location, part)
+        self.record.operations.append(op)
         out = func(*args, **kwargs)
         outputs += tensors_in(out)
         return out
 
-    def _make_up(self, tensor: Tensor, place: Place) -> bool | int | float:
-        if place not in self.made_up:
-            self.record.reads.append(("a number or a truth value", place))
-        self.made_up[place] = self.made_up.get(place, 0) + 1
-        if self.made_up[place] > _PATIENCE:
+    def _make_up(self, tensor: Tensor, location: Location) -> bool | int | float:
+        if location not in self.made_up:
+            self.record.reads.append(("a number or a truth value", location))
+        self.made_up[location] = self.made_up.get(location, 0) + 1
+        if self.made_up[location] > _PATIENCE:
             raise RuntimeError("the loop waits for a value that is not known when the graph is recorded")
         return True if tensor.dtype == torch.bool else 1.0 if tensor.is_floating_point() else 1
 
@@ -271,64 +256,40 @@ class _Operations(TorchDispatchMode):
 class _Calls(TorchFunctionMode):
     """Above autograd: the calls as they are written."""
 
-    def __init__(self, record: Record, names: dict[int, str], tensors: dict[int, str]) -> None:
+    def __init__(self, record: Record) -> None:
         super().__init__()
-        self.record, self.names, self.tensors = record, names, tensors
+        self.record = record
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
+        kwargs, record = kwargs or {}, self.record
         name = getattr(func, "__name__", "")
         if name in ("tolist", "numpy", "__array__") and args[0].is_meta:
-            self.record.reads.append((f"Tensor.{name}()", _place_here(self.names)))
+            record.reads.append((f"Tensor.{name}()", record.here()))
         if name == "__format__" and args[0].is_meta and args[0].dim() == 0:
-            self.record.reads.append(("a number in a text", _place_here(self.names)))
+            record.reads.append(("a number in a text", record.here()))
             return ""
         if name in _NOTED:
-            self.record.calls.append((name, _place_here(self.names)))
-        if func == _SET_DATA and id(args[0]) in self.tensors:
-            self.record.assigned[self.tensors[id(args[0])]] = _place_here(self.names)
-        if name not in _WHOLE:
+            record.calls.append((name, record.here()))
+        if func == _SET_DATA and id(args[0]) in record.paths:
+            record.assigned[record.paths[id(args[0])]] = record.here()
+        if f"torch.{name}" not in _WHOLE:
             return func(*args, **kwargs)
-        place = _place_here(self.names)
-        self.record.whole += 1
+        record.whole += 1
         try:
-            out = func(*args, **kwargs)
+            out = (reduced if func is identity_loss else func)(*args, **kwargs)
         finally:
-            self.record.whole -= 1
-        inputs = tensors_in((args, kwargs))
-        self.record.operations.append(
-            Operation(f"torch.{name}", "", list(args), kwargs, inputs, tensors_in(out), place, part=True)
+            record.whole -= 1
+        inputs, outputs = tensors_in((args, kwargs)), tensors_in(out)
+        record.operations.append(
+            Operation(f"torch.{name}", "", list(args), kwargs, inputs, outputs, record.here(), part=True)
         )
-        if name in LOSSES and isinstance(out, Tensor):
-            self.record.losses.append(Loss(name, inputs, out, place))
         return out
-
-
-def _place_here(names: dict[int, str]) -> Place:
-    return _place(_outwards(), names)
 
 
 def _outwards() -> Iterator[tuple[FrameType, int]]:
     """Frames and lines, from here out to the call of the model in ``record``."""
-    own = record.__code__
-    return itertools.takewhile(lambda at: at[0].f_code is not own, traceback.walk_stack(sys._getframe(1)))
-
-
-def _place(frames: Iterable[tuple[FrameType, int]], names: dict[int, str]) -> Place:
-    """The innermost line of the user's code, else of this package, and the innermost named module."""
-    module, theirs, ours = "", None, None
-    for frame, line in frames:
-        code = frame.f_code
-        if not module and code.co_varnames[:1] == ("self",):
-            module = names.get(id(frame.f_locals.get("self")), "")
-        file = code.co_filename
-        if file == _HERE or file.startswith((_TORCH, "<frozen")):
-            continue
-        if file.startswith(_SNNKIT):
-            ours = ours or (file, line)
-        else:
-            theirs = theirs or (file, line)
-    return Place(module, *(theirs or ours or ("", 0)))
+    outermost = record.__code__
+    return itertools.takewhile(lambda at: at[0].f_code is not outermost, traceback.walk_stack(sys._getframe(1)))
 
 
 def _addresses(model: nn.Module) -> dict[str, tuple[int, int]]:

@@ -11,11 +11,11 @@ Losses that another loss is made of do not count; exactly one must remain
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Literal
 
 from torch import Tensor, nn
+from torch.overrides import handle_torch_function, has_torch_function_unary
 
 from snnkit import checks
 from snnkit.surrogate import Surrogate
@@ -51,34 +51,22 @@ class Detached(Surrogate):
         return f"Detached({self.surrogate!r})"
 
 
-# Called with (input, output) of every marked loss while the check records a model.
-_watchers: list[Callable[[Tensor, Tensor], None]] = []
-
-
 @checks.arguments
 def identity_loss(x: Tensor, reduction: Literal["none", "mean", "sum"] = "none") -> Tensor:
     """Mark ``x`` as the loss to train on, as ``poptorch.identity_loss`` does; elsewhere just the reduction.
 
     After that, x should be a scalar.
     """
-    poptorch = sys.modules.get("poptorch")  # if it is imported, the model may be for an IPU
-    if poptorch is not None and not _watchers:
+    if has_torch_function_unary(x):  # such as the check's, which notes the loss
+        return handle_torch_function(identity_loss, (x,), x, reduction)
+    if poptorch := sys.modules.get("poptorch"):  # if it is imported, the model may be for an IPU
         return poptorch.identity_loss(x, reduction=reduction)
-    # Always another tensor: later results from ``x`` are then not results from the loss.
-    out = x.mean() if reduction == "mean" else x.sum() if reduction == "sum" else x.view_as(x)
-    for watch in _watchers:
-        watch(x, out)
-    return out
+    return reduced(x, reduction)
 
 
-@contextmanager
-def watching_losses(note: Callable[[Tensor, Tensor], None]) -> Iterator[None]:
-    """Call ``note(input, output)`` for every loss that is marked within the block."""
-    _watchers.append(note)
-    try:
-        yield
-    finally:
-        _watchers.remove(note)
+def reduced(x: Tensor, reduction: str) -> Tensor:
+    """The reduction alone; always another tensor: later results from ``x`` are then not results from the loss."""
+    return x.mean() if reduction == "mean" else x.sum() if reduction == "sum" else x.view_as(x)
 
 
 class NotOneLoss(ValueError):

@@ -32,7 +32,7 @@ DOCUMENTED = {
         "prelu rrelu hardtanh glu threshold"
     ),
     "losses": (
-        "l1_loss mse_loss cross_entropy_loss nll_loss binary_cross_entropy kl_div poisson_nll_loss "
+        "l1_loss mse_loss cross_entropy nll_loss binary_cross_entropy kl_div poisson_nll_loss "
         "hinge_embedding_loss binary_cross_entropy_with_logits smooth_l1_loss soft_margin_loss cosine_embedding_loss "
         "margin_ranking_loss triplet_margin_loss ctc_loss"
     ),
@@ -45,7 +45,7 @@ REGISTERED = (
 )
 # Parts of documented layers and functions below autograd, in current versions of PyTorch.
 COMES_DOWN_TO = (
-    "_softmax _log_softmax log_sigmoid_forward nll_loss_forward nll_loss2d_forward native_dropout "
+    "_softmax _log_softmax cross_entropy_loss log_sigmoid_forward nll_loss_forward nll_loss2d_forward native_dropout "
     "convolution convolution_overrideable max_pool2d_with_indices max_pool3d_with_indices max_pool1d_with_indices "
     "avg_pool1d avg_pool2d avg_pool3d _adaptive_avg_pool2d _adaptive_avg_pool3d adaptive_avg_pool1d "
     "native_batch_norm _native_batch_norm_legit _native_batch_norm_legit_functional "
@@ -58,7 +58,7 @@ COMES_DOWN_TO = (
 MEMORY = (
     "empty empty_like empty_strided new_empty new_empty_strided alias detach clone contiguous _to_copy to copy_ "
     "lift lift_fresh lift_fresh_copy as_strided view _unsafe_view _reshape_alias view_as_real permute select slice "
-    "narrow diagonal unsafe_split unsafe_split_with_sizes split_with_sizes unflatten flatten movedim swapaxes zero "
+    "diagonal unsafe_split unsafe_split_with_sizes split_with_sizes unflatten flatten movedim swapaxes zero "
     "scalar_tensor"
 )
 
@@ -68,14 +68,10 @@ SUPPORTED = frozenset(
 # The size of their result depends on values, so they cannot be part of a static graph.
 SIZE_FROM_VALUES = frozenset({"nonzero", "masked_select", "unique_dim", "_unique2", "unique_consecutive", "bincount"})
 
-# In-place random numbers without a handler, although the operation of the same name has one.
-_NOT_IN_PLACE = frozenset({"bernoulli_"})
-
 
 def is_supported(name: str) -> bool:
     """Whether PopTorch 3.4 supports an operation, by its name without "aten::" and overload ("add", "add_", "gt")."""
-    if name in _NOT_IN_PLACE:
+    if name == "bernoulli_":  # no handler, although "bernoulli" has one
         return False
-    if name.startswith("profiler::"):  # marks for a profiler, which compute nothing
-        return True
-    return name in SUPPORTED or name.removesuffix("_") in SUPPORTED
+    # A profiler's marks compute nothing.
+    return name.startswith("profiler::") or name in SUPPORTED or name.removesuffix("_") in SUPPORTED

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from snnkit.lab.hardware.ipu.graph_recording import Loss, Operation, Place, Record, Runs, run
+from snnkit.lab.hardware.ipu.graph_recording import Location, Operation, Record, module_name, record
 from snnkit.lab.hardware.ipu.nets import NotOneLoss
 from snnkit.lab.hardware.ipu.operations import SIZE_FROM_VALUES, is_supported
 
 # Above this share of the memory: a warning. The estimate lacks code, exchange buffers and temporaries. Assumed.
 CROWDED = 0.6
-_NOWHERE = Place()
+# Calls of one copy without values. One of 2**(calls - 1) checks misses Python's random numbers, such as
+# random.random() < 0.5.
+_CALLS = 3
+_NOWHERE = Location()
 
 
 class Finding(NamedTuple):
@@ -24,23 +29,23 @@ class Finding(NamedTuple):
 
     what: str
     fix: str
-    place: Place = _NOWHERE
+    location: Location = _NOWHERE
     severity: str = "error"  # PopTorch would refuse it, or train something else; or "warning"
     rule: str = ""  # a key of RULES
 
     @property
     def module(self) -> str:
         """Path and class, as in "net.1 (Leaky)"; empty if it is no single module."""
-        return self.place.module
+        return self.location.module
 
     @property
     def where(self) -> str:
         """ "file.py:12: the line itself"; empty if it is no single line."""
-        return self.place.where
+        return self.location.where
 
     def __str__(self) -> str:
-        place = "  ".join(part for part in (self.module, self.where) if part)
-        where = [f"    where: {place}"] if place else []
+        location = "  ".join(part for part in (self.module, self.where) if part)
+        where = [f"    where: {location}"] if location else []
         return "\n".join([f"{self.severity}: {self.rule}: {self.what}", *where, f"    fix:   {self.fix}"])
 
 
@@ -76,50 +81,66 @@ class MemoryEstimate(NamedTuple):
 
 @dataclass
 class Case:
-    """A model with its example and options. Its runs are made when a rule first needs them."""
+    """A model with its example and options. Its copies run when a rule first needs them."""
 
     model: nn.Module
     inputs: list[Tensor]
-    device_iterations: int
+    micro_batches: int  # of one call
     gradient_accumulation: int
     chip_bytes: int
-
-    @property
-    def micro_batches(self) -> int:
-        return self.device_iterations * self.gradient_accumulation
 
     @property
     def sizes(self) -> list[int]:
         return [x.shape[0] if x.dim() else 0 for x in self.inputs]
 
+    @property
+    def micro_batch(self) -> list[Tensor]:
+        """The inputs of one micro-batch, or the whole example if it can't be split."""
+        size, *others = set(self.sizes)
+        if others or not size or size % self.micro_batches:
+            return self.inputs
+        return [x[: size // self.micro_batches] for x in self.inputs]
+
+    def run(self, inputs: list[Tensor]) -> Record:
+        """A call of a copy on the CPU."""
+        return record(copy.deepcopy(self.model).cpu(), inputs)
+
     @cached_property
-    def runs(self) -> Runs:
-        """Of one micro-batch, or of the whole example if it can't be split."""
-        splits = len(set(self.sizes)) == 1 and self.sizes[0] and not self.sizes[0] % self.micro_batches
-        count = self.micro_batches if splits else 1
-        return run(self.model, [x[: x.shape[0] // count] if x.dim() else x for x in self.inputs])
+    def real(self) -> Record:
+        """A call on one micro-batch, with values."""
+        return self.run(self.micro_batch)
+
+    @cached_property
+    def traces(self) -> list[Record]:
+        """Several calls of one copy without values."""
+        model, inputs = copy.deepcopy(self.model).to("meta"), [x.to("meta") for x in self.micro_batch]
+        return [record(model, inputs, meta=True) for _ in range(_CALLS)]
 
     @property
     def graph(self) -> Record:
-        return self.runs.graph
+        """The forward pass as PopTorch would record it: the first of the traces."""
+        return self.traces[0]
+
+    def holder(self, path: str, at: Location = _NOWHERE) -> Location:
+        """The module that holds the tensor at ``path``, with the line of another location."""
+        holder = path.rpartition(".")[0]
+        try:
+            name = module_name(holder, self.model.get_submodule(holder))
+        except AttributeError:
+            name = holder
+        return at._replace(module=name)
 
     @cached_property
-    def losses(self) -> list[Loss]:
-        """The final losses of the graph."""
-        return final_losses(self.graph)
-
-    @cached_property
-    def functions(self) -> list[tuple[type, Place]]:
-        """Each ``autograd.Function`` on the way of the loss's gradient, with its place."""
+    def functions(self) -> list[tuple[type, Location]]:
+        """Each ``autograd.Function`` on the way of the loss's gradient, with its location."""
         nodes: set = set()
-        waiting = [t.grad_fn for t in ([loss.output for loss in self.losses] or self.graph.outputs)]
+        waiting = [t.grad_fn for t in ([loss.outputs[0] for loss in self.graph.losses] or self.graph.outputs)]
         while waiting:
             node = waiting.pop()
             if node is not None and node not in nodes:
                 nodes.add(node)
                 waiting.extend(following for following, _ in node.next_functions)
-        passed = (applied for applied in self.graph.functions if any(t.grad_fn in nodes for t in applied.outputs))
-        return list(dict.fromkeys((applied.function, applied.place) for applied in passed))
+        return list(dict.fromkeys(call for node, call in self.graph.functions.items() if node in nodes))
 
     @cached_property
     def memory(self) -> MemoryEstimate:
@@ -130,8 +151,8 @@ class Case:
             gradients=trained,
             optimizer=2 * trained,
             accumulation=trained if self.gradient_accumulation > 1 else 0,
-            activations=self.runs.saved,
-            transfer=sum(t.nbytes for t in (*self.runs.inputs, *self.graph.outputs)),
+            activations=self.graph.saved,
+            transfer=sum(t.nbytes for t in (*self.micro_batch, *self.graph.outputs)),
             chip=self.chip_bytes,
         )
 
@@ -156,127 +177,106 @@ def _batch(case: Case) -> Iterator[Finding]:
             'accumulation; "Invalid batch dimension")',
             f"use a multiple of {count}",
         )
-    real, micro = case.runs.real, case.runs.inputs[0].shape[:1]
-    split = micro != case.inputs[0].shape[:1]
-    if real.error is not None and split and run(case.model, case.inputs).real.error is None:
+    error, size = case.real.error, case.micro_batch[0].shape[:1]
+    if error is not None and size != case.inputs[0].shape[:1] and case.run(case.inputs).error is None:
         yield Finding(
-            f"the model runs on the whole batch of {sizes[0]}, but not on a micro-batch of {micro[0]}, which is what "
-            f"an IPU gives it ({_first_line(real.error)})",
+            f"the model runs on the whole batch of {sizes[0]}, but not on a micro-batch of {size[0]}, which is what "
+            f"an IPU gives it ({_first_line(error)})",
             "take the size from the input: x.flatten(1), x.view(x.shape[0], -1)",
-            real.error_place,
+            case.real.error_location,
         )
 
 
-def compiled_modules(case: Case) -> Iterator[Finding]:
-    """Modules made by torch.compile, which can't be recorded; part of the rule on the static graph."""
-    for path, module in case.model.named_modules():
+def compiled_module(model: nn.Module) -> str | None:
+    """The path of the first module that torch.compile has made, which can't be recorded; None if there is none."""
+    for path, module in model.named_modules():
         if hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None) is not None:
-            what = f"{path or 'model'} is compiled by torch.compile, which PopTorch does not support"
-            yield Finding(what, "give the module itself, before torch.compile")
-            return
+            return path or "model"
+    return None
 
 
 def _static_graph(case: Case) -> Iterator[Finding]:
     """The forward pass reads no value: it is recorded once, on tensors without values."""
-    graph, problems = case.graph, False
-    yield from _calls(case, "static graph")
-    for how, place in graph.reads:
-        problems = True
+    if compiled := compiled_module(case.model):
+        what = f"{compiled} is compiled by torch.compile, which PopTorch does not support"
+        yield Finding(what, "give the module itself, before torch.compile")
+        return
+    graph = case.graph
+    explained = bool(graph.reads)  # why the recording fails, if it does
+    for name, location in graph.calls:
+        if name in ("__repr__", "__format__"):
+            yield Finding(
+                "a tensor is printed: once, while the graph is recorded, and with <unavailable> in place of its values "
+                "(poptorch/python/__init__.py)",
+                "print what the model returns, or use x = poptorch.ipu_print_tensor(x)",
+                location,
+                "warning",
+            )
+    for how, location in graph.reads:
         yield Finding(
             f"the forward pass reads {how} from a tensor, but there are no values while a graph is recorded; Python "
             "would decide once, for all batches",
             "decide per element with torch.where or arithmetic, and by constants of the constructor in Python; return "
             "a tensor instead of a number",
-            place,
+            location,
         )
     for op in graph.operations:
-        devices = {t.device.type for t in (*op.inputs, *op.outputs)}
         if _sized_by_values(op):
-            problems = True
+            explained = True
             yield Finding(
                 f"the size of the result of {'x[mask]' if op.name == 'index' else f'torch.{op.name}'} depends on "
                 "values, but in a static graph every size is fixed",
                 "select by arithmetic, not by indexing: x * mask, or torch.where(mask, x, 0), keeps the size; "
                 "torch.topk takes a fixed number",
-                op.place,
+                op.location,
             )
+        devices = {t.device.type for t in (*op.inputs, *op.outputs)}
         if "cpu" in devices and len(devices) > 1 and op.name not in ("_to_copy", "copy_"):
-            problems = True
+            explained = True
             yield Finding(
                 f"{op.name} takes a tensor that is neither input, parameter nor buffer and is on the CPU "
                 '("Expected an IPU tensor but got tensor(device=cpu …")',
                 "make it a buffer (register_buffer), so that it moves with the model, or create it in the forward "
                 "pass on x.device",
-                op.place,
+                op.location,
             )
     if graph.compiled is not None:
         what = "the forward pass calls a function that torch.compile has made, which PopTorch does not support"
         yield Finding(what, "call the function itself, without torch.compile", graph.compiled)
     elif "saved tensor hooks" in str(graph.error):
         what = "the forward pass differentiates by torch.func, which this check can't look into"
-        yield Finding(what, "write the derivative in plain operations", graph.error_place)
-    elif graph.error is not None and not problems:
+        yield Finding(what, "write the derivative in plain operations", graph.error_location)
+    elif graph.error is not None and not explained:
         yield Finding(
             f"the forward pass can't be recorded without values: {_first_line(graph.error)}",
             "use operations whose result's type and shape follow from those of their arguments",
-            graph.error_place,
+            graph.error_location,
         )
-
-
-# fmt: off
-_PRINTED = (
-    "static graph", "warning", "a tensor is printed: once, while the graph is recorded, and with <unavailable> in "
-    "place of its values (poptorch/python/__init__.py)",
-    "print what the model returns, or use x = poptorch.ipu_print_tensor(x)",
-)
-_DIFFERENTIATED = (
-    "gradients", "warning", "the forward pass differentiates by torch.autograd; what PopTorch makes of that is not "
-    "known: it documents only its own backward pass (github.com/graphcore/poptorch/issues/18, without an answer)",
-    "write the derivative in plain operations",
-)
-# Calls that Python runs during the recording, outside the graph: the rule, the severity, the problem, the fix.
-_CALLS = {
-    "__repr__": _PRINTED, "__format__": _PRINTED, "grad": _DIFFERENTIATED, "backward": _DIFFERENTIATED,
-    "register_hook": (
-        "gradients", "error", "a gradient hook (register_hook) is set in the forward pass, but only the forward pass "
-        "is recorded: it never runs on an IPU", "clip or scale in the forward pass, or by the optimizer",
-    ),
-}
-# fmt: on
-
-
-def _calls(case: Case, of: str) -> Iterator[Finding]:
-    """The problems of a rule in ``_CALLS``."""
-    for name, place in case.graph.calls:
-        rule, severity, what, fix = _CALLS[name]
-        if rule == of:
-            yield Finding(what, fix, place, severity)
 
 
 def _state_in_place(case: Case) -> Iterator[Finding]:
     """Parameters and buffers stay the same tensors; state is copied into them."""
-    runs = case.runs
-    for path in runs.replaced:
+    for path in case.real.replaced:
         yield Finding(
             f"{path} is another tensor after the forward pass; PopTorch compares addresses and refuses this "
             '("Buffer … is reassigned within the model")',
             f"write into it, self.{path.rpartition('.')[2]}.copy_(…), or pass the state in and out",
-            _owner(case.model, path, runs.real.assigned.get(path)),
+            case.holder(path, case.real.assigned.get(path, _NOWHERE)),
         )
-    for path, tensor in runs.attributes.items():
-        reader = next((op for op in runs.meta[1].operations if any(t is tensor for t in op.inputs)), None)
+    for path, tensor in case.graph.attributes.items():
+        reader = next((op for op in case.traces[1].operations if any(t is tensor for t in op.inputs)), None)
         if reader is not None:
             yield Finding(
                 f"{path} is state in a plain attribute, carried from call to call; the recorded graph begins with its "
                 "first value in every call",
                 "register it as a buffer and write with copy_, or begin each call at rest",
-                reader.place,
+                reader.location,
             )
-        elif path.rpartition(".")[2] not in runs.replaced:
+        elif path.rpartition(".")[2] not in case.real.replaced:
             yield Finding(
                 f"the forward pass leaves a tensor in the attribute {path}; after the recording it has no value",
                 "return it with the output if it is needed",
-                _owner(case.model, path, runs.graph.assigned.get(path)),
+                case.holder(path, case.graph.assigned.get(path, _NOWHERE)),
                 "warning",
             )
 
@@ -350,43 +350,59 @@ def _supported_operations(case: Case) -> Iterator[Finding]:
         if not is_supported(op.name) and not op.part and not _sized_by_values(op):
             what = f"{op.name} is not among the operations that PopTorch 3.4 documents or handles"
             fix = "write it with operations that are (snnkit.lab.hardware.ipu.operations.SUPPORTED)"
-            yield Finding(what, _INSTEAD.get(op.name, fix), op.place)
+            yield Finding(what, _INSTEAD.get(op.name, fix), op.location)
         for operations, broken, what, fix in LIMITS:
             if op.name in operations.split() and broken(op):
-                yield Finding(f"{what} is not supported by PopTorch", fix, op.place)
+                yield Finding(f"{what} is not supported by PopTorch", fix, op.location)
 
 
 def _no_function(case: Case) -> Iterator[Finding]:
     """No custom backward pass is used between the loss and the parameters."""
-    for function, place in case.functions:
+    for function, location in case.functions:
         name = function.__qualname__.replace("_spike_of.<locals>.", "")
         yield Finding(
             f"the gradient passes the autograd.Function {name}, whose backward PopTorch does not use: it "
             "differentiates the recorded forward pass",
             "put the surrogate into the forward pass, h + (s - s.detach()) with h the spike and s smooth "
             '(snnkit nets: surrogate=ipu.Detached(…) and engine="eager")',
-            place,
+            location,
         )
 
 
 def _every_gradient(case: Case) -> Iterator[Finding]:
     """Differentiating the recorded forward pass gives each parameter the gradient it has here."""
-    yield from _calls(case, "gradients")
+    for name, location in case.graph.calls:
+        if name == "register_hook":
+            yield Finding(
+                "a gradient hook (register_hook) is set in the forward pass, but only the forward pass is recorded: it "
+                "never runs on an IPU",
+                "clip or scale in the forward pass, or by the optimizer",
+                location,
+            )
+        elif name in ("grad", "backward"):
+            yield Finding(
+                "the forward pass differentiates by torch.autograd; what PopTorch makes of that is not known: it "
+                "documents only its own backward pass (github.com/graphcore/poptorch/issues/18, without an answer)",
+                "write the derivative in plain operations",
+                location,
+                "warning",
+            )
     for path, parameter in case.model.named_parameters():
         if parameter._backward_hooks or getattr(parameter, "_post_accumulate_grad_hooks", None):
             fix = "remove it; scale by the learning rate of a parameter group"
-            yield Finding(f"{path} has a gradient hook, which never runs on an IPU", fix, _owner(case.model, path))
-    losses, runs = final_losses(case.runs.real), case.runs
+            yield Finding(f"{path} has a gradient hook, which never runs on an IPU", fix, case.holder(path))
+    real, losses = case.real, case.real.losses
     if len(losses) != 1 or case.functions:  # an autograd.Function may be the reason for a missing gradient
         return
-    if not losses[0].output.requires_grad:
+    loss = losses[0].outputs[0]
+    parameters = {path: p for path, p in real.model.named_parameters() if p.requires_grad}
+    if not loss.requires_grad:
         what = "the loss has no gradient: no operation between it and the parameters can be differentiated"
-        place = _lost(runs.real, [p for p in runs.real_model.parameters() if p.requires_grad], losses[0])
-        yield Finding(what, "check for torch.no_grad, detach, and spikes without a surrogate", place)
+        fix = "check for torch.no_grad, detach, and spikes without a surrogate"
+        yield Finding(what, fix, _lost(real, parameters.values(), loss))
         return
-    parameters = {path: p for path, p in runs.real_model.named_parameters() if p.requires_grad}
     try:
-        gradients = torch.autograd.grad(losses[0].output.sum(), list(parameters.values()), allow_unused=True)
+        gradients = torch.autograd.grad(loss.sum(), list(parameters.values()), allow_unused=True)
     except RuntimeError as error:
         yield Finding(
             f"the backward pass fails, here as well: {_first_line(error)}",
@@ -394,105 +410,89 @@ def _every_gradient(case: Case) -> Iterator[Finding]:
             "what is detached",
         )
         return
-    used = {id(t) for op in runs.real.operations for t in op.inputs}
-    for path in (path for path, gradient in zip(parameters, gradients, strict=True) if gradient is None):
-        if id(parameters[path]) in used:
+    used = {id(t) for op in real.operations for t in op.inputs}
+    for (path, parameter), gradient in zip(parameters.items(), gradients, strict=True):
+        if gradient is None and id(parameter) in used:
             what = f"{path} takes part in the forward pass, but its gradient is lost: it would not be trained"
             fix = "give the spikes behind it a surrogate in detach form; or freeze it, requires_grad_(False)"
-            yield Finding(what, fix, _owner(case.model, path, _lost(runs.real, [parameters[path]], losses[0])))
-        else:
+            yield Finding(what, fix, case.holder(path, _lost(real, [parameter], loss)))
+        elif gradient is None:
             fix = "remove it, or freeze it with requires_grad_(False)"
-            yield Finding(f"{path} takes no part in the forward pass", fix, _owner(case.model, path), "warning")
+            yield Finding(f"{path} takes no part in the forward pass", fix, case.holder(path), "warning")
 
 
-def _lost(record: Record, parameters: Iterable[Tensor], loss: Loss) -> Place:
+def _lost(record: Record, parameters: Iterable[Tensor], loss: Tensor) -> Location:
     """The last operation before the loss whose inputs have a gradient to parameters and whose result has none."""
-    towards, reached, place = _ancestors(record, [loss.output]), {id(p) for p in parameters}, _NOWHERE
+    towards, reached, location = record.ancestors([loss]), {id(p) for p in parameters}, _NOWHERE
     for op in record.operations:
         if any(id(t) in reached for t in op.inputs):
             if any(t.requires_grad for t in op.outputs):
                 reached.update(id(t) for t in op.outputs)
             elif any(id(t) in towards for t in op.outputs):
-                place = op.place
-    return place
+                location = op.location
+    return location
 
 
 def _one_loss(case: Case) -> Iterator[Finding]:
     """The model holds exactly one loss, a scalar, and nothing trained on comes after it."""
-    if isinstance(case.runs.real.error, NotOneLoss):
-        yield Finding(str(case.runs.real.error), "return one scalar tensor, such as the sum")
-    elif not case.losses:
+    if isinstance(case.real.error, NotOneLoss):
+        yield Finding(str(case.real.error), "return one scalar tensor, such as the sum")
+        return
+    losses = [(op.name.removeprefix("torch."), op.outputs[0], op.location) for op in case.graph.losses]
+    if not losses:
         yield Finding(
             'the model holds no loss ("Couldn\'t find a loss in graph")',
             "compute the loss in the model and return it, marked with snnkit.lab.hardware.ipu.identity_loss: "
             "ipu.WithLoss(net, loss)",
         )
-    elif len(case.losses) > 1:
-        places = "; ".join(f"{loss.name} at {loss.place.where}" for loss in case.losses)
+    elif len(losses) > 1:
+        listed = "; ".join(f"{name} at {location.where}" for name, _, location in losses)
         yield Finding(
-            f'the model holds {len(case.losses)} losses that are independent of each other ("Multiple independent '
-            f'losses found in graph"): {places}',
+            f'the model holds {len(losses)} losses that are independent of each other ("Multiple independent '
+            f'losses found in graph"): {listed}',
             "add them up and mark the sum: identity_loss(a + b); compute mere measures outside of the model",
-            case.losses[1].place,
+            losses[1][2],
         )
     else:
-        (loss,) = case.losses
-        if loss.output.numel() != 1:
-            what = f"the loss is no scalar, its shape is {list(loss.output.shape)}"
-            yield Finding(what, 'reduce it: identity_loss(loss, "mean")', loss.place)
-        later = [out for out in case.graph.outputs if out.requires_grad and out is not loss.output]
-        if loss.name != "identity_loss" and any(id(loss.output) in _ancestors(case.graph, [out]) for out in later):
+        name, loss, location = losses[0]
+        if loss.numel() != 1:
+            what = f"the loss is no scalar, its shape is {list(loss.shape)}"
+            yield Finding(what, 'reduce it: identity_loss(loss, "mean")', location)
+        later = [out for out in case.graph.outputs if out.requires_grad and out is not loss]
+        if name != "identity_loss" and any(id(loss) in case.graph.ancestors([out]) for out in later):
             yield Finding(
-                f"training starts at {loss.name}, so what is computed from it afterwards (terms added, factors) is "
+                f"training starts at {name}, so what is computed from it afterwards (terms added, factors) is "
                 "not trained on",
                 "mark the whole loss: return identity_loss(loss)",
-                loss.place,
+                location,
             )
 
 
-def final_losses(record: Record) -> list[Loss]:
-    """The losses that are not part of a later one."""
-    return [
-        loss
-        for i, loss in enumerate(record.losses)
-        if not any(id(loss.output) in _ancestors(record, later.inputs) for later in record.losses[i + 1 :])
-    ]
-
-
-def _ancestors(record: Record, tensors: Iterable[Tensor]) -> set[int]:
-    """``id`` of some tensors and of all tensors that they were computed from."""
-    known = {id(t) for t in tensors}
-    for op in reversed(record.operations):
-        if any(id(t) in known for t in op.outputs):
-            known.update(id(t) for t in op.inputs)
-    return known
+# What is wrong with a dtype.
+_NOT_ON_AN_IPU = {
+    torch.float64: ", which an IPU computes in float32",
+    torch.bfloat16: ": PopTorch documents float16 as its only 16-bit float",
+    **dict.fromkeys((torch.complex32, torch.complex64, torch.complex128), ", which PopTorch does not know"),
+}
 
 
 def _dtypes(case: Case) -> Iterator[Finding]:
     """No float64, no integers beyond 32 bits, and no types that an IPU lacks."""
-    fix, problems = "use float32 (.float()), or float16 (.half()) throughout", False
-    named = (*case.model.named_parameters(), *case.model.named_buffers())
-    for path, t in (*named, *((f"input {i}", x) for i, x in enumerate(case.runs.inputs))):
-        if why := _not_on_an_ipu(t.dtype):
-            problems = True
-            yield Finding(f"{path} is {t.dtype}{why}", fix)
-    for op in case.graph.operations if not problems else ():
-        new = [t.dtype for t in op.outputs if _not_on_an_ipu(t.dtype)]
-        if new and not any(_not_on_an_ipu(t.dtype) for t in op.inputs):
-            yield Finding(f"{op.name} gives {new[0]}{_not_on_an_ipu(new[0])}", fix, op.place)
-    large = [(f"input {i} holds", _NOWHERE) for i, x in enumerate(case.runs.inputs) if _is_large(x)]
-    large += [(f"{op.name} gives", op.place) for op in case.runs.real.operations if any(map(_is_large, op.outputs))]
-    for what, place in large[:1]:
+    fix = "use float32 (.float()), or float16 (.half()) throughout"
+    inputs = [(f"input {i}", x) for i, x in enumerate(case.micro_batch)]
+    given = [(path, t.dtype) for path, t in (*case.model.named_parameters(), *case.model.named_buffers(), *inputs)]
+    wrong = [(path, dtype) for path, dtype in given if dtype in _NOT_ON_AN_IPU]
+    for path, dtype in wrong:
+        yield Finding(f"{path} is {dtype}{_NOT_ON_AN_IPU[dtype]}", fix)
+    for op in case.graph.operations if not wrong else ():
+        new = [t.dtype for t in op.outputs if t.dtype in _NOT_ON_AN_IPU]
+        if new and not any(t.dtype in _NOT_ON_AN_IPU for t in op.inputs):
+            yield Finding(f"{op.name} gives {new[0]}{_NOT_ON_AN_IPU[new[0]]}", fix, op.location)
+    large = [(f"{path} holds", _NOWHERE) for path, x in inputs if _is_large(x)]
+    large += [(f"{op.name} gives", op.location) for op in case.real.operations if any(map(_is_large, op.outputs))]
+    for what, location in large[:1]:
         fix = "split them, renumber their values from 0 to stay below 2**31, or compute in float32"
-        yield Finding(f"{what} integers beyond 32 bits, but PopTorch converts int64 to int32", fix, place)
-
-
-def _not_on_an_ipu(dtype: torch.dtype) -> str:
-    if dtype == torch.float64:
-        return ", which an IPU computes in float32"
-    if dtype == torch.bfloat16:
-        return ": PopTorch documents float16 as its only 16-bit float"
-    return ", which PopTorch does not know" if dtype.is_complex else ""
+        yield Finding(f"{what} integers beyond 32 bits, but PopTorch converts int64 to int32", fix, location)
 
 
 def _is_large(x: Tensor) -> bool:
@@ -501,30 +501,19 @@ def _is_large(x: Tensor) -> bool:
 
 def _same_trace(case: Case) -> Iterator[Finding]:
     """Every call runs the same operations. (Recorded calls have no values, so they can't differ by the input.)"""
-    places = (_difference(case.graph, later) for later in case.runs.meta[1:])
-    if place := next((place for place in places if place is not None), None):
-        yield Finding(
-            "a later call runs other operations than the first, so the model keeps state in Python, such as a counter; "
-            "an IPU would repeat the first call in every call",
-            "do the same in every call; put what changes into a buffer (with copy_) or pass it as an input",
-            place,
-        )
-
-
-def _difference(one: Record, other: Record) -> Place | None:
-    """The place where two records begin to differ; None if they don't."""
-    if other.error is not None:
-        return other.error_place
-    a, b = one.operations, other.operations
-    longer = a if len(a) > len(b) else b  # it has an entry that the other lacks
-    for i, op in enumerate(longer):
-        if i >= min(len(a), len(b)) or _signature(a[i]) != _signature(b[i]):
-            return op.place
-    return None
-
-
-def _signature(op: Operation) -> tuple:
-    return op.name, op.overload, [tuple(t.shape) for t in op.outputs]
+    first = case.graph.operations
+    for trace in case.traces[1:]:
+        longer = max(trace.operations, first, key=len)  # it has an entry that the shorter lacks
+        pairs = zip(first, trace.operations, strict=False)
+        same = sum(1 for _ in takewhile(lambda pair: pair[0].signature == pair[1].signature, pairs))
+        if trace.error is not None or same < len(longer):
+            yield Finding(
+                "a later call runs other operations than the first, so the model keeps state in Python, such as a "
+                "counter; an IPU would repeat the first call in every call",
+                "do the same in every call; put what changes into a buffer (with copy_) or pass it as an input",
+                trace.error_location if trace.error is not None else longer[same].location,
+            )
+            return
 
 
 def _memory(case: Case) -> Iterator[Finding]:
@@ -536,16 +525,6 @@ def _memory(case: Case) -> Iterator[Finding]:
             "use smaller micro-batches (gradient accumulation), fewer steps, half precision, or several IPUs",
             severity="warning" if fits else "error",
         )
-
-
-def _owner(model: nn.Module, path: str, at: Place | None = None) -> Place:
-    """The module that holds the tensor at ``path``, with the line of another place."""
-    owner = path.rpartition(".")[0]
-    try:
-        name = f"{owner or 'model'} ({type(model.get_submodule(owner)).__name__})"
-    except AttributeError:
-        name = owner
-    return (at or _NOWHERE)._replace(module=name)
 
 
 def _sized_by_values(op: Operation) -> bool:

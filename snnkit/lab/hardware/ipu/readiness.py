@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from snnkit import checks
 from snnkit.lab.hardware import chips
 from snnkit.lab.hardware.ipu.nets import NotOneLoss, WithLoss
-from snnkit.lab.hardware.ipu.poptorch_rules import RULES, Case, Finding, MemoryEstimate, compiled_modules
+from snnkit.lab.hardware.ipu.poptorch_rules import RULES, Case, Finding, MemoryEstimate, compiled_module
 
 
 @dataclass
@@ -83,52 +83,45 @@ def check(
         stateful = "state" in inspect.signature(model.forward).parameters
         trained = WithLoss(model, (lambda result, y: loss(result[0], y)) if stateful else loss)
     chip_bytes = tiles * int(chip.value("tile_bytes"))
-    return _checked(Case(trained, inputs, device_iterations, gradient_accumulation, chip_bytes))
+    micro_batches = device_iterations * gradient_accumulation
+    return _checked(Case(trained, inputs, micro_batches, gradient_accumulation, chip_bytes))
 
 
 def _checked(case: Case) -> Report:
-    """Check the rules in an order in which no error hides another one."""
+    """Check the rules that can be reached."""
     findings: list[Finding] = []
     verdicts = dict.fromkeys(RULES, "not reached")
-
-    def add(rule: str, problems: Iterable[Finding]) -> bool:
-        """Add the problems of a rule; whether there are errors."""
-        new = [problem._replace(rule=rule) for problem in problems]
-        findings.extend(dict.fromkeys(new))
-        severities = {finding.severity for finding in new}
+    for rule in _reached(case, verdicts):
+        problems = dict.fromkeys(problem._replace(rule=rule) for problem in RULES[rule](case))
+        findings += problems
+        severities = {finding.severity for finding in problems}
         verdicts[rule] = "error" if "error" in severities else "warning" if severities else "ok"
-        return verdicts[rule] == "error"
+    order = list(RULES)
+    findings.sort(key=lambda finding: (finding.severity != "error", order.index(finding.rule)))
+    return Report(findings, verdicts, case.memory if verdicts["memory"] != "not reached" else None)
 
-    def apply(rule: str) -> bool:
-        return add(rule, RULES[rule](case))
 
-    def report(memory: MemoryEstimate | None = None) -> Report:
-        order = list(RULES)
-        return Report(sorted(findings, key=lambda f: (f.severity != "error", order.index(f.rule))), verdicts, memory)
-
-    if add("static graph", compiled_modules(case)):
-        return report()
-    verdicts["static graph"] = "not reached"
-    batch = apply("batch")
-    if (error := case.runs.real.error) is not None:
+def _reached(case: Case, verdicts: dict[str, str]) -> Iterator[str]:
+    """The rules in an order in which no error hides another one, by the verdicts of those before."""
+    if compiled_module(case.model) is not None:
+        yield "static graph"
+        return
+    yield "batch"
+    if (error := case.real.error) is not None:
         if isinstance(error, NotOneLoss):
-            apply("one loss")
-        elif not batch:
+            yield "one loss"
+        elif verdicts["batch"] != "error":
             raise ValueError(f"model must run on example, but it raises {type(error).__name__}: {error}") from error
-        return report()
-    replaced = apply("state in place")
-    apply("static graph")
-    apply("supported operations")
+        return
+    yield from ("state in place", "static graph", "supported operations")
     if case.graph.error is not None:
-        return report()  # later parts would seem to be missing
+        return  # later parts would seem to be missing
     # State from call to call makes later calls differ from the first; made-up values may have led elsewhere.
-    if not case.graph.reads and not replaced:
-        apply("same trace")
-    for rule in ("no autograd.Function", "one loss", "dtypes", "memory"):
-        apply(rule)
-    if case.losses:
-        apply("gradients")
-    return report(case.memory)
+    if not case.graph.reads and verdicts["state in place"] != "error":
+        yield "same trace"
+    yield from ("no autograd.Function", "one loss", "dtypes", "memory")
+    if case.graph.losses:
+        yield "gradients"
 
 
 def _inputs(model: nn.Module, example: Tensor | Sequence[Tensor], loss: object) -> list[Tensor]:
