@@ -344,8 +344,8 @@ def _require_same_step(call: _Call, names: Sequence[str], tensors: Sequence[Tens
         return
     if now is None or now.key != equation.key or len(names) != equation.parameters:
         raise RuntimeError(
-            f"{name_of(step)} must stay as it was in its forward pass until its gradients are computed with "
-            "create_graph=True, but a number that its step reads has changed; use engine='eager' for that"
+            f"{name_of(step)} must stay as it was in its forward pass until a backward pass that records PyTorch's "
+            "operations (create_graph=True), but a number that its step reads has changed; use engine='eager' for that"
         )
 
 

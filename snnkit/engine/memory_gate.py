@@ -26,6 +26,7 @@ _PLAIN_KEYS = ("CPU", "CUDA", "ADInplaceOrView", "AutogradCPU", "AutogradCUDA", 
 _PLAIN = reduce(or_, (torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key)).raw_repr() for key in _PLAIN_KEYS))
 _OTHER = ~(_PLAIN | torch._C.DispatchKeySet(torch._C.DispatchKey.Negative).raw_repr())
 _keys = torch._C._dispatch_keys
+FREED = "a tensor whose memory was freed"
 _BEFORE = torch._C.DispatchKey.PreDispatch
 
 
@@ -115,7 +116,7 @@ def foreign(*tensors: Tensor) -> str:
         if _keys(tensor).raw_repr() & _OTHER:
             return f"a tensor of another form ({_keys(tensor)})"
         if not _has_memory(tensor):
-            return "a tensor whose memory was freed"
+            return FREED
     return ""
 
 

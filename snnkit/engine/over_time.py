@@ -262,8 +262,6 @@ def _explained(error: Exception, step: Callable | nn.Module, x: Tensor, state: A
         wanted = type(step.initial_state(torch.empty(x.shape[1:], dtype=state_dtype(x), device=x.device)))  # type: ignore
         if not isinstance(state, wanted):
             return TypeError(f"state of {owner} must be a {wanted.__name__}, but it is a {type(state).__name__}")
-    if "out of bounds for storage of size 0" in str(error):
-        return ValueError(f"x, state or a parameter of {owner} has no memory, as its storage was freed ({error})")
     if "Boolean value of Tensor" in str(error):
         return TypeError(
             f"step of {owner} must decide with torch.where: `if`, `and` and `while` take one value only ({error})"

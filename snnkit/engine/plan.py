@@ -23,7 +23,7 @@ from torch.autograd import forward_ad
 
 from snnkit import checks
 from snnkit.engine.autograd import backend
-from snnkit.engine.memory_gate import foreign, inside_functional_transform, recorder, tensors_of
+from snnkit.engine.memory_gate import FREED, foreign, inside_functional_transform, recorder, tensors_of
 from snnkit.engine.program import is_exact
 from snnkit.engine.reading import Opaque, Reading, reading_of
 from snnkit.engine.trace import Disturbed, Equation, NotElementwise, name_of, trace
@@ -167,6 +167,8 @@ def _stepwise(step: Callable | nn.Module, x: Tensor, state: Any) -> str:
         else ()
     )
     what = foreign(x, *state, *own)
+    if what == FREED:  # PyTorch itself would read it, and end the process
+        raise ValueError(f"x, state and parameters of {name_of(step)} must have memory, but that of one was freed")
     return f"no kernel can read {what}" if what else ""
 
 

@@ -393,7 +393,7 @@ _READS = {Tensor.numpy, Tensor.tolist, Tensor.data_ptr, Tensor.__array__, Tensor
 
 # What else a tensor tells of itself, and what is different between the trace and a run, or between runs.
 _FORMS = {Tensor.dim, Tensor.numel, Tensor.nelement, Tensor.__len__, Tensor.stride, Tensor.is_contiguous, torch.numel}
-_FORMS |= {Tensor.storage_offset, Tensor.untyped_storage, Tensor.is_inference, Tensor.is_pinned}
+_FORMS |= {Tensor.storage, Tensor.storage_offset, Tensor.untyped_storage, Tensor.is_inference, Tensor.is_pinned}
 _ATTRIBUTES = ("ndim", "nbytes", "requires_grad", "is_leaf", "grad", "grad_fn", "_version", "output_nr", "retains_grad")
 _FORMS |= {getattr(Tensor, name).__get__ for name in _ATTRIBUTES}
 _SHAPES = {Tensor.size, Tensor.shape.__get__}  # pyright: ignore[reportAttributeAccessIssue]
@@ -585,7 +585,7 @@ def _require_elementwise(graph: fx.GraphModule, has_parameters: bool) -> None:
             continue
         name = operation_of(node)
         dtypes = {t.meta["val"].dtype for t in node.all_input_nodes if t.meta["val"].is_floating_point()}
-        if len(dtypes) > 1 and has_parameters and name not in ("copy_", "where"):
+        if len(dtypes) > 1 and has_parameters and name != "copy_":
             raise NotElementwise(
                 f"{node.target} takes {' and '.join(sorted(map(str, dtypes)))}: which of them its result has depends "
                 "on whether a parameter is one number"

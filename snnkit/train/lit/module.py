@@ -425,6 +425,8 @@ class SpikingModule(LightningModule):
         if instance("combined_loader", positions, list, "a list") and isinstance(data, SharedDataModule):
             data.train_dataloader().load_state_dict(positions[0])
         states = instance("callbacks", checkpoint.get("callbacks", {}), dict, "a dict")
+        if "Chronicle" in states:  # the callback's name in checkpoints until November 2026
+            states["HistoryCallback"] = states.pop("Chronicle")
         for callback in trainer.callbacks:  # type: ignore[attr-defined]
             state = states.get(callback.state_key)
             if state is not None and type(callback).__module__.startswith("snnkit."):
