@@ -61,3 +61,4 @@ _lazy.MOVED.update(
 _lazy.MOVED.update(
     (f"snnkit.export.{name}", f"snnkit.lab.pages.{name}") for name in ("page", "playground", "reader", "reader_network")
 )
+_lazy.MOVED["snnkit.lab.viz.labs"] = "snnkit.lab.viz.explorers"

@@ -344,8 +344,12 @@ class _Names(NamedTuple):
 
 @functools.lru_cache(maxsize=4096)
 def _names_in(code: CodeType) -> _Names:
+    by_operation: dict[str, set[Any]] = {}
+    for instruction in dis.get_instructions(code):
+        by_operation.setdefault(instruction.opname, set()).add(instruction.argval)
+
     def of(*operations: str) -> set[str]:
-        return {i.argval for i in dis.get_instructions(code) if i.opname in operations}
+        return set().union(*(by_operation.get(name, ()) for name in operations))
 
     inside = [_names_in(constant) for constant in code.co_consts if isinstance(constant, CodeType)]
     texts = (constant for constant in code.co_consts if isinstance(constant, str))

@@ -56,7 +56,7 @@ _PATIENCE = 30.0
 
 
 @contextmanager
-def patiently(lock: Any) -> Iterator[None]:
+def locked(lock: Any) -> Iterator[None]:
     """Hold ``lock``; Disturbed if it isn't free for ``_PATIENCE`` seconds."""
     if not lock.acquire(timeout=_PATIENCE):
         raise Disturbed(f"another thread has been tracing a step for {_PATIENCE:g} s")
@@ -458,7 +458,7 @@ def graph_of(
     recorder = _Recorder(table or {})
     for tensor in example:
         recorder.input(tensor)
-    with patiently(_lock), recorder:  # PyTorch notes in a global variable that a mode is active
+    with locked(_lock), recorder:  # PyTorch notes in a global variable that a mode is active
         results = function(*example)
     return recorder.output(results)
 

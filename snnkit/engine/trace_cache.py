@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from snnkit import checks
 from snnkit.engine.memory_gate import tensors_of
 from snnkit.engine.reading import Opaque, Reading, reading_of
-from snnkit.engine.trace import Equation, NotElementwise, patiently, renew_in_children, thread, trace
+from snnkit.engine.trace import Equation, NotElementwise, locked, renew_in_children, thread, trace
 
 # Equations by key, the least recently used first; a text is the reason why there is none.
 _MOST_EQUATIONS = 256
@@ -61,7 +61,7 @@ def equation_by_reading(
         return reading.impure
     names = tuple(tensors_of(step))
     key = (reading.key, names, type(state), len(state), dtype, device.type)
-    with patiently(_lock):
+    with locked(_lock):
         if key not in _equations:
             try:
                 equation = trace(step, state, names, dtype, device)

@@ -320,6 +320,17 @@ def pair_run(file, *order, epochs=2, cut=None, resume=None, groups=1, **options)
     return made
 
 
+def test_a_history_under_its_earlier_name_goes_on(tmp_path):
+    pair_run(tmp_path / "run.pt", "first", "second", epochs=1)
+    content = torch.load(tmp_path / "run.pt")
+    content["callbacks"]["Chronicle"] = content["callbacks"].pop("HistoryCallback")
+    torch.save(content, tmp_path / "run.pt")
+    pair_run(tmp_path / "last.pt", "first", "second", resume=tmp_path / "run.pt")
+    last = torch.load(tmp_path / "last.pt")["callbacks"]["HistoryCallback"]["history"]
+    first = content["callbacks"]["Chronicle"]["history"]["train_loss"]
+    assert len(last["train_loss"]) == 2 and last["train_loss"][:1] == first
+
+
 def test_averages_are_matched_by_name(tmp_path):
     straight = pair_run(tmp_path / "straight.pt", "first", "second")
     torch.manual_seed(2)
