@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+# Writes what the explorers compute, which is not committed.
+EQUATIONS := from pathlib import Path; from snnkit.lab.viz.explorers import equations; equations.write(Path("js/src/explorers/equations.js"))
 
 .PHONY: setup run lab site test test-all gpu lint web format lock peers clean
 
@@ -43,12 +45,12 @@ lint: setup  ## ruff, pyright, the pairing of the notebooks, how long the senten
 	$(BIN)/pyright
 	$(BIN)/snnkit build --check
 	$(BIN)/python docs/readability.py
-	test -f js/src/explorers/equations.js || $(BIN)/python -m snnkit.lab.viz.explorers.equations js/src/explorers/equations.js
+	$(BIN)/python -c '$(EQUATIONS)'
 	npm ci --prefix js
 	npm run check --prefix js
 
 web: setup  ## build the scripts of pages, explorers and cards from js/ (needs node and npm)
-	$(BIN)/python -m snnkit.lab.viz.explorers.equations js/src/explorers/equations.js
+	$(BIN)/python -c '$(EQUATIONS)'
 	npm ci --prefix js
 	npm run build --prefix js
 

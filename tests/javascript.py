@@ -8,7 +8,6 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from snnkit.files import write_text
 from snnkit.lab.viz.explorers import equations
 
 from .needed import needs
@@ -17,13 +16,9 @@ SOURCES = Path(__file__).parents[1] / "js" / "src"
 
 
 @functools.cache
-def write_equations() -> Path:
+def write_equations() -> None:
     """The module of the kit's equations, which no clone has: the build generates it."""
-    file = SOURCES / "explorers" / "equations.js"
-    text = equations.text()
-    if not file.exists() or file.read_text(encoding="utf-8") != text:
-        write_text(file, text)
-    return file
+    equations.write(SOURCES / "explorers" / "equations.js")
 
 
 def run(script: str, *modules: str, **given: Any) -> Any:

@@ -21,7 +21,8 @@ def test_a_script_is_built_from_the_sources_of_today(name):
     said, sources = re.fullmatch(r"// ([0-9a-f]{64}) (.*)", line).groups()
     names = sources.split(" ")
     assert {"build.mjs", "package-lock.json", f"src/{name}".replace("shared", "explorer")} <= set(names)
-    write_equations()
+    if "src/explorers/equations.js" in names:
+        write_equations()
     checksum = hashlib.sha256()
     for source in names:
         checksum.update(f"{source}\n".encode() + (SOURCES.parent / source).read_bytes())

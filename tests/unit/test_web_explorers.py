@@ -48,7 +48,7 @@ return ran;
 
 def test_each_neuron_does_what_its_line_of_code_does():
     ran = node("neuron", RUN, T=120, N=6)
-    assert {name.split()[0] for name in ran} <= set(equations.NEURONS)
+    assert {name.split()[0] for name in ran} <= set(equations.neurons())
     for name, (code, *arrays) in ran.items():
         x, out, v = (torch.tensor(array) for array in arrays)
         cell = eval(code, vars(neuron))
