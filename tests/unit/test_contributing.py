@@ -10,6 +10,7 @@ import torch
 
 from snnkit.lab.course import grade, question
 from snnkit.lab.tools import pair, runner
+from snnkit.lab.viz.explorers import equations
 from tests.course.answers import Answers, Mistake, lacking
 from tests.course.test_answers import ODD
 from tests.unit import tiny_project
@@ -44,6 +45,12 @@ def test_the_neuron_is_its_equation(quadratic):
     out, (v,) = quadratic.QIF()(torch.tensor(xs, dtype=torch.float64)[:, None, None])
     assert out.flatten().tolist() == spikes and 3 < sum(spikes) < 100
     assert v.item() == pytest.approx(membrane[-1], rel=1e-12)
+
+
+def test_the_explorer_takes_it_with_the_numbers_of_its_class(quadratic):
+    (name, cell), *more = equations.variants(quadratic.QIF).items()
+    source = equations.written(cell)
+    assert name == "hard" and not more and "[-10.0]" in source and '"v_peak"' in source
 
 
 @pytest.mark.parametrize("engine", ["cpp", "block"])
