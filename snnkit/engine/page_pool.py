@@ -9,7 +9,8 @@ PyTorch's own allocations (matrix products, convolutions) come from the C librar
 on, glibc also holds freed memory: all of tensors up to 32 MiB, and most of larger ones. That is a setting of the whole
 process, but without it a plain call of a network waits for pages, too: 784-1024-10 neurons over 25 steps of 512 samples
 take 1.16 times as long, and their training 1.12 times; with 128 samples it is 1.07 and 0.98 (medians of five and nine
-interleaved runs, two shared cores). ``limit_kept_memory`` is the switch; where an environment variable ``MALLOC_…`` is set, glibc stays as the user wants it.
+interleaved runs, two shared cores). ``limit_kept_memory`` is the switch; where an environment variable ``MALLOC_…`` is
+set, glibc stays as the user wants it.
 """
 
 from __future__ import annotations
