@@ -96,12 +96,15 @@ def _iterate(
 
 
 def check_data(images: Tensor, labels: Tensor, name: str = "images, labels") -> None:
-    """Raise an error unless ``images`` `[N, ...]` and integer ``labels`` `[N]` are a data set with at least one
-    sample."""
+    """Raise an error unless ``images`` `[N, ...]` and ``labels`` `[N]`, or targets `[N, ...]`, are a data set with at
+    least one sample."""
     for part, value in (("images", images), ("labels", labels)):
         checks.instance(f"{name}: the {part}", value, Tensor, "a tensor")
-    if labels.ndim != 1 or labels.dtype != torch.int64:
-        raise ValueError(f"{name}: the labels must be int64 [N], but they are {labels.dtype} {list(labels.shape)}")
+    if not labels.ndim or (labels.dtype != torch.int64 and not labels.is_floating_point()):
+        raise ValueError(
+            f"{name}: the labels must be int64 [N], or other targets floating point [N, ...], but they are "
+            f"{labels.dtype} {list(labels.shape)}"
+        )
     if images.ndim < 2 or len(images) != len(labels):
         raise ValueError(
             f"{name}: the images must be [N, ...] with one label each, "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
+import platform
 import warnings
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set, ValuesView
@@ -28,13 +29,15 @@ class Precision:
     dtype: torch.dtype | None
 
     @classmethod
-    def choose(cls, device: torch.device, amp: bool) -> Precision:
-        """bfloat16 on CPUs and on GPUs that compute in it; float16 on older GPUs."""
-        if not checks.flag("amp", amp):
+    def choose(cls, device: torch.device, amp: bool | str) -> Precision:
+        """bfloat16 on CPUs and on GPUs that compute in it; float16 on older GPUs. With "auto", float32 where neither is
+        faster."""
+        if amp != "auto" and not checks.flag("amp, if it is not 'auto',", amp):
             return cls(device, None)
-        if device.type == "cuda" and not torch.cuda.is_bf16_supported(including_emulation=False):
-            return cls(device, torch.float16)
-        return cls(device, torch.bfloat16)
+        native = computes_in_bfloat16(device)
+        if device.type == "cuda":
+            return cls(device, torch.bfloat16 if native else torch.float16)
+        return cls(device, None if amp == "auto" and not native else torch.bfloat16)
 
     def autocast(self) -> contextlib.AbstractContextManager[Any]:
         if self.dtype is None:
@@ -45,6 +48,18 @@ class Precision:
         """Scales the loss so that gradients do not vanish in float16's narrow range; with other dtypes it does
         nothing."""
         return torch.amp.GradScaler(self.device.type, enabled=self.dtype == torch.float16)
+
+
+def computes_in_bfloat16(device: torch.device) -> bool:
+    """Whether a device multiplies in bfloat16 itself; others convert every number, which takes several times as long
+    as float32."""
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    if device.type != "cpu":
+        return False
+    if platform.machine().lower() in ("x86_64", "amd64"):
+        return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+    return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
 def device_of(model: nn.Module, *, parameters: bool = False) -> torch.device | None:

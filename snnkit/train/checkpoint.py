@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import warnings
 import zipfile
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +146,7 @@ class RunState:
     scaler: torch.amp.GradScaler
     order: torch.Generator  # of the samples
     generators: Sequence[torch.Generator] = ()  # those that the user's functions hold
+    settings: dict[str, Any] = field(default_factory=dict)  # arguments that a resumed run takes from the file
 
     def save(self, path: str | os.PathLike[str], history: History) -> None:
         """After an epoch."""
@@ -161,6 +163,7 @@ class RunState:
             "rng": torch.get_rng_state(),
             "cuda_rng": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
             "generators": [generator.get_state() for generator in self.generators],
+            "settings": dict(self.settings),
         }
 
     def read(self, path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -170,6 +173,7 @@ class RunState:
         """
         path, content = _read(path, torch.device("cpu"))
         extra, current = content["extra"], self._extra()
+        extra.setdefault("settings", {})  # which files of before do not have
         if missing := current.keys() - extra.keys():
             raise ValueError(
                 f"{path} must hold all that a run goes on from, but it has no {', '.join(sorted(missing))}: it was not "
@@ -199,14 +203,30 @@ class RunState:
         for generator, state in zip(self.generators, extra["generators"], strict=True):
             generator.set_state(state)
         self.order.set_state(extra["order"])
+        self._warn_of_changes(extra["settings"])
         torch.set_rng_state(extra["rng"])
         if torch.cuda.is_available() and len(extra["cuda_rng"]) == torch.cuda.device_count():
             torch.cuda.set_rng_state_all(extra["cuda_rng"])
         return content["history"]
 
+    def _warn_of_changes(self, before: Mapping[str, Any]) -> None:
+        """Of settings that are not those of the run that wrote the file."""
+        for name, now in list(self.settings.items()):
+            if before.get(name, now) == now:
+                continue
+            which = f"{name} is {shown(now)}, but it was {shown(before[name])} in the run to resume"
+            if name in ("lr", "seed"):  # a part of the optimizer's and the generators' states
+                self.settings[name] = before[name]
+                which += ", and stays so; to change it, load the weights with load_checkpoint and begin a new run"
+            else:
+                which += ", so this run goes on otherwise than that would have"
+            warnings.warn(which, stacklevel=4)
+
     def _check_fits(self, epoch: int, history: History, extra: dict[str, Any], current: dict[str, Any]) -> None:
         """TypeError or ValueError, naming the entry, unless all of a file can be taken over."""
-        lengths = sorted({len(getattr(history, name)) for name in TAGS if not name.startswith("test")})
+        optional = ("train_accuracy", "train_metric", "regulariser")
+        series = {name: len(getattr(history, name)) for name in TAGS if not name.startswith("test")}
+        lengths = sorted({length for name, length in series.items() if length or name not in optional})
         if lengths != [epoch]:
             raise ValueError(f"epoch must be the length of the lists of history, {lengths}, but it is {shown(epoch)}")
         for what, before, now in (
@@ -279,7 +299,12 @@ def checkpoint_file(checkpoint: str | os.PathLike[str] | None, resume: bool) -> 
     """The file of an argument ``checkpoint``, which ``resume`` needs."""
     if resume and checkpoint is None:
         raise ValueError("resume=True needs checkpoint=, the file to resume from")
-    return None if checkpoint is None else writable(checkpoint, "checkpoint")
+    if checkpoint is None:
+        return None
+    file = writable(checkpoint, "checkpoint")
+    if file.exists() and not resume:
+        warnings.warn(f"checkpoint {file} exists, and will be replaced; resume=True goes on from it", stacklevel=4)
+    return file
 
 
 def writable(path: str | os.PathLike[str], name: str) -> Path:

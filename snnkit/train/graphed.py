@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from snnkit.train.batches import HeldData
 from snnkit.train.seeding import generators_of
 from snnkit.train.step import PlainStep, Update
 
@@ -25,10 +26,14 @@ WARM_UP = 3
 
 def why_not(step: PlainStep) -> str:
     """Why updates can't be captured here, or an empty string."""
-    optimizer, device = step.config.optimizer, step.config.samples.device
+    optimizer, device = step.config.optimizer, step.config.precision.device
     name = type(optimizer).__name__
     if device.type != "cuda":
         return f"the device is {str(device)!r}, and only CUDA has graphs"
+    if not isinstance(step.config.data, HeldData) or not isinstance(step.config.data.samples, Tensor):
+        return "the data are not tensors that are on the device as a whole"
+    if step.config.metric.stateful:
+        return f"the metric, {step.config.metric.name}, keeps a state of its own"
     if step.scaler.is_enabled() and not getattr(optimizer, "_step_supports_amp_scaling", False):
         return f"{name} waits for the scaled loss of float16 in every step; one with fused=True doesn't"
     if any(group.get("capturable") is False for group in optimizer.param_groups):
@@ -41,19 +46,20 @@ class GraphedStep:
 
     A smaller update (the last of an epoch) runs without a graph. When a setting of the optimizer changes, such as
     ``lr`` by a scheduler, the step is captured again, because these numbers are constants in a graph. The next replay
-    overwrites the result. ``size``: samples of a full update.
+    overwrites the result.
     """
 
-    def __init__(self, plain: PlainStep, size: int) -> None:
-        self.plain, self.size = plain, size
+    def __init__(self, plain: PlainStep) -> None:
+        self.plain = plain
         self.refusal = ""  # why updates run plainly
         self.captures = 0  # how often the step was captured
         self._warm = 0
         self._graph: Any = None
         self._settings: Any = None
         self._give_up(why_not(plain))
+        self.size = plain.config.data.update_size if isinstance(plain.config.data, HeldData) else 0
 
-    def __call__(self, indices: Tensor) -> Update:
+    def __call__(self, indices: Any) -> Update:
         if self.refusal or len(indices) != self.size:
             return self.plain(indices)
         if self._warm < WARM_UP:

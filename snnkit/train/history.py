@@ -7,13 +7,16 @@ import json
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
 from snnkit import checks
 from snnkit.checks import choice, flag, function, instance, mapping, pip_install, shown
 from snnkit.files import expanded
+
+if TYPE_CHECKING:
+    from snnkit.train.metrics import MetricsSnapshot
 
 
 @dataclass
@@ -25,7 +28,9 @@ class History:
 
     Attributes:
         train_loss, test_loss: means per sample.
-        train_accuracy, test_accuracy: fractions in [0, 1].
+        train_accuracy, test_accuracy: fractions in [0, 1]; empty with a ``metric``, or for targets without classes.
+        train_metric, test_metric: values of ``metric``, the name of what was measured in place of the accuracy.
+        regulariser: mean of the regulariser per sample, which is not part of the losses above; empty without one.
         output_rate: mean output per neuron and step: the spike rate, if the output spikes.
         seconds: seconds of training, without the test.
         samples_per_second: in training.
@@ -39,12 +44,47 @@ class History:
     output_rate: list[float] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     samples_per_second: list[float] = field(default_factory=list)
+    train_metric: list[float] = field(default_factory=list)
+    test_metric: list[float] = field(default_factory=list)
+    regulariser: list[float] = field(default_factory=list)
+    metric: str | None = None
     interrupted: bool = False
 
     @property
     def epochs(self) -> int:
         """The number of finished epochs."""
         return len(self.train_loss)
+
+    def add(
+        self,
+        means: MetricsSnapshot,
+        name: str | None,
+        value: float,
+        tested: Mapping[str, Any] | None,
+        seconds: float,
+        regularised: bool = False,
+    ) -> None:
+        """Add an epoch.
+
+        Args:
+            means: of training.
+            name, value: of the metric in training; None: nothing was measured.
+            tested: result of ``evaluate``; None: there was no test.
+            seconds: of training.
+            regularised: whether there is a regulariser.
+        """
+        kind = "accuracy" if name == "accuracy" else "metric"
+        self.metric = name if kind == "metric" else None
+        for stage, measured in (("train", {"loss": means.loss, name: value}), ("test", tested or {})):
+            if measured:
+                getattr(self, f"{stage}_loss").append(measured["loss"])
+            if name is not None and name in measured:
+                getattr(self, f"{stage}_{kind}").append(measured[name])
+        self.output_rate.append(means.rate)
+        self.seconds.append(seconds)
+        self.samples_per_second.append(means.samples / seconds)
+        if regularised:
+            self.regulariser.append(means.regulariser)
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -56,6 +96,8 @@ class History:
         for name, value in mapping("history", values, "names and lists").items():
             if choice("an entry of history", name, vars(history)) == "interrupted":
                 flag("interrupted of history", value)
+            elif name == "metric":
+                instance("metric of history", value, str, "a name", optional=True)
             else:
                 for number in instance(f"{name} of history", value, list, "a list of numbers"):
                     if type(number) not in (int, float):
@@ -66,11 +108,19 @@ class History:
     def __repr__(self) -> str:
         lines = [f"History of {self.epochs} epoch{'s' * (self.epochs != 1)}{', interrupted' * self.interrupted}"]
         if self.epochs:
-            lines.append("epoch  train loss  train acc  test acc  output rate  seconds  samples/s")
-        for i in range(self.epochs):
-            test = f"{self.test_accuracy[i]:8.2%}" if i < len(self.test_accuracy) else f"{'-':>8}"
+            what = f"  (metric: {self.metric})" if self.metric else ""
+            name = "metric" if self.metric else "acc"
             lines.append(
-                f"{i + 1:5d}  {self.train_loss[i]:10.4f}  {self.train_accuracy[i]:9.2%}  {test}  "
+                f"epoch  train loss  {'train ' + name:>12}  {'test ' + name:>11}  output rate  seconds  samples/s{what}"
+            )
+        kind, form = ("metric", ".4g") if self.metric else ("accuracy", ".2%")
+        for i in range(self.epochs):
+            train, test = (
+                format(series[i], form) if i < len(series := getattr(self, f"{stage}_{kind}")) else "-"
+                for stage in ("train", "test")
+            )
+            lines.append(
+                f"{i + 1:5d}  {self.train_loss[i]:10.4f}  {train:>12}  {test:>11}  "
                 f"{self.output_rate[i]:11.4f}  {self.seconds[i]:7.1f}  {self.samples_per_second[i]:9.0f}"
             )
         return "\n".join(lines)
@@ -105,6 +155,9 @@ TAGS = {
     "test_loss": "loss/test",
     "train_accuracy": "accuracy/train",
     "test_accuracy": "accuracy/test",
+    "train_metric": "metric/train",
+    "test_metric": "metric/test",
+    "regulariser": "loss/regulariser",
     "output_rate": "output_rate",
     "seconds": "speed/seconds_per_epoch",
     "samples_per_second": "speed/samples_per_second",

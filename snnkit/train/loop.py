@@ -4,22 +4,34 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
-from typing import Any
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from snnkit import checks
 from snnkit.checks import counts, number
-from snnkit.data import batches, resolve_device, to_device, to_unit
-from snnkit.data.tensors import check_data
+from snnkit.data import resolve_device
 from snnkit.device import Precision
+from snnkit.device.placement import computes_in_bfloat16
 from snnkit.device.usage import evaluating
+from snnkit.train.batches import Data, HeldData, LoadedData, Source, source_of, warn_of_order
 from snnkit.train.checkpoint import RunState, checkpoint_file
 from snnkit.train.graphed import GraphedStep
 from snnkit.train.history import CallbackList, History
-from snnkit.train.metrics import BatchInfo, RunningMetrics, batch_metrics, check_weights, loss_not_finite
+from snnkit.train.metrics import (
+    BatchInfo,
+    Metric,
+    MetricsSnapshot,
+    RunningMetrics,
+    aligned,
+    batch_metrics,
+    check_loss,
+    check_weights,
+    loss_not_finite,
+)
 from snnkit.train.recipe import make_optimizer
 from snnkit.train.seeding import generators_of, seed_everything
 from snnkit.train.step import (
@@ -28,14 +40,15 @@ from snnkit.train.step import (
     UpdateConfig,
     check_batch_of_one,
     match_strides,
+    prepared,
     run_model,
     use_channels_last,
 )
 
-Data = tuple[Tensor, Tensor] | list[Tensor]  # a list of two, as a DataLoader gives it
-
 # Seconds between two reads of the running metrics on an accelerator: each waits until the device has caught up.
 SECONDS_BETWEEN_READS = 0.5
+
+_EVALUATED = 256  # samples of a batch that is only evaluated
 
 
 @checks.arguments
@@ -44,16 +57,17 @@ def fit(
     train_data: Data,
     test_data: Data | None = None,
     *,
-    encode: Callable[[Tensor], Tensor],
+    encode: Callable[[Any], Tensor] | None,
     loss: Callable[[Tensor, Tensor], Tensor],
+    metric: Callable[..., Any] | None = None,
     optimizer: torch.optim.Optimizer | None = None,
     scheduler: torch.optim.lr_scheduler.LRScheduler | None = None,
     lr: float = 1e-3,
     epochs: int = 1,
-    batch_size: int = 64,
+    batch_size: int | None = None,
     device: str | torch.device = "auto",
-    amp: bool = False,
-    augment: Callable[[Tensor], Tensor] | None = None,
+    amp: bool | Literal["auto"] = False,
+    augment: Callable[[Any], Any] | None = None,
     clip: float | None = None,
     accumulate: int = 1,
     channels_last: bool | None = None,
@@ -72,13 +86,24 @@ def fit(
 
     Args:
         model: called as ``out, state = model(sequence)``, with ``out`` ``[T, B, classes]``.
-        train_data, test_data: samples ``[N, ...]`` and labels int64 ``[N]``. Images as uint8 are scaled to [0, 1] batch
-            by batch; floats are not changed. The whole set is on the device as one tensor.
-        encode: samples ``[B, ...]`` to a sequence ``[T, B, ...]``, e.g. ``lambda x: encode.repeat(x, 25)``.
-        loss: ``(out, labels)`` to a scalar; always computed in float32.
+        train_data, test_data: a pair (samples ``[N, ...]``, targets ``[N, ...]``) of tensors or NumPy arrays, or a
+            ``TensorDataset`` of two, which come to the device as a whole; a list of ``data.events.Events`` and their
+            targets; another ``Dataset`` of pairs; or a ``DataLoader``, or anything else that gives pairs of batches
+            each time it is iterated over. Images as uint8 are scaled to [0, 1] batch by batch; floats are not changed.
+            Targets are class labels (integers) or numbers (floating point) per sample, or per time step
+            ``[N, T, ...]``, which then have as many dimensions as the output (labels one fewer).
+        encode: samples ``[B, ...]`` (or a list of B recordings) to a sequence ``[T, B, ...]``, e.g.
+            ``lambda x: encode.repeat(x, 25)``; None: the samples are sequences ``[B, T, ...]``.
+        loss: ``(out, targets)`` to a scalar, with ``out`` ``[T, B, ...]`` and targets as they are given, or
+            ``[T, B, ...]`` if they are per time step; always computed in float32.
+        metric: what is shown and recorded in place of the accuracy: a function ``(out, targets)`` to a number, whose
+            mean over samples counts, or a metric of torchmetrics, which gets the output summed over time (for targets
+            per time step, the output) and the targets. None: the accuracy, where targets are labels.
         optimizer: Adam with ``lr`` if None.
         scheduler: stepped once per epoch; it needs its ``optimizer``.
+        batch_size: 64 if None; left out for a loader, which makes the batches.
         amp: forward in bfloat16 if the device computes in it, otherwise (older GPUs) in float16 with a scaled loss.
+            "auto": where that is faster (see ``Precision.choose``).
         augment: changes images ``[B, ...]`` (scaled to [0, 1] if they are uint8) on the device, in training only.
         clip: largest norm of all gradients together; larger ones are scaled down to it.
         accumulate: batches per update. Their gradients are averaged over samples, so without a batch norm
@@ -97,19 +122,22 @@ def fit(
         on_batch: called as ``on_batch(info)`` after each update.
         checkpoint: a file written after each epoch.
         resume: continue from ``checkpoint`` if it exists, exactly as if the run had never stopped: on a CPU, the
-            weights are the same to the bit (unless a callback draws from PyTorch's global generator). ``epochs`` is the
-            total.
+            weights are the same to the bit (unless a callback draws from PyTorch's global generator, or a loader has an
+            order that no checkpoint holds, of which a warning tells). ``epochs`` is the total. Learning rate and order
+            are those of the file; a warning tells if ``lr``, ``seed``, ``batch_size`` or ``accumulate`` differ.
 
     Raises:
+        TypeError: a batch is no pair of samples and targets.
         ValueError: ``checkpoint`` is not one of such a run, or was changed; the last batch has one sample, which a
-            batch norm can't train on. Then nothing has been changed.
+            batch norm can't train on; there are no batches, or of different kinds; a metric that is not finite. The
+            first two are found before anything is changed.
         FloatingPointError: a loss is not finite; the weights are as before its update. On an accelerator it is raised
             some updates later, and these do not change the weights. Running statistics of batch norms may have changed;
             then the error says so. It is also raised for weights that are not finite after an epoch, before the
             checkpoint is written.
     """
     _check_optimizer(model, optimizer, scheduler)
-    counts(epochs=epochs, batch_size=batch_size, accumulate=accumulate)
+    counts(epochs=epochs, batch_size=1 if batch_size is None else batch_size, accumulate=accumulate)
     for name, size in (("lr", lr), ("clip", 1.0 if clip is None else clip)):
         number(name, size, above=0)
     file = checkpoint_file(checkpoint, resume)
@@ -117,17 +145,36 @@ def fit(
     target = resolve_device(device)
     model.to(target)
     channels_last = use_channels_last(model, channels_last)
-    samples, labels = _to_device(train_data, "train_data", target)
-    if test_data is not None:
-        test_data = _to_device(test_data, "test_data", target)
-
-    _check_smallest_batch(model, encode, augment, samples, batch_size)
+    for name, given in (("train_data", train_data), ("test_data", test_data)):
+        if isinstance(given, Iterator) and epochs > 1:
+            raise ValueError(f"{name} must last for {epochs} epochs, but a {type(given).__name__} is used up after one")
+    order = torch.Generator()
+    source: Source = source_of(train_data, "train_data", target, batch_size, 64, accumulate, order)
+    test_source = None if test_data is None else source_of(test_data, "test_data", target, None, _EVALUATED)
+    if file is not None and isinstance(source, LoadedData):
+        warn_of_order(train_data, "train_data")
+    if isinstance(source, HeldData):
+        _check_smallest_batch(model, encode, augment, source)
 
     optimizer = optimizer or make_optimizer("adam", model, lr, capturable=graphed)
     precision = Precision.choose(target, amp)
+    if amp is True and not computes_in_bfloat16(target) and target.type == "cpu":
+        warnings.warn(
+            "amp=True computes in bfloat16, for which this processor has no instructions, and takes several times as "
+            'long as float32; amp="auto" uses it where it is faster',
+            stacklevel=3,
+        )
     scaler = precision.scaler()
-    order = torch.Generator()
-    state = RunState(model, optimizer, scheduler, scaler, order, generators_of(encode, augment, loss, model))
+    loader = source.loader if isinstance(source, LoadedData) else None
+    rates = [float(group["lr"]) for group in optimizer.param_groups]
+    settings = {
+        "lr": rates[0] if len(rates) == 1 else rates,
+        "seed": seed,
+        "batch_size": batch_size,
+        "accumulate": accumulate,
+    }
+    generators = [one for one in generators_of(encode, augment, loss, model, loader) if one is not order]
+    state = RunState(model, optimizer, scheduler, scaler, order, generators, settings)
     saved = state.read(file) if file is not None and resume and file.exists() else None
     if seed is not None:
         seed_everything(seed)
@@ -135,60 +182,44 @@ def fit(
     history = History() if saved is None else state.restore(saved)
     match_strides(optimizer)
 
-    metrics = RunningMetrics(target)
-    config = UpdateConfig(
-        model, samples, labels, encode, loss, optimizer, precision, batch_size, augment, clip, channels_last
-    )
+    metrics, measure = RunningMetrics(target), Metric(metric, target)
+    config = UpdateConfig(model, source, encode, loss, optimizer, precision, measure, augment, clip, channels_last)
     step: PlainStep | GraphedStep = PlainStep(config, metrics, scaler, Compiled(model) if compile else None)
-    size = batch_size * accumulate  # samples of an update
     if graphed:
-        step = GraphedStep(step, size)
-    per_epoch = -(-len(labels) // size)
+        step = GraphedStep(step)
     shown_elsewhere = getattr(on_batch, "shows_progress", False)
-    bar = _progress_bar(per_epoch, history.epochs, epochs, progress and not shown_elsewhere)
+    bar = _progress_bar(source.updates, history.epochs, epochs, progress and not shown_elsewhere)
 
     try:
         for epoch in range(history.epochs, epochs):
             model.train()
             metrics.reset()
+            measure.reset()
             started = last_read = time.perf_counter()
-            for i, indices in enumerate(torch.randperm(len(labels), generator=order).to(target).split(size)):
-                of_batch, out = step(indices)
+            for i, update in enumerate(source.epoch(order)):
+                of_batch, out = step(update)
                 bar.update()
-                waited = time.perf_counter() - last_read
-                if target.type == "cpu" or waited > SECONDS_BETWEEN_READS or i + 1 == per_epoch:
-                    now = metrics.read()
-                    if now.stopped:
-                        where = f"epoch {epoch + 1}, batch {now.updates + 1} of {per_epoch}"
-                        raise loss_not_finite(model, now.last_loss, where, optimizer)
-                    bar.set_postfix(
-                        epoch=epoch + 1, loss=f"{now.last_loss:.3f}", acc=f"{now.accuracy:.1%}", refresh=False
-                    )
+                if target.type == "cpu" or time.perf_counter() - last_read > SECONDS_BETWEEN_READS:
+                    now = _read(metrics, model, optimizer, epoch, source)
+                    shown = {} if measure.name is None else {measure.name[:12]: measure.in_words(now.metric)}
+                    bar.set_postfix(epoch=epoch + 1, loss=f"{now.last_loss:.3f}", **shown, refresh=False)
                     last_read = time.perf_counter()
                 if on_batch is not None:
-                    on_batch(BatchInfo(epoch, i, per_epoch, len(indices), of_batch.clone(), out))
+                    samples = source.size(update)
+                    on_batch(BatchInfo(epoch, i, source.updates, samples, of_batch.clone(), out, measure.name))
             if target.type == "cuda":
                 torch.cuda.synchronize(target)  # the last update may still be under way
             seconds = time.perf_counter() - started
 
-            means = metrics.read()
+            means = _read(metrics, model, optimizer, epoch, source)
             check_weights(model, epoch)
+            reached = measure.of_epoch(means.metric)
             if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
                 scheduler.step(means.loss)
             elif scheduler is not None:
                 scheduler.step()
-            tested = None
-            if test_data is not None:
-                tested = evaluate(model, test_data, encode=encode, loss=loss, device=target)
-
-            history.train_loss.append(means.loss)
-            history.train_accuracy.append(means.accuracy)
-            history.output_rate.append(means.rate)
-            history.seconds.append(seconds)
-            history.samples_per_second.append(len(labels) / seconds)
-            if tested is not None:
-                history.test_loss.append(tested["loss"])
-                history.test_accuracy.append(tested["accuracy"])
+            tested = None if test_source is None else _measured(model, test_source, encode, loss, metric, target)
+            history.add(means, measure.name, reached, tested, seconds)
             if file is not None:
                 state.save(file, history)
             if on_epoch is not None:
@@ -201,40 +232,71 @@ def fit(
     return history
 
 
+def _read(
+    metrics: RunningMetrics, model: nn.Module, optimizer: torch.optim.Optimizer, epoch: int, source: Source
+) -> MetricsSnapshot:
+    """The metrics so far; FloatingPointError if a loss was not finite."""
+    now = metrics.read()
+    if now.stopped:
+        of = f" of {source.updates}" if source.updates else ""
+        where = f"epoch {epoch + 1}, batch {now.updates + 1}{of}"
+        raise loss_not_finite(model, now.last_loss, where, optimizer)
+    return now
+
+
 @checks.arguments
 def evaluate(
     model: nn.Module,
     data: Data,
     *,
-    encode: Callable[[Tensor], Tensor],
+    encode: Callable[[Any], Tensor] | None,
     loss: Callable[[Tensor, Tensor], Tensor] | None = None,
-    batch_size: int = 256,
+    metric: Callable[..., Any] | None = None,
+    batch_size: int | None = None,
     device: str | torch.device = "auto",
 ) -> dict[str, Any]:
-    """Measure ``model`` on samples and labels, in evaluation mode and without gradients.
+    """Measure ``model`` on data, in evaluation mode and without gradients.
 
-    Returns "accuracy" (fraction), "loss" (None without a loss function) and "spikes", the mean output per neuron and
-    step (the spike rate, if the output spikes). Every module returns to the mode it was in. The model is moved to
-    ``device``. Arguments as for ``fit``.
+    Every module returns to the mode it was in. The model is moved to ``device``. Arguments as for ``fit``; batches have
+    256 samples where nothing else is said.
+
+    Returns:
+        "accuracy" (a fraction; with a metric the value of that, under its name; nothing for targets that are not
+        labels), "loss" (None without a loss function) and "spikes", the mean output per neuron and step (the spike
+        rate, if the output spikes).
     """
-    counts(batch_size=batch_size)
+    counts(batch_size=1 if batch_size is None else batch_size)
     target = resolve_device(device)
     model.to(target)
-    samples, labels = _to_device(data, "data", target)
-    metrics = RunningMetrics(target)
+    return _measured(model, source_of(data, "data", target, batch_size, _EVALUATED), encode, loss, metric, target)
+
+
+def _measured(
+    model: nn.Module,
+    source: Source,
+    encode: Callable | None,
+    loss: Callable | None,
+    metric: Callable | None,
+    device: torch.device,
+) -> dict[str, Any]:
+    metrics, measure = RunningMetrics(device), Metric(metric, device)
     with evaluating(model):
-        for x, y in batches(samples, labels, batch_size, shuffle=False):
-            out = run_model(model, model, encode, to_unit(x) if x.dtype == torch.uint8 else x)
-            metrics.add(batch_metrics(out.new_zeros(()) if loss is None else loss(out, y), out, y), len(y))
+        for samples, targets in source:
+            out = run_model(model, model, encode, prepared(samples))
+            targets = aligned(targets, out)
+            value = out.new_zeros(()) if loss is None else loss(out, targets)
+            check_loss(value)
+            metrics.add(batch_metrics(value, out, targets, measure), len(targets))
     means = metrics.read()
-    return {"accuracy": means.accuracy, "loss": None if loss is None else means.loss, "spikes": means.rate}
+    measured = {} if measure.name is None else {measure.name: measure.of_epoch(means.metric)}
+    return measured | {"loss": None if loss is None else means.loss, "spikes": means.rate}
 
 
 def _check_smallest_batch(
-    model: nn.Module, encode: Callable, augment: Callable | None, samples: Tensor, batch_size: int
+    model: nn.Module, encode: Callable | None, augment: Callable | None, source: HeldData
 ) -> None:
     """ValueError, saying what to do, where the smallest batch has one sample, and a batch norm can't train on it."""
-    n = len(samples)
+    samples, n, batch_size = source.samples, len(source.samples), source.batch_size
     if 1 not in (n, batch_size, n % batch_size):
         return
     advice = f"choose another batch_size than {batch_size}, or leave one of the {n} samples out"
@@ -242,16 +304,6 @@ def _check_smallest_batch(
     model.train()
     which = "each batch" if batch_size == 1 else "the last batch"
     check_batch_of_one(model, encode, samples[:1], which, advice, augment)
-
-
-def check_samples(data: Any, name: str) -> None:
-    """Raise unless ``data`` is a pair of samples, uint8 or floating point ``[N, ...]``, and labels int64 ``[N]``."""
-    if not (isinstance(data, (tuple, list)) and len(data) == 2):
-        raise TypeError(f"{name} must be a pair (samples, labels), but it is of type {type(data).__name__}")
-    samples, labels = data
-    check_data(samples, labels, name)
-    if samples.dtype != torch.uint8 and not samples.is_floating_point():
-        raise TypeError(f"samples of {name} must be uint8 or floating point, but their dtype is {samples.dtype}")
 
 
 def check_trainable(model: nn.Module) -> None:
@@ -276,15 +328,9 @@ def _check_optimizer(
         raise ValueError("scheduler must come with the optimizer it was made for: pass that as optimizer=")
 
 
-def _to_device(data: Data, name: str, device: torch.device) -> Data:
-    check_samples(data, name)
-    samples, labels = data
-    return to_device(samples, labels, device)
-
-
-def _progress_bar(per_epoch: int, done: int, epochs: int, progress: bool) -> Any:
+def _progress_bar(per_epoch: int | None, done: int, epochs: int, progress: bool) -> Any:
     from tqdm.auto import tqdm
 
     hidden = not progress or os.environ.get("SNNKIT_HEADLESS") == "1"
-    total, initial = epochs * per_epoch, done * per_epoch
+    total, initial = (None, 0) if per_epoch is None else (epochs * per_epoch, done * per_epoch)
     return tqdm(total=total, initial=initial, desc="training", unit="batch", mininterval=1, disable=hidden)

@@ -1,24 +1,114 @@
-"""Running loss, accuracy and spike rate, summed on the device to avoid synchronisation; NaN and infinity."""
+"""Loss, metric and spike rate of updates, summed on the device to avoid synchronisation; NaN and infinity."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import copy
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from snnkit import checks
 from snnkit.loss import accuracy
+
+ACCURACY = "accuracy"
+MEASURED = 4  # of each update: loss, metric, mean output, regulariser
+
+
+def aligned(targets: Tensor, out: Tensor) -> Tensor:
+    """Targets as a loss takes them, for an output [T, B, ...]: those per time step [B, T, ...] become [T, B, ...].
+
+    They are per time step if they have as many dimensions as the output (class labels, which have no axis of classes:
+    one fewer). Floating-point targets come to the dtype of the output.
+    """
+    if targets.is_floating_point():
+        targets = targets.to(out.dtype)
+    if targets.ndim < 2 or targets.ndim != out.ndim - (not targets.is_floating_point()):
+        return targets
+    if targets.shape[1] != len(out):
+        raise ValueError(
+            f"targets per time step must be [B, T, ...] with T = {len(out)}, as the output is {list(out.shape)}, but "
+            f"their shape is {list(targets.shape)}"
+        )
+    return targets.transpose(0, 1).contiguous()  # as some metrics view it
+
+
+class Metric:
+    """What is measured beside the loss: the share of right answers, or what the user gives.
+
+    Args:
+        given: a function (out, targets) -> number, a metric of torchmetrics, which gets (prediction, targets) with
+            the output summed over time as prediction, or, for targets per time step, the output; None: the accuracy
+            where targets are class labels, else nothing.
+        device: of a metric of torchmetrics, of which a copy is used.
+
+    Attributes:
+        name: "accuracy", or that of the function or class; None: nothing is measured.
+        stateful: whether it is a metric of torchmetrics, which collects by itself.
+    """
+
+    def __init__(self, given: Callable[..., Any] | None, device: torch.device) -> None:
+        self.stateful = all(hasattr(given, name) for name in ("update", "compute", "reset"))
+        if self.stateful:
+            checks.instance("metric", given, nn.Module, "a function (out, targets), or a metric of torchmetrics")
+            given = copy.deepcopy(given).to(device)  # type: ignore[attr-defined]
+        inner = getattr(given, "func", given)  # of a partial
+        self.name: str | None
+        name = str(getattr(inner, "__name__", type(inner).__name__)).replace("<lambda>", "metric")
+        self.name = ACCURACY if given is None else name
+        self.given = given
+
+    def __call__(self, out: Tensor, targets: Tensor) -> Tensor:
+        """Of a batch: a scalar on the device of ``out`` [T, B, ...]; NaN if nothing is measured."""
+        if self.given is None and (targets.is_floating_point() or out.ndim != 3):
+            self.name = None  # no labels, or no output of classes [T, B, C]
+        if self.name is None:
+            return out.new_full((), math.nan)
+        if self.given is None:
+            # A batch of labels per time step is as many samples as it has labels.
+            return accuracy(out if targets.ndim == 1 else out.flatten(0, 1).unsqueeze(0), targets.flatten())
+        with torch.no_grad():
+            per_step = targets.shape[:2] == out.shape[:2] and targets.ndim >= out.ndim - 1
+            value = self.given(out if per_step or not self.stateful else out.sum(0), targets)
+        value = value if isinstance(value, Tensor) else torch.tensor(checks.number("the result of metric", value))
+        if value.numel() != 1:
+            raise TypeError(f"the result of metric must be a single number, but its shape is {list(value.shape)}")
+        return value.detach().reshape(()).to(out)
+
+    def reset(self) -> None:
+        """For the next epoch."""
+        if self.stateful:
+            self.given.reset()  # type: ignore[union-attr]
+
+    def in_words(self, value: float) -> str:
+        """For a progress bar."""
+        return f"{value:.1%}" if self.name == ACCURACY else f"{value:.4g}"
+
+    def of_epoch(self, mean: float) -> float:
+        """The value of an epoch, given the mean over the samples of its batches; NaN if nothing is measured.
+
+        Raises ValueError if it is not finite.
+        """
+        if self.name is None:
+            return mean
+        value = float(self.given.compute()) if self.stateful else mean  # type: ignore[union-attr]
+        if not math.isfinite(value):
+            raise ValueError(f"the result of metric ({self.name}) must be a finite number, but it is {value}")
+        return value
 
 
 class MetricsSnapshot(NamedTuple):
-    """The state of ``RunningMetrics`` on the host; loss, accuracy and rate are means over samples."""
+    """The state of ``RunningMetrics`` on the host; the first four are means over samples."""
 
     loss: float
-    accuracy: float
+    metric: float
     rate: float
+    regulariser: float
+    samples: int
     updates: int  # made so far
     stopped: bool  # whether the loss of the next one was not finite
     last_loss: float  # of the latest update, or the one that is not finite
@@ -28,17 +118,18 @@ class MetricsSnapshot(NamedTuple):
 class BatchInfo:
     """The argument of ``on_batch`` of ``fit``, after each update; epochs and batches count from 0.
 
-    ``loss``, ``accuracy`` (a fraction) and ``output_rate`` (mean output per neuron and step), are means over the
-    samples of the update. The first use reads them from the device, and waits for an accelerator. ``output`` is valid
-    until the next update.
+    ``loss``, ``metric`` (of the name ``metric_name``) and ``output_rate`` (mean output per neuron and step), are means
+    over the samples of the update; ``accuracy`` (a fraction) is the metric where it has that name, else NaN. The first
+    use reads them from the device, and waits for an accelerator. ``output`` is valid until the next update.
     """
 
     epoch: int
     batch: int
-    batches: int  #: updates per epoch
+    batches: int | None  #: updates per epoch; None before a loader without a length has told
     samples: int  #: of this update
-    metrics: Tensor  #: loss, accuracy and output rate [3]
+    metrics: Tensor  #: loss, metric, output rate and regulariser [4]
     output: Tensor  #: [T, B, ...] of the update's last batch, detached
+    metric_name: str | None = ACCURACY
 
     @cached_property
     def _read(self) -> list[float]:
@@ -49,8 +140,12 @@ class BatchInfo:
         return self._read[0]
 
     @property
-    def accuracy(self) -> float:
+    def metric(self) -> float:
         return self._read[1]
+
+    @property
+    def accuracy(self) -> float:
+        return self.metric if self.metric_name == ACCURACY else math.nan
 
     @property
     def output_rate(self) -> float:
@@ -67,7 +162,7 @@ class RunningMetrics:
     def __init__(self, device: torch.device) -> None:
         # In float64, as an epoch has many samples; MPS has none.
         dtype = torch.float32 if device.type == "mps" else torch.float64
-        self.totals = torch.zeros(4, dtype=dtype, device=device)  # of loss, accuracy, output rate; samples
+        self.totals = torch.zeros(MEASURED + 1, dtype=dtype, device=device)  # of what is measured; samples
         self.updates = torch.zeros((), dtype=dtype, device=device)  # before the flag was set
         self.stop = torch.zeros((), device=device)  # the flag: 0 or 1, as optimizers take it (``found_inf``)
         self.loss = torch.zeros((), device=device)  # the latest, or the one that set the flag
@@ -84,23 +179,27 @@ class RunningMetrics:
         self.stop.copy_(torch.maximum(self.stop, (~loss.isfinite()).to(self.stop.dtype)))
 
     def add(self, metrics: Tensor, samples: int) -> None:
-        """Add an update: mean loss, accuracy and output rate [3] over so many samples."""
-        self.totals[:3].add_(metrics, alpha=samples)
-        self.totals[3].add_(samples)
+        """Add an update: the means of ``batch_metrics`` [4] over so many samples."""
+        self.totals[:-1].add_(metrics, alpha=samples)
+        self.totals[-1].add_(samples)
         self.updates.add_(1 - self.stop)
 
     def read(self) -> MetricsSnapshot:
         """Read everything in one transfer, after all work in the queue of the device."""
         tensors = torch.cat([self.totals, torch.stack([self.updates, self.stop, self.loss])])
-        loss, accuracy, rate, samples, updates, stop, last_loss = tensors.tolist()
-        n = max(samples, 1)
-        return MetricsSnapshot(loss / n, accuracy / n, rate / n, int(updates), bool(stop), last_loss)
+        *measured, samples, updates, stop, last_loss = tensors.tolist()
+        means = [total / max(samples, 1) for total in measured]
+        loss, metric, rate, regulariser = means
+        return MetricsSnapshot(loss, metric, rate, regulariser, int(samples), int(updates), bool(stop), last_loss)
 
 
-def batch_metrics(loss: Tensor, out: Tensor, labels: Tensor) -> Tensor:
-    """Loss, accuracy and mean output of a batch, [3] on its device. TypeError for a loss that is no scalar tensor."""
-    check_loss(loss)
-    return torch.stack([loss.detach(), accuracy(out, labels), out.detach().mean()])
+def batch_metrics(
+    loss: Tensor, out: Tensor, targets: Tensor, metric: Metric, regulariser: Tensor | None = None
+) -> Tensor:
+    """Loss, metric, mean output and regulariser (0 without one) of a batch, [4] on its device."""
+    out = out.detach()
+    values = [loss.detach(), metric(out, targets), out.mean(), regulariser]
+    return torch.stack([loss.new_zeros(()) if value is None else value.detach().to(loss) for value in values])
 
 
 def check_loss(loss: Tensor) -> None:

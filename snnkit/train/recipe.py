@@ -15,6 +15,7 @@ from snnkit import checks, encode, loss, models
 from snnkit.checks import choice, integer, number, shown
 from snnkit.data import CLASSES, augment
 from snnkit.engine import ENGINES
+from snnkit.train.batches import as_sequence
 
 if TYPE_CHECKING:
     from snnkit.train.metrics import BatchInfo
@@ -37,14 +38,7 @@ RISE = 0.1  # share of the updates in which the rate of "one-cycle" rises
 
 def make_encoder(name: str, steps: int) -> Callable[[Tensor], Tensor]:
     """Samples [B, ...] to sequences [T, B, ...] of so many steps; "sequence" is for samples [B, T, ...]."""
-    return sequence if name == "sequence" else partial(getattr(encode, name), steps=steps)
-
-
-def sequence(x: Tensor) -> Tensor:
-    """Samples that are sequences already, [B, T, ...], as networks take them, [T, B, ...]; a view."""
-    if x.ndim < 3:
-        raise ValueError(f"samples for encoder 'sequence' must be [B, T, ...], but their shape is {list(x.shape)}")
-    return x.transpose(0, 1)
+    return as_sequence if name == "sequence" else partial(getattr(encode, name), steps=steps)
 
 
 def make_optimizer(
@@ -94,6 +88,8 @@ class OneCycle:
     @checks.arguments
     def __call__(self, info: BatchInfo) -> None:
         """After an update, with a ``train.BatchInfo``."""
+        if info.batches is None:
+            raise ValueError("OneCycle must know how many batches an epoch has, but the loader has no length")
         self._set(info.epoch * info.batches + info.batch + 1)
 
     @checks.arguments

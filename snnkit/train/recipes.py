@@ -30,9 +30,10 @@ from snnkit import checks, data
 from snnkit.checks import choice, integer, shown
 from snnkit.data import resolve_device
 from snnkit.files import write_text
+from snnkit.train.batches import Pair
 from snnkit.train.checkpoint import checkpoint_file
 from snnkit.train.history import CallbackList, History
-from snnkit.train.loop import Data, fit
+from snnkit.train.loop import fit
 from snnkit.train.metrics import BatchInfo
 from snnkit.train.recipe import NETWORKS, Recipe, make_optimizer, make_scheduler
 from snnkit.train.seeding import seed_everything
@@ -190,7 +191,7 @@ def run(
 
 def load_data(
     dataset: str, samples: int | None, *, root: str | os.PathLike[str] | None = None, download: bool = True
-) -> tuple[Data, Data]:
+) -> tuple[Pair, Pair]:
     """The first so many training samples of a data set (None: all), and all test samples."""
     train, test = (data.load(dataset, split, root=root, download=download) for split in ("train", "test"))
     if samples is not None:

@@ -16,16 +16,17 @@ from snnkit.data import to_unit
 from snnkit.device import Precision
 from snnkit.device.usage import evaluating
 from snnkit.engine import secure_inductor
-from snnkit.train.metrics import RunningMetrics, batch_metrics
+from snnkit.train.batches import Batch, Samples, Source, as_sequence
+from snnkit.train.metrics import Metric, RunningMetrics, aligned, batch_metrics, check_loss
 from snnkit.train.seeding import generators_of
 
-Function = Callable[[Tensor], Tensor]
+Function = Callable[[Any], Tensor]
 
 
 class Update(NamedTuple):
     """The result of an update, on the device."""
 
-    metrics: Tensor  # mean loss, accuracy and output rate of its samples [3]
+    metrics: Tensor  # means over its samples, as of ``batch_metrics`` [4]
     out: Tensor  # output of its last batch [T, B, ...], detached
 
 
@@ -34,22 +35,21 @@ class UpdateConfig:
     """The arguments of ``fit`` that a step needs."""
 
     model: nn.Module
-    samples: Tensor  # [N, ...] on the device
-    labels: Tensor  # int64 [N]
-    encode: Function
+    data: Source
+    encode: Function | None
     loss: Callable[[Tensor, Tensor], Tensor]
     optimizer: torch.optim.Optimizer
     precision: Precision
-    batch_size: int
+    metric: Metric
     augment: Function | None = None
     clip: float | None = None
     channels_last: bool = False
 
 
 class PlainStep:
-    """Runs an update, operation by operation: ``step(indices)`` with those of its samples, int64 [n] on the device.
+    """Runs an update, operation by operation: ``step(update)`` with one that the data give in an epoch.
 
-    More samples than a batch are processed batch by batch; their gradients are those of the mean loss over all of them.
+    It is processed batch by batch; the gradients are those of the mean loss over all of its samples.
 
     After a loss that is not finite no step changes the weights. On a CPU the step ends right there; elsewhere looking
     at the loss would wait for the device, so it sets the flag of the metrics, which holds the optimizer back.
@@ -65,17 +65,17 @@ class PlainStep:
     ) -> None:
         self.config, self.metrics, self.scaler = config, metrics, scaler
         self.forward = forward or config.model
-        self.on_cpu = config.samples.device.type == "cpu"
+        self.on_cpu = config.precision.device.type == "cpu"
         self.weights = [p for group in config.optimizer.param_groups for p in group["params"]]
 
-    def __call__(self, indices: Tensor) -> Update:
-        optimizer, scaler, clip = self.config.optimizer, self.scaler, self.config.clip
+    def __call__(self, update: Any) -> Update:
+        optimizer, scaler, clip, data = self.config.optimizer, self.scaler, self.config.clip, self.config.data
         optimizer.zero_grad(set_to_none=True)
         metrics: Any = 0.0
-        out = indices
-        for part in indices.split(self.config.batch_size):
-            share = len(part) / len(indices)
-            loss, part_metrics, out = self._forward(part)
+        samples = data.size(update)
+        for batch in data.batches(update):
+            share = len(batch[1]) / samples
+            loss, part_metrics, out = self._forward(batch)
             metrics = metrics + part_metrics * share
             if self.on_cpu and self.metrics.stop:
                 return Update(metrics, out)
@@ -92,23 +92,23 @@ class PlainStep:
             scaler.update()
         else:
             step_unless(self.metrics.stop, optimizer)
-        self.metrics.add(metrics, len(indices))
+        self.metrics.add(metrics, samples)
         return Update(metrics, out)
 
-    def _forward(self, indices: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _forward(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         """Loss, metrics and output of a batch."""
         config = self.config
-        x, y = config.samples[indices], config.labels[indices]
-        if x.dtype == torch.uint8:
-            x = to_unit(x)
+        x = prepared(batch[0])
         if config.augment is not None:
             x = config.augment(x)
         if config.channels_last and x.ndim == 4:
             x = x.contiguous(memory_format=torch.channels_last)
         with config.precision.autocast():
             out = run_model(self.forward, config.model, config.encode, x)
-        loss = config.loss(out, y)
-        metrics = batch_metrics(loss, out, y)
+        targets = aligned(batch[1], out)
+        loss = config.loss(out, targets)
+        check_loss(loss)
+        metrics = batch_metrics(loss, out, targets, config.metric)
         if not loss.requires_grad:
             raise ValueError(
                 "the result of loss must depend on the model's parameters, but no gradient leads back to them: is "
@@ -118,8 +118,18 @@ class PlainStep:
         return loss, metrics, out.detach()
 
 
+def prepared(samples: Samples) -> Any:
+    """Samples as ``augment`` and ``encode`` get them: images uint8 scaled to [0, 1]."""
+    return to_unit(samples) if isinstance(samples, Tensor) and samples.dtype == torch.uint8 else samples
+
+
 def check_batch_of_one(
-    model: nn.Module, encode: Function, sample: Tensor, which: str, advice: str, augment: Function | None = None
+    model: nn.Module,
+    encode: Function | None,
+    sample: Samples,
+    which: str,
+    advice: str,
+    augment: Function | None = None,
 ) -> None:
     """ValueError, naming the layer, if a batch norm of ``model`` can't train on a batch of one sample [1, ...].
 
@@ -150,10 +160,10 @@ def check_batch_of_one(
     generators = generators_of(encode, augment, model)
     states = [generator.get_state() for generator in generators]
     hooks = [layer.register_forward_pre_hook(look(name)) for name, layer in norms.items()]
-    devices = [sample.device] if sample.device.type == "cuda" else []
+    devices = [sample.device] if isinstance(sample, Tensor) and sample.device.type == "cuda" else []
     try:
         with torch.random.fork_rng(devices), evaluating(model):
-            x = to_unit(sample) if sample.dtype == torch.uint8 else sample
+            x = prepared(sample)
             run_model(model, model, encode, x if augment is None else augment(x))
     finally:
         for hook in hooks:
@@ -208,12 +218,12 @@ def step_unless(stop: Tensor, optimizer: torch.optim.Optimizer) -> None:
             p.copy_(torch.where(stop > 0, old, p))
 
 
-def run_model(forward: Callable, model: nn.Module, encode: Function, x: Tensor) -> Tensor:
+def run_model(forward: Callable, model: nn.Module, encode: Function | None, x: Any) -> Tensor:
     """The output ``[T, B, ...]`` of ``forward`` (``model``, or a compiled one) for samples ``[B, ...]``.
 
     In float32 at least, so that the loss is too.
     """
-    sequence = encode(x)
+    sequence = as_sequence(x) if encode is None else encode(x)
     if not isinstance(sequence, Tensor) or sequence.ndim < 2 or sequence.shape[1] != len(x):
         result = list(sequence.shape) if isinstance(sequence, Tensor) else type(sequence).__name__
         raise ValueError(f"the result of encode must be a sequence [T, B, ...] with B = {len(x)}, but it is {result}")

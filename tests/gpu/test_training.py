@@ -11,8 +11,9 @@ from torch import nn
 from snnkit import encode, models, train
 from snnkit.device import Precision
 from snnkit.loss import rate_mse
+from snnkit.train.batches import HeldData
 from snnkit.train.graphed import GraphedStep
-from snnkit.train.metrics import RunningMetrics
+from snnkit.train.metrics import Metric, RunningMetrics
 from snnkit.train.step import PlainStep, UpdateConfig
 
 IMAGES = torch.randint(256, (200, 1, 12, 12), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
@@ -59,8 +60,8 @@ def make_step(device, optimizer, model, amp=False, **more):
     precision = Precision.choose(device, amp)
     model.to(device)
     config = UpdateConfig(
-        model, IMAGES.to(device), LABELS.to(device), functools.partial(encode.repeat, steps=STEPS), rate_mse,
-        optimizer, precision, BATCH, **more,
+        model, HeldData(IMAGES.to(device), LABELS.to(device), BATCH), functools.partial(encode.repeat, steps=STEPS),
+        rate_mse, optimizer, precision, Metric(None, device), **more,
     )  # fmt: skip
     return PlainStep(config, RunningMetrics(device), precision.scaler())
 
@@ -149,7 +150,7 @@ def _noisy(x, generator):
 def test_an_update_recorded_once_is_replayed(cuda):
     model = net()
     step = make_step(cuda, sgd(model, fused=True), model)
-    whole = GraphedStep(step, BATCH)
+    whole = GraphedStep(step)
     for rows in torch.randperm(200, device=cuda).split(BATCH) * 3:
         whole(rows)
     assert whole.captures == 1 and whole.refusal == ""

@@ -204,7 +204,7 @@ def resumed(**changes):
         (resumed, {"batch_size": 8}, ValueError, "batch_size must be 6, as in the run to resume, but it is 8"),
         (resumed, {"seed": 1}, ValueError, "seed must be 0, as in the run to resume, but it is 1"),
         (whole_of, {"validation": 40}, ValueError, "validation must be less than 40, .* but it is 40"),
-        (whole_of, {"test": (images()[0], images()[1][:3])}, ValueError, "test: the images must be"),
+        (whole_of, {"test": (images()[0], images()[1][:3])}, ValueError, "test must have one target for each"),
     ],
 )
 def test_bad_input(make, options, error, words):

@@ -12,7 +12,7 @@ from lightning.pytorch import Callback
 from lightning.pytorch.callbacks import GradientAccumulationScheduler
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
-from snnkit import data, encode, loss, models, train
+from snnkit import data, encode, loss, models, neuron, nn, train
 from snnkit.lab import viz
 from snnkit.train import lit
 
@@ -424,3 +424,60 @@ def test_the_button_of_the_panel_stops_the_trainer_gracefully(shown):
     training.fit(module(), whole())
     assert training.should_stop and training.current_epoch == 2 and panel._panel.stopped
     assert len(shown) == 1
+
+
+def test_regression_logs_what_is_measured_and_no_accuracy(shown):
+    x = torch.rand(40, 6, generator=torch.Generator().manual_seed(0))
+    targets = x.sum(1, keepdim=True)
+
+    def error(out, targets):
+        return (out.mean(0) - targets).abs().mean()
+
+    def squared(out, targets):
+        return (out.mean(0) - targets).square().mean()
+
+    watch, told = Watch(), lit.HistoryCallback()
+    torch.manual_seed(0)
+    network = nn.Sequential(torch.nn.Linear(6, 8), neuron.LIF(), torch.nn.Linear(8, 1))
+    made = lit.SpikingModule(network, steps=4, loss=squared, metric=error, lr=0.01)
+    whole = lit.TensorDataModule((x, targets), (x, targets), global_batch_size=16)
+    trainer(watch, told, viz.NotebookPanel(), max_epochs=2).fit(made, whole)
+    names = {name for name in watch.epochs[0] if "acc" not in name}
+    assert names == set(watch.epochs[0]) and {"train/error", "val/error"} <= names
+    see = functools.partial(encode.repeat, steps=4)
+    expected = train.evaluate(network, (x, targets), encode=see, loss=squared, metric=error, device="cpu")
+    assert watch.epochs[-1]["val/error"] == pytest.approx(expected["error"], rel=1e-5)
+    assert told.history.metric == "error" and len(told.history.train_metric) == 2 == len(told.history.test_metric)
+    plain = lit.SpikingModule(network, steps=4, loss=squared)
+    trainer(watch).fit(plain, whole)
+    assert not any("acc" in name or "error" in name for name in watch.epochs[-1])
+
+
+def test_targets_per_time_step_and_metrics_of_torchmetrics():
+    torchmetrics = pytest.importorskip("torchmetrics")
+    sequences = torch.rand(20, 5, 6, generator=torch.Generator().manual_seed(0))
+    targets = sequences.sum(2, keepdim=True)
+    torch.manual_seed(0)
+    network = nn.Sequential(torch.nn.Linear(6, 1))
+    metric = torchmetrics.MeanSquaredError()
+    made = lit.SpikingModule(network, encoder=None, loss=torch.nn.functional.mse_loss, metric=metric, lr=1e-9)
+    watch = Watch()
+    trainer(watch).fit(made, DataLoader(TensorDataset(sequences, targets), 8))
+    out, _ = network(sequences.transpose(0, 1))
+    error = (out - targets.transpose(0, 1)).square().mean().item()
+    assert watch.epochs[0]["train/MeanSquaredError"] == pytest.approx(error, rel=1e-4)
+    assert watch.epochs[0]["train/loss"] == pytest.approx(error, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("batch", "words"),
+    [
+        ({"x": 1}, "batch must be a pair"),
+        ((torch.rand(3, 6), torch.rand(2, 1)), "a batch must have one target for each sample"),
+        ((torch.rand(3, 6), None), "targets of a batch must be a tensor or array"),
+    ],
+)
+def test_a_batch_that_is_no_pair_is_named(batch, words):
+    made = module()
+    with pytest.raises((TypeError, ValueError), match=words):
+        trainer().fit(made, [batch])

@@ -15,8 +15,9 @@ from torch import nn
 from snnkit import encode, train
 from snnkit.device import Precision
 from snnkit.train import graphed
+from snnkit.train.batches import HeldData
 from snnkit.train.graphed import GraphedStep, observed, why_not
-from snnkit.train.metrics import RunningMetrics
+from snnkit.train.metrics import Metric, RunningMetrics
 from snnkit.train.seeding import generators_of
 from snnkit.train.step import PlainStep, UpdateConfig
 
@@ -40,7 +41,8 @@ def plain_step(optimizer=None, dtype=None, device="cpu", net=None):
     net = net or Net()
     optimizer = optimizer or torch.optim.SGD(net.parameters(), lr=0.1)
     precision = Precision(torch.device(device), dtype)
-    config = UpdateConfig(net, SAMPLES.to(device), LABELS.to(device), twice, loss, optimizer, precision, 8)
+    held = HeldData(SAMPLES.to(device), LABELS.to(device), 8)
+    config = UpdateConfig(net, held, twice, loss, optimizer, precision, Metric(None, precision.device))
     return PlainStep(config, RunningMetrics(torch.device("cpu")), precision.scaler())
 
 
@@ -65,9 +67,9 @@ def test_without_cuda_it_says_so_once_and_trains_all_the_same():
 
 
 def as_if_on_cuda(step):
-    """The same step with samples that say they are on a CUDA device."""
-    samples = types.SimpleNamespace(device=torch.device("cuda"))
-    step.config = types.SimpleNamespace(**(vars(step.config) | {"samples": samples}))
+    """The same step with a configuration that says it is for a CUDA device."""
+    precision = Precision(torch.device("cuda"), None)
+    step.config = types.SimpleNamespace(**(vars(step.config) | {"precision": precision}))
     return step
 
 
@@ -188,7 +190,7 @@ def test_every_update_counts_once(fake_cuda):
         return step, whole
 
     expected, _ = run(lambda step: step)
-    found, whole = run(lambda step: GraphedStep(step, 8))
+    found, whole = run(lambda step: GraphedStep(step))
     assert torch.equal(found.config.model.linear.weight, expected.config.model.linear.weight)
     seen, right = found.metrics.read(), expected.metrics.read()
     assert seen == right and seen.updates == 10
@@ -204,7 +206,7 @@ def test_a_recording_that_fails_is_told_and_the_update_is_made(fake_cuda, monkey
 
     monkeypatch.setattr(torch.cuda, "CUDAGraph", Broken)
     expected, step = plain_step(), plain_step()
-    whole = GraphedStep(step, 8)
+    whole = GraphedStep(step)
     with pytest.warns(UserWarning, match=r"recording failed \(operation not permitted.*g\)") as w:
         for rows in torch.arange(40).split(8):
             whole(rows)

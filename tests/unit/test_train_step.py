@@ -10,7 +10,8 @@ from snnkit import encode, models, train
 from snnkit.device import Precision
 from snnkit.loss import rate_mse
 from snnkit.train import step as steps
-from snnkit.train.metrics import RunningMetrics, check_weights
+from snnkit.train.batches import HeldData
+from snnkit.train.metrics import Metric, RunningMetrics, check_weights
 from snnkit.train.step import PlainStep, UpdateConfig, step_unless
 
 SAMPLES = torch.rand(96, 12, generator=torch.Generator().manual_seed(0))
@@ -227,8 +228,10 @@ def test_without_looking_nothing_is_learned_from_the_first_bad_loss_on(bad, accu
         return loss(out, y) + (bad if len(calls) == 5 else 0.0)
 
     optimizer = torch.optim.Adam(net.parameters(), lr=0.1, fused=True)
-    config = UpdateConfig(net, SAMPLES, LABELS, twice, poisoned, optimizer, Precision(torch.device("cpu"), None), 8)
-    metrics = RunningMetrics(torch.device("cpu"))
+    cpu = torch.device("cpu")
+    held = HeldData(SAMPLES, LABELS, 8, accumulate)
+    config = UpdateConfig(net, held, twice, poisoned, optimizer, Precision(cpu, None), Metric(None, cpu))
+    metrics = RunningMetrics(cpu)
     step = PlainStep(config, metrics, config.precision.scaler())
     step.on_cpu = False  # as on an accelerator
     for rows in torch.arange(96).split(8 * accumulate):

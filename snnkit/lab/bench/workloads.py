@@ -17,8 +17,9 @@ from snnkit.models import FashionConvNet, mlp
 from snnkit.neuron import LIF, CubaLIF, Leaky, MembraneState, Neuron, beta_of
 from snnkit.nn import Sequential
 from snnkit.surrogate import ATan, SuperSpike
+from snnkit.train.batches import HeldData
 from snnkit.train.graphed import GraphedStep
-from snnkit.train.metrics import RunningMetrics
+from snnkit.train.metrics import Metric, RunningMetrics
 from snnkit.train.step import Compiled, PlainStep, UpdateConfig, use_channels_last
 
 
@@ -210,14 +211,14 @@ class Ours:
         optimizer = workload.optimizer(parameters, True)
         encoder = workload.encode if self.static else lambda x: workload.encode(x).contiguous()
         config = UpdateConfig(
-            net, *workload.data(device), encoder, workload.loss, optimizer, precision, workload.batch,
-            channels_last=channels_last,
+            net, HeldData(*workload.data(device), workload.batch), encoder, workload.loss, optimizer, precision,
+            Metric(None, device), channels_last=channels_last,
         )  # fmt: skip
         plain = PlainStep(config, RunningMetrics(device), precision.scaler(), Compiled(net) if self.compile else None)
         rows = torch.arange(workload.batch, device=device)
         if not self.graphed:
             return Trainer(lambda: plain(rows).out, parameters, optimizer)
-        whole = GraphedStep(plain, workload.batch)
+        whole = GraphedStep(plain)
         return Trainer(lambda: whole(rows).out, parameters, optimizer, lambda: whole.refusal)
 
 

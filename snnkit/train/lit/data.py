@@ -15,7 +15,7 @@ from torch import Tensor
 
 from snnkit import checks, data
 from snnkit.checks import counts, integer, mapping, number, shown
-from snnkit.train.loop import Data, check_samples
+from snnkit.train.batches import Pair, pair_of
 from snnkit.train.recipes import load_data
 from snnkit.train.seeding import check_seed
 
@@ -51,7 +51,7 @@ class SharedBatches:
 
     Args:
         samples: [N, ...], uint8 or floating point.
-        labels: int64 [N], on the same device.
+        labels: targets [N, ...], class labels int64 or floating point, on the same device.
         batch_size: of all ranks together.
         rank, world: this rank, and the number of ranks.
         shuffle: False, for evaluation, gives the order of the data.
@@ -74,7 +74,7 @@ class SharedBatches:
         seed: int = 0,
         accumulate: int = 1,
     ) -> None:
-        check_samples((samples, labels), "samples, labels")
+        samples, labels = _tensors((samples, labels), "samples, labels")
         counts(batch_size=batch_size, world=world, accumulate=accumulate)
         integer("rank", rank, at_least=0, at_most=world - 1)
         self.samples, self.labels, self.batch_size = samples, labels, batch_size
@@ -165,10 +165,10 @@ class SharedDataModule(LightningDataModule, ABC):
         self.global_batch_size = integer("global_batch_size", global_batch_size, at_least=1)
         self.validation = None if validation is None else integer("validation", validation, at_least=1)
         self.seed = check_seed(seed)
-        self._data: dict[str, Data] = {}
+        self._data: dict[str, Pair] = {}
 
     @abstractmethod
-    def load(self) -> tuple[Data, Data | None]:
+    def load(self) -> tuple[Pair, Pair | None]:
         """Training and test data. Every rank calls it once, in ``setup``."""
 
     def setup(self, stage: str | None = None) -> None:
@@ -233,7 +233,8 @@ class TensorDataModule(SharedDataModule):
         Trainer(max_epochs=20).fit(SpikingModule(net, encoder="sequence"), whole)
 
     Args:
-        train: samples [N, ...], uint8 or floating point, and labels int64 [N].
+        train: samples [N, ...], uint8 or floating point, and targets [N, ...], class labels (any integers) or floating
+            point.
         test: as ``train``; None: there is none.
         global_batch_size: of all ranks together, a multiple of their number: learning rate and number of updates keep
             their meaning on any number of ranks.
@@ -242,14 +243,11 @@ class TensorDataModule(SharedDataModule):
         seed: of the order and of what is held back; the same on all ranks.
     """
 
-    def __init__(self, train: Data, test: Data | None = None, **options: Any) -> None:
-        check_samples(train, "train")
-        if test is not None:
-            check_samples(test, "test")
+    def __init__(self, train: Pair, test: Pair | None = None, **options: Any) -> None:
+        self._given: tuple[Pair, Pair | None] = _tensors(train, "train"), _tensors(test, "test") if test else None
         super().__init__(**options)
-        self._given: tuple[Data, Data | None] = train, test
 
-    def load(self) -> tuple[Data, Data | None]:
+    def load(self) -> tuple[Pair, Pair | None]:
         return self._given
 
 
@@ -280,7 +278,7 @@ class MNISTDataModule(SharedDataModule):
         if self.download and not data.available(self.name, self.root):
             self.load()
 
-    def load(self) -> tuple[Data, Data | None]:
+    def load(self) -> tuple[Pair, Pair | None]:
         return load_data(self.name, self.samples, root=self.root, download=self.download)
 
 
@@ -299,7 +297,12 @@ class DigitsDataModule(MNISTDataModule):
     name: str = "digits"
 
 
-def _split(train: Data, count: int, seed: int) -> tuple[Data, Data]:
+def _tensors(data: Pair, name: str) -> Pair:
+    samples, targets = pair_of(data, name)
+    return checks.instance(f"samples of {name}", samples, Tensor, "a tensor or an array"), targets
+
+
+def _split(train: Pair, count: int, seed: int) -> tuple[Pair, Pair]:
     """The rest of the training data, and ``count`` samples held back."""
     samples, labels = train
     if count >= len(labels):

@@ -20,13 +20,23 @@ from torch import Tensor, nn
 
 from snnkit import checks, loss as losses
 from snnkit.checks import choice, instance, integer, mapping, number, shown
-from snnkit.data import to_unit
+from snnkit.train.batches import as_samples, as_targets, check_pair
 from snnkit.train.checkpoint import LIGHTNING_KEY, keep_kernels, read_archive
 from snnkit.train.lit.data import Batch, SharedBatches, SharedDataModule, seed_of
 from snnkit.train.lit.resume import epoch_in_progress
 from snnkit.train.loop import check_trainable
 from snnkit.train.matching import check_like, check_weights_fit, kind, like, matched, naming, with_names
-from snnkit.train.metrics import RunningMetrics, batch_metrics, check_loss, check_weights, loss_not_finite
+from snnkit.train.metrics import (
+    ACCURACY,
+    MEASURED,
+    Metric,
+    RunningMetrics,
+    aligned,
+    batch_metrics,
+    check_loss,
+    check_weights,
+    loss_not_finite,
+)
 from snnkit.train.recipe import (
     ENCODERS,
     LOSSES,
@@ -39,7 +49,7 @@ from snnkit.train.recipe import (
     make_scheduler,
 )
 from snnkit.train.seeding import check_seed, generators_of
-from snnkit.train.step import Compiled, check_batch_of_one, match_strides, run_model, use_channels_last
+from snnkit.train.step import Compiled, check_batch_of_one, match_strides, prepared, run_model, use_channels_last
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -73,13 +83,15 @@ class SpikingModule(LightningModule):
         Trainer(max_epochs=3, devices=2, strategy="ddp").fit(module, MNISTDataModule(global_batch_size=128))
         module.model                                    # the plain network, trained
 
-    A batch is a pair (samples [B, ...], labels int64 [B]) of any data loader, or a ``Batch`` of ``SharedBatches``, with
+    A batch is a pair (samples [B, ...], targets [B, ...]) of any data loader, or a ``Batch`` of ``SharedBatches``, with
     which gradients are those of the mean loss over all samples of an update, on any number of ranks. Samples of uint8
-    are scaled to [0, 1]. No state is carried from batch to batch: the network starts each one at rest.
+    are scaled to [0, 1]. Targets are class labels or numbers, per sample or per time step, as for ``train.fit``. No
+    state is carried from batch to batch: the network starts each one at rest.
 
     Logged for each of the stages train, val and test, over all ranks: ``<stage>/loss``, ``<stage>/acc`` (as
-    ``loss.accuracy``) and ``<stage>/rate``, the mean output per neuron and step; and ``train/loss_step``, of this rank,
-    every ``log_every_n_steps`` of the trainer.
+    ``loss.accuracy``; not for targets without classes; with ``metric``, ``<stage>/<its name>`` instead) and
+    ``<stage>/rate``, the mean output per neuron and step; and ``train/loss_step``, of this rank, every
+    ``log_every_n_steps`` of the trainer.
 
     Before each batch PyTorch's generators, and those that the given functions hold, are seeded from (``seed``, epoch,
     batch, rank). So augmentation, dropout and random encoders need no state in a checkpoint, and a resumed run draws
@@ -93,9 +105,11 @@ class SpikingModule(LightningModule):
     Args:
         model: called ``out, state = model(sequence)``, with out [T, B, classes].
         encoder: samples [B, ...] to a sequence [T, B, ...]: "repeat", "poisson", "latency", "constant_current_lif" of
-            ``snnkit.encode``, "sequence" for samples that are sequences [B, T, ...], or a function.
+            ``snnkit.encode``, "sequence" or None for samples that are sequences [B, T, ...], or a function.
         steps: T, for an encoder with a name.
-        loss: name of a loss of ``snnkit.loss``, or a function (out, labels) -> scalar. Computed in float32.
+        loss: name of a loss of ``snnkit.loss``, or a function (out, targets) -> scalar. Computed in float32.
+        metric: what is logged in place of the accuracy: a function (out, targets) -> number, or a metric of
+            torchmetrics, as for ``train.fit``. Values of all ranks are averaged over their samples.
         optimizer: "adam", "adamw", "sgd" (with momentum 0.9), or a function of the model that returns an optimizer.
         lr: of an optimizer with a name, and the highest of "one-cycle".
         scheduler: "constant"; "cosine", which falls to 0 from epoch to epoch, or with every update where the trainer's
@@ -119,9 +133,10 @@ class SpikingModule(LightningModule):
         self,
         model: nn.Module,
         *,
-        encoder: str | Callable[[Tensor], Tensor] = "repeat",
+        encoder: str | Callable[[Any], Tensor] | None = "repeat",
         steps: int = 25,
         loss: str | Callable[[Tensor, Tensor], Tensor] = "rate_cross_entropy",
+        metric: Callable[..., Any] | None = None,
         optimizer: str | Callable[[nn.Module], torch.optim.Optimizer] = "adam",
         lr: float = 1e-3,
         scheduler: str = "constant",
@@ -133,6 +148,7 @@ class SpikingModule(LightningModule):
         super().__init__()
         check_trainable(model)
         integer("steps", steps, at_least=1)
+        encoder = "sequence" if encoder is None else encoder
         for name, given, names in (
             ("encoder", encoder, ENCODERS),
             ("loss", loss, LOSSES),
@@ -147,9 +163,10 @@ class SpikingModule(LightningModule):
         self.lr, self.seed = number("lr", lr, above=0), check_seed(seed)
         self.channels_last = use_channels_last(model, channels_last)
         self.model = model
-        self._metrics: dict[str, RunningMetrics] = {}  # by stage
+        self.metric = metric
+        self._metrics: dict[str, tuple[RunningMetrics, Metric]] = {}  # by stage
         self._compiled = Compiled(model) if compile else None
-        given = {"encoder": encoder, "loss": loss, "optimizer": optimizer, "augment": augment}
+        given = {"encoder": encoder, "loss": loss, "optimizer": optimizer, "augment": augment, "metric": metric}
         self._functions = [name for name, value in given.items() if callable(value)]  # not in a checkpoint
         given |= {"steps": steps, "lr": lr, "scheduler": scheduler, "seed": seed}
         given |= {"channels_last": channels_last, "compile": compile}
@@ -224,25 +241,30 @@ class SpikingModule(LightningModule):
             made.recipe = recipe
             return made
 
+    @property
+    def metric_name(self) -> str | None:
+        """The name of what is logged beside loss and rate: "accuracy" (as "acc"), that of ``metric``, or None."""
+        return self._measures("train")[1].name
+
     def forward(self, samples: Tensor) -> Tensor:
         """Samples [B, ...] to the network's output [T, B, classes]."""
         return run_model(self.model, self.model, self.encoder, self._prepared(samples))
 
     def training_step(self, batch: Any, batch_idx: int) -> Tensor:
-        samples, labels, weight = self._unpacked(batch)
+        samples, targets, weight = self._unpacked(batch)
         self._seed("train", batch_idx)
         x = self._prepared(samples)
         if self.augment is not None:
             x = self.augment(x)
         out = run_model(self._compiled or self.model, self.model, self.encoder, x)
-        loss = self._loss(out, labels)
+        loss = self._loss(out, targets)
         self._check_loss(loss.detach(), batch_idx)
-        self._count("train", loss, out, labels, weight)
+        self._count("train", loss, out, targets, weight)
         self.step_loss = loss.detach()
         every = self.trainer.log_every_n_steps  # type: ignore[attr-defined]
         if every and (self.global_step + 1) % every == 0:  # when loggers write, as a call takes long
             # Not for Lightning's bar (prog_bar), which would make each batch wait for the device.
-            self.log("train/loss_step", self.step_loss, on_step=True, on_epoch=False, batch_size=len(labels))
+            self.log("train/loss_step", self.step_loss, on_step=True, on_epoch=False, batch_size=len(targets))
         return loss if weight == 1.0 else loss * weight
 
     def validation_step(self, batch: Any, batch_idx: int) -> None:
@@ -312,7 +334,9 @@ class SpikingModule(LightningModule):
         for optimizer in self.trainer.optimizers:
             match_strides(optimizer)
         if self._totals is not None and self.global_rank == 0:
-            self._metrics_of("train").totals.copy_(self._totals)
+            totals, saved = self._metrics_of("train").totals, self._totals
+            # Files of before have no regulariser.
+            totals.copy_(saved if len(saved) == len(totals) else torch.cat([saved[:3], saved.new_zeros(1), saved[3:]]))
         self._totals = None
         # Lightning forgets the position in the epoch where a schedule reads the number of updates in advance, for which
         # it makes the loader before it reads the position.
@@ -328,7 +352,7 @@ class SpikingModule(LightningModule):
     def on_train_epoch_start(self) -> None:  # not called where a run is resumed within an epoch
         if self.current_epoch and not self.trainer.fit_loop.is_resuming:  # each further one after this
             self._seed_order(self.current_epoch)
-        self._metrics_of("train").reset()
+        self._reset("train")
 
     def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
         every = self.trainer.log_every_n_steps  # type: ignore[attr-defined]
@@ -418,8 +442,9 @@ class SpikingModule(LightningModule):
         plugin = trainer.precision_plugin
         if (name := type(plugin).__qualname__) in checkpoint and (current := plugin.state_dict()):
             check_like(name, checkpoint[name], current)
-        if (totals := checkpoint.get(_TOTALS)) is not None and kind(totals) not in ("float64 [4]", "float32 [4]"):
-            raise ValueError(f"{_TOTALS} must be a tensor of 4 numbers, but it is {shown(totals)}")
+        sizes = [f"{dtype} [{n}]" for dtype in ("float64", "float32") for n in (MEASURED, MEASURED + 1)]
+        if (totals := checkpoint.get(_TOTALS)) is not None and kind(totals) not in sizes:
+            raise ValueError(f"{_TOTALS} must be a tensor of {MEASURED + 1} numbers, but it is {shown(totals)}")
         positions = checkpoint["loops"]["fit_loop"]["state_dict"].get("combined_loader", [])
         data = getattr(trainer, "datamodule", None)
         if instance("combined_loader", positions, list, "a list") and isinstance(data, SharedDataModule):
@@ -437,29 +462,31 @@ class SpikingModule(LightningModule):
         return self.trainer.strategy.restore_checkpoint_after_setup
 
     def _evaluate(self, stage: str, batch: Any, batch_idx: int) -> None:
-        samples, labels, weight = self._unpacked(batch)
+        samples, targets, weight = self._unpacked(batch)
         self._seed(stage, batch_idx)
         out = self(samples)
-        self._count(stage, self._loss(out, labels), out, labels, weight)
+        self._count(stage, self._loss(out, targets), out, targets, weight)
 
-    def _unpacked(self, batch: Any) -> tuple[Tensor, Tensor, float]:
+    def _unpacked(self, batch: Any) -> tuple[Any, Tensor, float]:
         if isinstance(batch, Batch):
             return batch
-        if not (isinstance(batch, (tuple, list)) and len(batch) == 2 and all(isinstance(b, Tensor) for b in batch)):
-            raise TypeError(f"batch must be a pair of tensors, samples and labels, but it is {shown(batch)}")
-        samples, labels = batch
-        return samples, labels, 1.0
+        if not isinstance(batch, (tuple, list)) or len(batch) != 2:
+            raise TypeError(f"batch must be a pair (samples, targets), but it is {shown(batch)}")
+        samples, targets = as_samples(batch[0], "a batch"), as_targets(batch[1], "a batch")
+        check_pair(samples, targets, "a batch")
+        return samples, targets.to(self.device), 1.0
 
-    def _prepared(self, samples: Tensor) -> Tensor:
-        instance("samples", samples, Tensor, "a torch.Tensor")
-        x = to_unit(samples).to(self.dtype) if samples.dtype == torch.uint8 else samples
-        if self.channels_last and x.ndim == 4:
+    def _prepared(self, samples: Any) -> Any:
+        x = prepared(as_samples(samples, "a batch"))
+        if x is not samples:
+            x = x.to(self.dtype)  # images
+        if self.channels_last and isinstance(x, Tensor) and x.ndim == 4:
             x = x.contiguous(memory_format=torch.channels_last)
         return x
 
-    def _loss(self, out: Tensor, labels: Tensor) -> Tensor:
+    def _loss(self, out: Tensor, targets: Tensor) -> Tensor:
         with torch.autocast(out.device.type, enabled=False):
-            loss = self.criterion(out, labels)
+            loss = self.criterion(out, aligned(targets, out))
         check_loss(loss)
         return loss
 
@@ -514,22 +541,34 @@ class SpikingModule(LightningModule):
                 f"{where} a {type(loader).__name__} can't continue where it was. lit.TensorDataModule can"
             )
 
-    def _metrics_of(self, stage: str) -> RunningMetrics:
-        metrics = self._metrics.get(stage)
-        if metrics is None or metrics.totals.device != self.device:
-            metrics = self._metrics[stage] = RunningMetrics(self.device)
-        return metrics
+    def _measures(self, stage: str) -> tuple[RunningMetrics, Metric]:
+        known = self._metrics.get(stage)
+        if known is None or known[0].totals.device != self.device:
+            known = self._metrics[stage] = RunningMetrics(self.device), Metric(self.metric, self.device)
+        return known
 
-    def _count(self, stage: str, loss: Tensor, out: Tensor, labels: Tensor, weight: float) -> None:
+    def _metrics_of(self, stage: str) -> RunningMetrics:
+        return self._measures(stage)[0]
+
+    def _reset(self, stage: str) -> None:
+        for part in self._measures(stage):
+            part.reset()
+
+    def _count(self, stage: str, loss: Tensor, out: Tensor, targets: Tensor, weight: float) -> None:
         if weight:  # else the samples are those of another rank
-            self._metrics_of(stage).add(batch_metrics(loss, out, labels), len(labels))
+            metrics, metric = self._measures(stage)
+            metrics.add(batch_metrics(loss, out, aligned(targets, out), metric), len(targets))
 
     def _log_metrics(self, stage: str) -> None:
         """Means over the samples of all ranks, which all have to call this."""
-        metrics = self._metrics_of(stage)
-        loss, accuracy, rate, samples = self.trainer.strategy.reduce(metrics.totals.clone(), reduce_op="sum")
-        metrics.reset()
+        metrics, metric = self._measures(stage)
+        loss, value, rate, _, samples = self.trainer.strategy.reduce(metrics.totals.clone(), reduce_op="sum")
         if samples:
+            shown = {"loss": loss / samples, "rate": rate / samples}
+            if metric.name is not None:
+                name = "acc" if metric.name == ACCURACY else metric.name
+                shown[name] = torch.tensor(metric.of_epoch(float(value / samples)), device=self.device)
             options: dict[str, Any] = {"on_step": False, "on_epoch": True, "sync_dist": True, "batch_size": 1}
-            for name, total in (("loss", loss), ("acc", accuracy), ("rate", rate)):
-                self.log(f"{stage}/{name}", total / samples, prog_bar=name != "rate", **options)
+            for name, value in shown.items():
+                self.log(f"{stage}/{name}", value, prog_bar=name != "rate", **options)
+        self._reset(stage)

@@ -36,6 +36,7 @@ from snnkit.train.lit.data import DigitsDataModule, FashionMNISTDataModule, MNIS
 from snnkit.train.lit.module import SpikingModule, arguments_of
 from snnkit.train.lit.preemption import REQUEUE, SignalFlags, Stopped, explained
 from snnkit.train.lit.resume import AtomicCheckpointIO, ResumableCheckpoint
+from snnkit.train.metrics import ACCURACY
 from snnkit.train.recipe import Recipe
 from snnkit.train.seeding import seed_everything
 from snnkit.train.slurm.syntax import REQUEUE_SIGNAL
@@ -82,7 +83,10 @@ class HistoryCallback(Callback):
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         # On every rank, as metrics are added up over ranks when they are read.
         logged, history = trainer.callback_metrics, self.history
-        for name, key in self._LOGGED.items():
+        metric = getattr(pl_module, "metric_name", ACCURACY)
+        history.metric = None if metric == ACCURACY else metric
+        of_metric = {"train_metric": f"train/{metric}", "test_metric": f"val/{metric}"}
+        for name, key in (self._LOGGED | of_metric).items():
             if key in logged:
                 getattr(history, name).append(float(logged[key]))
         # Ranks of the kit share a batch unevenly, and it knows all; another loader gives each rank as many.

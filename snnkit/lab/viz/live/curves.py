@@ -21,7 +21,7 @@ PANELS: tuple[tuple[str, dict[str, str]], ...] = (
     ("Accuracy (%)", {"train_accuracy": "train", "test_accuracy": "test"}),
     ("Mean output per step", {"output_rate": "output", "rates": ""}),
 )
-# Of one update: where it is, in epochs, and its loss, accuracy (a fraction) and output rate; NaN where not known.
+# Of one update: where it is, in epochs, and its loss, metric (accuracy: a fraction) and output rate; NaN: not known.
 Point = tuple[float, float, float, float]
 _MOST = 400  # points that are drawn; a screen has about two pixels for each
 
@@ -69,18 +69,22 @@ class Progress:
 
     def note(self, update: Any) -> None:
         """Count an update (a ``BatchInfo``)."""
-        self.epoch, self.update, self.updates = update.epoch + 1, update.batch + 1, update.batches
+        self.epoch, self.update = update.epoch + 1, update.batch + 1
+        # A loader without a length says how many updates it makes after the first epoch.
+        self.updates = update.batches or max(self.updates, self.update)
         self.epochs = max(self.epochs, self.epoch)
         if self._first is None:
             self._first = time.perf_counter(), self.done
         else:
             self._samples += update.samples
 
-    def words(self, loss: float, accuracy: float) -> str:
-        """For readers, most important first; ``loss`` and ``accuracy`` (a fraction) of the last update, NaN: none."""
+    def words(self, loss: float, metric: float, name: str | None = "accuracy") -> str:
+        """For readers, most important first; ``loss`` and ``metric`` (its name: accuracy, a fraction) of the last
+        update, NaN: none."""
         words = [f"epoch {self.epoch} of {self.epochs}", f"update {self.update} of {self.updates}"]
         words += [] if math.isnan(loss) else [f"loss {loss:.3f}"]
-        words += [] if math.isnan(accuracy) else [f"accuracy {100 * accuracy:.1f} %"]
+        if not math.isnan(metric):
+            words.append(f"accuracy {100 * metric:.1f} %" if name == "accuracy" else f"{name} {metric:.4g}")
         began, first = self._first or (0.0, self.done)
         seconds = time.perf_counter() - began
         if self.done > first and seconds > 0:
@@ -104,14 +108,19 @@ def training_curves(
     """Loss, accuracy and firing rate of each layer over the epochs; None if there is nothing to draw.
 
     Args:
-        series: of a history, by the names of ``train.History``: one number per epoch, accuracies in [0, 1]. It may also
-            hold "rates": layer name to one firing rate per epoch. Missing and empty series are left out.
+        series: of a history, by the names of ``train.History``: one number per epoch, accuracies in [0, 1]; "metric" is
+            the name of what was measured instead. It may also hold "rates": layer name to one firing rate per epoch.
+            Missing and empty series are left out.
         epochs: the axis runs so far.
         updates: single updates, drawn behind the curves.
     """
     points = np.array(updates[:: 1 + len(updates) // _MOST], dtype=float).reshape(-1, 4)
     drawn = []
-    for column, (panel, keys) in enumerate(PANELS, start=1):
+    if name := series.get("metric"):
+        shown = (PANELS[0], (name, {"train_metric": "train", "test_metric": "test"}), PANELS[2])
+    else:
+        shown = PANELS
+    for column, (panel, keys) in enumerate(shown, start=1):
         scale = 100 if "%" in panel else 1
         curves = {name: series[key] for key, name in keys.items() if key != "rates" and series.get(key)}
         curves |= {name: rates for name, rates in series.get("rates", {}).items() if "rates" in keys and rates}

@@ -51,12 +51,14 @@ class NotebookPanel(Callback):
             trainer.should_stop = True
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        for logged, name in _SERIES.items():
+        metric = getattr(pl_module, "metric_name", "accuracy")
+        for logged, name in (_SERIES | {f"train/{metric}": "train_metric", f"val/{metric}": "test_metric"}).items():
             if logged in trainer.callback_metrics:
                 self.series.setdefault(name, []).append(float(trainer.callback_metrics[logged]))
         if not trainer.is_global_zero or "train_loss" not in self.series:
             return
-        self._panel_of(trainer).record(self.series)
+        named = {} if metric == "accuracy" else {"metric": metric}
+        self._panel_of(trainer).record(self.series | named)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if self._panel is not None:

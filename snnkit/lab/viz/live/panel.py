@@ -174,9 +174,12 @@ class LivePanel:
         return self._renderer
 
     def _read(self, update: Any) -> str:
-        loss, accuracy, rate = update.loss, update.accuracy, update.output_rate
-        self._updates.append((update.epoch + (update.batch + 1) / update.batches, loss, accuracy, rate))
-        return self._progress.words(loss, accuracy)
+        loss, metric, name = update.loss, update.metric, update.metric_name
+        place = update.epoch + (update.batch + 1) / self._progress.updates
+        self._updates.append((place, loss, metric, update.output_rate))
+        if not self._series and name != "accuracy":
+            self._series = {"metric": name}  # until an epoch is over
+        return self._progress.words(loss, metric, name)
 
     def _draw(self, renderer: Renderer) -> None:
         if self._drawings.due():
