@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from snnkit import lazy
 from snnkit.train import recipes as recipes
 from snnkit.train.checkpoint import load_checkpoint as load_checkpoint, save_checkpoint as save_checkpoint
+from snnkit.train.diagnose import diagnose as diagnose
 from snnkit.train.distributed import (
     Launched as Launched,
     LaunchError as LaunchError,

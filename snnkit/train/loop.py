@@ -48,6 +48,7 @@ from snnkit.train.step import (
 # Seconds between two reads of the running metrics on an accelerator: each waits until the device has caught up.
 SECONDS_BETWEEN_READS = 0.5
 
+_WATCHED = 200  # updates of a new run, after which its loss should have moved
 _EVALUATED = 256  # samples of a batch that is only evaluated
 
 
@@ -190,6 +191,7 @@ def fit(
     shown_elsewhere = getattr(on_batch, "shows_progress", False)
     bar = _progress_bar(source.updates, history.epochs, epochs, progress and not shown_elsewhere)
 
+    losses: list[Tensor] = [torch.zeros(())] * (_WATCHED if history.epochs else 0)  # of a new run's first updates
     try:
         for epoch in range(history.epochs, epochs):
             model.train()
@@ -199,6 +201,10 @@ def fit(
             for i, update in enumerate(source.epoch(order)):
                 of_batch, out = step(update)
                 bar.update()
+                if len(losses) < _WATCHED:
+                    losses.append(of_batch[0].clone())
+                    if len(losses) == _WATCHED:
+                        _warn_if_still(torch.stack(losses).tolist())
                 if target.type == "cpu" or time.perf_counter() - last_read > SECONDS_BETWEEN_READS:
                     now = _read(metrics, model, optimizer, epoch, source)
                     shown = {} if measure.name is None else {measure.name[:12]: measure.in_words(now.metric)}
@@ -230,6 +236,18 @@ def fit(
         bar.close()
         CallbackList("on_epoch", on_epoch, on_batch).finish()
     return history
+
+
+def _warn_if_still(losses: list[float]) -> None:
+    """Warn if the last fifth of the losses of a new run is as high as the first."""
+    part = len(losses) // 5
+    first, last = (sum(some) / part for some in (losses[:part], losses[-part:]))
+    if first - last < 0.01 * abs(first):
+        warnings.warn(
+            f"the loss has not moved in {len(losses)} updates ({first:.4g} to {last:.4g}); this says why: "
+            "print(train.diagnose(model, samples, targets, encode=..., loss=...))",
+            stacklevel=4,
+        )
 
 
 def _read(

@@ -378,7 +378,7 @@ CHANGED = {
         put("snnkit_schedule", [3, "epoch"]),
         r"must be as long as that which wrote it, \[3, 'ep",
     ),
-    "totals": (put("snnkit_figures", torch.zeros(3)), "snnkit_figures must be a tensor of 4 numbers"),
+    "totals": (put("snnkit_figures", torch.zeros(3)), "snnkit_figures must be a tensor of 5 numbers"),
     "history": (
         put("callbacks/HistoryCallback", {"history": 3}),
         "history must be a dict of names and lists, but it is 3",

@@ -1,0 +1,194 @@
+"""``train.diagnose``: networks broken in known ways are told their cause first; those that learn are told nothing."""
+
+import functools
+import math
+import re
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn as torch_nn
+
+from snnkit import data, encode, loss, models, neuron, nn, surrogate, train
+
+STEPS = 10
+IMAGES, LABELS = data.load("digits")
+X, Y = data.to_unit(IMAGES[:128]).flatten(1), LABELS[:128]
+REPEAT = functools.partial(encode.repeat, steps=STEPS)
+
+
+def net(hidden=None, last=None, seed=0):
+    torch.manual_seed(seed)
+    return nn.Sequential(torch_nn.Linear(64, 48), hidden or neuron.LIF(), torch_nn.Linear(48, 10), last or neuron.LIF())
+
+
+def changed(change, made=None):
+    made = made or net()
+    with torch.no_grad():
+        change(made)
+    return made
+
+
+class Detached(torch_nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.rest = net()[:2], net()[2:]
+
+    def forward(self, x, state=None):
+        first, rest = state or (None, None)
+        spikes, first = self.first(x, first)
+        out, rest = self.rest(spikes.detach(), rest)
+        return out, (first, rest)
+
+
+class Unused(Detached):
+    def forward(self, x, state=None):
+        out, state = self.rest(x[..., :48], state)
+        return out, state
+
+
+def nan_in(x):
+    x = x.clone()
+    x[3, 5] = math.nan
+    return x
+
+
+BROKEN = {
+    "NaN in the data": (net, {"x": nan_in(X)}, "values of samples are NaN"),
+    "black images": (net, {"x": X * 0}, "samples are all zero"),
+    "the same image again and again": (net, {"x": X[:1].expand(128, -1)}, "all samples are the same"),
+    "pixels in 0 to 255": (net, {"x": X * 255}, "samples go from 0 to 255"),
+    "tiny input": (net, {"x": X * 1e-3}, "samples go from 0 to 0.001"),
+    "labels from 1 to 10": (net, {"y": Y + 1}, r"labels go from 1 to 10, but the network has 10 outputs"),
+    "one label": (net, {"y": Y * 0}, "all targets are 0"),
+    "encode that forgets its input": (net, {"encode": lambda x: x.new_ones(STEPS, len(x), 64)}, "same for all samples"),
+    "encode that is zero": (net, {"encode": lambda x: x.new_zeros(STEPS, len(x), 64)}, "encode returns is all zero"),
+    "one time step": (net, {"encode": functools.partial(encode.repeat, steps=1)}, "single time step|silent"),
+    "weights of zero": (lambda: changed(lambda n: n[2].weight.zero_()), {}, "all weights of 2.weight are 0"),
+    "weights that are NaN": (lambda: changed(lambda n: n[0].weight.fill_(math.nan)), {}, "weights of 0.weight are NaN"),
+    "frozen": (lambda: changed(lambda n: n[0].requires_grad_(False)), {}, "0.weight can't learn"),
+    "another optimizer": (net, {"optimizer": lambda n: torch.optim.Adam(n[2].parameters())}, "not hold 0.weight"),
+    "threshold too high": (lambda: net(neuron.LIF(v_threshold=30.0)), {}, "LIF '1' is silent"),
+    "weights too small": (lambda: changed(lambda n: n[0].weight.mul_(1e-3)), {}, "LIF '1' is silent"),
+    "a very slow neuron": (lambda: net(neuron.LIF(tau=1000.0)), {}, "LIF '1' is silent"),
+    "negative bias": (lambda: changed(lambda n: n[2].bias.fill_(-20.0)), {}, "LIF '3' is silent"),
+    "weights too large": (lambda: changed(lambda n: n[0].weight.abs_().mul_(50)), {}, "LIF '1' is saturated"),
+    "surrogate too narrow": (lambda: net(neuron.LIF(surrogate=surrogate.Triangle(1e4))), {}, "LIF '1' passes the"),
+    "detached": (Detached, {}, "no gradient reaches first.0.weight"),
+    "a layer that is not used": (Unused, {}, "no gradient reaches first.0.weight"),
+    "no gradient at all": (net, {"loss": lambda out, y: out.detach().sum() * 1.0}, "no gradient leads from the loss"),
+    "argmax in the loss": (net, {"loss": lambda out, y: (out.sum(0).argmax(1) != y).float().mean()}, "no gradient"),
+    "sign of the loss": (net, {"loss": lambda out, y: -loss.rate_mse(out, y)}, "moves away from the answer"),
+    "learning rate too high": (net, {"lr": 1.0}, "learning rate is too high: one update changes"),
+    "learning rate too low": (net, {"lr": 1e-9}, "learning rate is too low"),
+    "SGD with a tiny rate": (net, {"optimizer": lambda n: torch.optim.SGD(n.parameters(), lr=1e-8)}, "rate is too low"),
+    "a loss that is NaN": (net, {"loss": lambda out, y: out.sum() * math.nan}, "the loss is nan"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_the_cause_is_named_first(name):
+    make, change, words = BROKEN[name]
+    model = make()
+    change = {"x": X, "y": Y, "encode": REPEAT, "loss": loss.rate_mse} | change
+    x, y = change.pop("x"), change.pop("y")
+    if "optimizer" in change:
+        change["optimizer"] = change["optimizer"](model)
+    result = train.diagnose(model, x, y, device="cpu", **change)
+    assert result.findings, f"{name}: nothing found\n{result}"
+    assert re.search(words, result.findings[0].what), f"{name}\n{result}"
+
+
+def conv():
+    torch.manual_seed(0)
+    return models.ConvNet(1, 8, 10, widths=(4, 8, 16))
+
+
+def recurrent():
+    torch.manual_seed(0)
+    return nn.Sequential(torch_nn.Linear(64, 32), nn.Recurrent(neuron.LIF(), 32), torch_nn.Linear(32, 10))
+
+
+def first_output_mse(out, y):
+    return F.mse_loss(out.mean(0)[:, :1], y)
+
+
+LEARNING = {
+    "LIF": (net, {}),
+    "IF": (lambda: net(neuron.IF(), neuron.IF()), {}),
+    "Leaky": (lambda: net(neuron.Leaky(0.9), neuron.Leaky(0.9)), {"loss": loss.count_cross_entropy}),
+    "PLIF": (lambda: net(neuron.PLIF(), neuron.PLIF()), {}),
+    "ALIF": (lambda: net(neuron.ALIF()), {}),
+    "a readout": (lambda: net(neuron.Leaky(0.9), neuron.Leaky(0.95, reset_mechanism="none")), {}),
+    "mlp": (lambda: torch.manual_seed(0) and models.mlp((64, 48, 10)), {"loss": loss.count_cross_entropy}),
+    "recurrent": (recurrent, {"loss": loss.rate_cross_entropy}),
+    "convolutions": (conv, {"x": X.unflatten(1, (1, 8, 8)), "loss": loss.membrane_max_cross_entropy}),
+    "Poisson": (net, {"encode": functools.partial(encode.poisson, steps=STEPS)}),
+    "regression": (lambda: net()[:3], {"loss": first_output_mse, "y": X.mean(1, keepdim=True)}),
+    "sequences": (net, {"x": X.unsqueeze(1).repeat(1, STEPS, 1), "encode": None}),
+    "SGD": (net, {"optimizer": lambda n: torch.optim.SGD(n.parameters(), lr=0.5, momentum=0.9)}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LEARNING)
+def test_a_network_that_learns_is_told_nothing(name):
+    make, change = LEARNING[name]
+    model = make()
+    change = {"x": X, "y": Y, "encode": REPEAT, "loss": loss.rate_mse, "lr": 5e-3} | change
+    x, y = change.pop("x"), change.pop("y")
+    if "optimizer" in change:
+        change["optimizer"] = change["optimizer"](model)
+    result = train.diagnose(model, x, y, device="cpu", **change)
+    assert not result.findings, f"{name}\n{result}"
+    assert "Nothing found" in str(result) and "Nothing found" in result._repr_html_()
+
+
+def test_nothing_changes_and_the_result_is_a_table():
+    model = changed(lambda n: n[0].weight.mul_(1e-3))
+    model.train(False)
+    optimizer = torch.optim.Adam(model.parameters())
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    generator = torch.Generator().manual_seed(3)
+    poisson = functools.partial(encode.poisson, steps=STEPS, generator=generator)
+    states = torch.get_rng_state(), generator.get_state()
+    result = train.diagnose(model, X, Y, encode=poisson, loss=loss.rate_mse, optimizer=optimizer, device="cpu")
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert not model.training and not optimizer.state and all(p.grad is None for p in model.parameters())
+    assert torch.equal(states[0], torch.get_rng_state()) and torch.equal(states[1], generator.get_state())
+    assert [layer.kind for layer in result.layers] == ["Linear", "LIF", "Linear", "LIF"]
+    assert result.layers[1].silent == 1 and result.chance == pytest.approx(math.log(10))
+    text = str(result)
+    assert (
+        "1. LIF '1' is silent: 100% of its neurons never fire" in text and "-> make the weights of '0' larger" in text
+    )
+    assert text.splitlines()[0].split() == [
+        "layer",
+        *["rate", "silent", "always", "felt", "gradient", "weights", "change"],
+    ]
+    assert "<table>" in result._repr_html_() and "LIF &#x27;1&#x27; is silent" in result._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        ({"samples": [1, 2]}, TypeError, "samples, targets must be a pair"),
+        ({"targets": Y[:5]}, ValueError, "samples, targets must have one target for each sample"),
+        ({"lr": 0}, ValueError, "lr must be greater than 0, but it is 0"),
+        ({"loss": lambda out, y: out}, TypeError, "the result of loss must be a scalar tensor"),
+        ({"encode": lambda x: x}, ValueError, "the result of encode must be a sequence"),
+    ],
+)
+def test_bad_input(change, error, words):
+    given = {"samples": X, "targets": Y, "encode": REPEAT, "loss": loss.rate_mse, "lr": 1e-3} | change
+    with pytest.raises(error, match=words):
+        train.diagnose(net(), given.pop("samples"), given.pop("targets"), device="cpu", **given)
+
+
+@pytest.mark.parametrize("silent", [True, False])
+def test_fit_says_once_when_nothing_is_learned(silent, recwarn):
+    model = net(neuron.LIF(v_threshold=100.0), neuron.LIF(v_threshold=100.0)) if silent else net()
+    how = {"encode": REPEAT, "loss": loss.rate_mse, "progress": False, "device": "cpu", "seed": 0}
+    train.fit(model, (X, Y), lr=5e-3, batch_size=4, epochs=8, **how)
+    told = [str(w.message) for w in recwarn if "train.diagnose" in str(w.message)]
+    assert len(told) == silent
+    assert not silent or "the loss has not moved in 200 updates (0.1 to 0.1)" in told[0]
