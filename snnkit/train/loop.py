@@ -19,7 +19,7 @@ from snnkit.device.usage import evaluating
 from snnkit.train.checkpoint import RunState, checkpoint_file
 from snnkit.train.graphed import GraphedStep
 from snnkit.train.history import CallbackList, History
-from snnkit.train.metrics import BatchInfo, RunningMetrics, batch_metrics, check_weights, loss_not_finite
+from snnkit.train.metrics import BatchInfo, RunningMetrics, apply_loss, batch_metrics, check_weights, loss_not_finite
 from snnkit.train.recipe import make_optimizer
 from snnkit.train.seeding import generators_of, seed_everything
 from snnkit.train.step import (
@@ -225,7 +225,8 @@ def evaluate(
     with evaluating(model):
         for x, y in batches(samples, labels, batch_size, shuffle=False):
             out = run_model(model, model, encode, to_unit(x) if x.dtype == torch.uint8 else x)
-            metrics.add(batch_metrics(out.new_zeros(()) if loss is None else loss(out, y), out, y), len(y))
+            value = out.new_zeros(()) if loss is None else apply_loss(loss, out, y)
+            metrics.add(batch_metrics(value, out, y), len(y))
     means = metrics.read()
     return {"accuracy": means.accuracy, "loss": None if loss is None else means.loss, "spikes": means.rate}
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from typing import NamedTuple
+from functools import cached_property, partial
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -97,16 +98,38 @@ class RunningMetrics:
         return MetricsSnapshot(loss / n, accuracy / n, rate / n, int(updates), bool(stop), last_loss)
 
 
+def apply_loss(loss: Callable[[Tensor, Tensor], Tensor], out: Tensor, labels: Tensor) -> Tensor:
+    """``loss(out, labels)`` of an output [T, B, C], a scalar.
+
+    Raises:
+        TypeError: it is a loss of PyTorch, which takes no time axis; or its result is no scalar tensor.
+        ValueError: PyTorch finds that sizes in it do not fit, as where a function gives all of ``out`` to such a loss.
+    """
+    called: Any = loss
+    while isinstance(called, partial):
+        called = called.func
+    advice = "use snnkit.loss.rate_cross_entropy, or sum over time first: lambda out, y: F.cross_entropy(out.sum(0), y)"
+    if getattr(called, "__module__", None) in ("torch.nn.functional", "torch.nn.modules.loss"):
+        name = getattr(called, "__name__", type(called).__name__)
+        raise TypeError(f"loss must take (out [T, B, C], labels [B]), but PyTorch's {name} takes no time axis: {advice}")
+    try:
+        result = loss(out, labels)
+    except (RuntimeError, ValueError) as error:
+        if not re.search("(?i)batch.size|target size|size of tensor", str(error)):  # PyTorch's own words
+            raise
+        raise ValueError(
+            f"loss must take (out [T, B, C] = {list(out.shape)}, labels [B] = {list(labels.shape)}), but it raised "
+            f"{error!r}: {advice}"
+        ) from error
+    if not isinstance(result, Tensor) or result.ndim:
+        kind = f"shape {list(result.shape)}" if isinstance(result, Tensor) else type(result).__name__
+        raise TypeError(f"the result of loss must be a scalar tensor, but it is of {kind}")
+    return result
+
+
 def batch_metrics(loss: Tensor, out: Tensor, labels: Tensor) -> Tensor:
-    """Loss, accuracy and mean output of a batch, [3] on its device. TypeError for a loss that is no scalar tensor."""
-    check_loss(loss)
+    """Loss, accuracy and mean output of a batch, [3] on its device."""
     return torch.stack([loss.detach(), accuracy(out, labels), out.detach().mean()])
-
-
-def check_loss(loss: Tensor) -> None:
-    if not isinstance(loss, Tensor) or loss.ndim:
-        result = f"shape {list(loss.shape)}" if isinstance(loss, Tensor) else type(loss).__name__
-        raise TypeError(f"the result of loss must be a scalar tensor, but it is of {result}")
 
 
 def not_finite(tensors: Mapping[str, Tensor]) -> list[str]:

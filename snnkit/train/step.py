@@ -16,7 +16,7 @@ from snnkit.data import to_unit
 from snnkit.device import Precision
 from snnkit.device.usage import evaluating
 from snnkit.engine import secure_inductor
-from snnkit.train.metrics import RunningMetrics, batch_metrics
+from snnkit.train.metrics import RunningMetrics, apply_loss, batch_metrics
 from snnkit.train.seeding import generators_of
 
 Function = Callable[[Tensor], Tensor]
@@ -107,7 +107,7 @@ class PlainStep:
             x = x.contiguous(memory_format=torch.channels_last)
         with config.precision.autocast():
             out = run_model(self.forward, config.model, config.encode, x)
-        loss = config.loss(out, y)
+        loss = apply_loss(config.loss, out, y)
         metrics = batch_metrics(loss, out, y)
         if not loss.requires_grad:
             raise ValueError(

@@ -26,7 +26,7 @@ from snnkit.train.lit.data import Batch, SharedBatches, SharedDataModule, seed_o
 from snnkit.train.lit.resume import epoch_in_progress
 from snnkit.train.loop import check_trainable
 from snnkit.train.matching import check_like, check_weights_fit, kind, like, matched, naming, with_names
-from snnkit.train.metrics import RunningMetrics, batch_metrics, check_loss, check_weights, loss_not_finite
+from snnkit.train.metrics import RunningMetrics, apply_loss, batch_metrics, check_weights, loss_not_finite
 from snnkit.train.recipe import (
     ENCODERS,
     LOSSES,
@@ -459,9 +459,7 @@ class SpikingModule(LightningModule):
 
     def _loss(self, out: Tensor, labels: Tensor) -> Tensor:
         with torch.autocast(out.device.type, enabled=False):
-            loss = self.criterion(out, labels)
-        check_loss(loss)
-        return loss
+            return apply_loss(self.criterion, out, labels)
 
     def _check_loss(self, loss: Tensor, batch_idx: int) -> None:
         """On a CPU FloatingPointError for a loss that is not finite; elsewhere set a flag that is read later."""
