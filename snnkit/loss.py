@@ -102,7 +102,7 @@ def tet_cross_entropy(
     output: Tensor, targets: Tensor, *, lam: float = 0.001, phi: float = 1.0, population_size: int = 1,
     weight: Tensor | None = None, reduction: Reduction = "mean", ignore_index: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """Temporal efficient training: ``rate_cross_entropy``, and a pull of every output towards one value.
+    """Temporal efficient training (TET): ``rate_cross_entropy``, and a pull of every output towards one value.
 
     (1 - λ) ``rate_cross_entropy`` + λ · mean over T, B and C of (output - φ)². Source: Deng et al. 2022,
     arXiv:2202.11946. The second term knows no classes: ``weight`` and ``ignore_index`` do not change it.
