@@ -20,7 +20,7 @@ from snnkit.neuron import Neuron
 from snnkit.surrogate import ATan
 from snnkit.tables import html_table, text_table
 from snnkit.train.batches import pair_of
-from snnkit.train.metrics import aligned, check_loss
+from snnkit.train.metrics import aligned, apply_loss
 from snnkit.train.recipe import make_optimizer
 from snnkit.train.seeding import generators_of
 from snnkit.train.step import prepared, run_model
@@ -219,8 +219,7 @@ def _diagnosed(
             return result
     if out.requires_grad:
         out.retain_grad()
-    value = loss(out, goal)
-    check_loss(value)
+    value = apply_loss(loss, out, goal)
     result.loss = value.item()
     if not value.requires_grad:
         what = "no gradient leads from the loss to the network"
@@ -278,7 +277,7 @@ def _can_learn(
         for update in range(_UPDATES):
             out = run_model(net, net, encode, prepared(x))
             goal = aligned(y, out)
-            value = loss(out, goal)
+            value = apply_loss(loss, out, goal)
             now = value.item()
             first = now if update == 0 else first
             answered = y.dtype == torch.int64 and y.ndim == 1 and out.ndim == 3 and accuracy(out, goal) > 0.6

@@ -27,8 +27,8 @@ from snnkit.train.metrics import (
     MetricsSnapshot,
     RunningMetrics,
     aligned,
+    apply_loss,
     batch_metrics,
-    check_loss,
     check_weights,
     loss_not_finite,
 )
@@ -302,8 +302,7 @@ def _measured(
         for samples, targets in source:
             out = run_model(model, model, encode, prepared(samples))
             targets = aligned(targets, out)
-            value = out.new_zeros(()) if loss is None else loss(out, targets)
-            check_loss(value)
+            value = out.new_zeros(()) if loss is None else apply_loss(loss, out, targets)
             metrics.add(batch_metrics(value, out, targets, measure), len(targets))
     means = metrics.read()
     measured = {} if measure.name is None else {measure.name: measure.of_epoch(means.metric)}

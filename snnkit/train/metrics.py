@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import copy
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import torch
@@ -202,10 +203,41 @@ def batch_metrics(
     return torch.stack([loss.new_zeros(()) if value is None else value.detach().to(loss) for value in values])
 
 
-def check_loss(loss: Tensor) -> None:
-    if not isinstance(loss, Tensor) or loss.ndim:
-        result = f"shape {list(loss.shape)}" if isinstance(loss, Tensor) else type(loss).__name__
-        raise TypeError(f"the result of loss must be a scalar tensor, but it is of {result}")
+def apply_loss(loss: Callable[[Tensor, Tensor], Tensor], out: Tensor, targets: Tensor) -> Tensor:
+    """``loss(out, targets)`` of an output [T, B, ...] and ``aligned`` targets, a scalar.
+
+    Raises:
+        TypeError: it is a loss of PyTorch, which takes no time axis, and there is no target for each output; or its
+            result is no scalar tensor.
+        ValueError: PyTorch finds that sizes in it do not fit, as where a function gives all of ``out`` to such a loss.
+    """
+    called: Any = loss
+    while isinstance(called, partial):
+        called = called.func
+    advice = "use snnkit.loss.rate_cross_entropy, or sum over time first: lambda out, y: F.cross_entropy(out.sum(0), y)"
+    if targets.is_floating_point():
+        advice = (
+            "use snnkit.loss.membrane_mse, or take the mean over time first: lambda out, y: F.mse_loss(out.mean(0), y)"
+        )
+    torchs = getattr(called, "__module__", None) in ("torch.nn.functional", "torch.nn.modules.loss")
+    if torchs and targets.shape != out.shape:
+        name = getattr(called, "__name__", type(called).__name__)
+        raise TypeError(
+            f"loss must take (out [T, B, C], targets [B, ...]), but PyTorch's {name} takes no time axis: {advice}"
+        )
+    try:
+        result = loss(out, targets)
+    except (RuntimeError, ValueError) as error:
+        if not re.search("(?i)batch.size|target size|size of tensor", str(error)):  # PyTorch's own words
+            raise
+        raise ValueError(
+            f"loss must take (out [T, B, C] = {list(out.shape)}, targets [B, ...] = {list(targets.shape)}), but it "
+            f"raised {error!r}: {advice}"
+        ) from error
+    if not isinstance(result, Tensor) or result.ndim:
+        kind = f"shape {list(result.shape)}" if isinstance(result, Tensor) else type(result).__name__
+        raise TypeError(f"the result of loss must be a scalar tensor, but it is of {kind}")
+    return result
 
 
 def not_finite(tensors: Mapping[str, Tensor]) -> list[str]:

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from snnkit.train.metrics import BatchInfo
 
 ENCODERS = ("repeat", "poisson", "latency", "constant_current_lif", "sequence")
-LOSSES = ("rate_mse", "rate_cross_entropy", "count_cross_entropy", "count_mse", "membrane_max_cross_entropy")
+LOSSES = (
+    "rate_mse", "rate_cross_entropy", "count_cross_entropy", "count_mse", "membrane_max_cross_entropy", "membrane_mse",
+    "tet_cross_entropy", "first_spike_cross_entropy", "first_spike_mse",
+)  # fmt: skip
 OPTIMIZERS = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
 SCHEDULES = ("constant", "cosine", "one-cycle")
 DATASETS = tuple(CLASSES)

@@ -17,7 +17,7 @@ from snnkit.device import Precision
 from snnkit.device.usage import evaluating
 from snnkit.engine import secure_inductor
 from snnkit.train.batches import Batch, Samples, Source, as_sequence
-from snnkit.train.metrics import Metric, RunningMetrics, aligned, batch_metrics, check_loss
+from snnkit.train.metrics import Metric, RunningMetrics, aligned, apply_loss, batch_metrics
 from snnkit.train.seeding import generators_of
 
 Function = Callable[[Any], Tensor]
@@ -106,8 +106,7 @@ class PlainStep:
         with config.precision.autocast():
             out = run_model(self.forward, config.model, config.encode, x)
         targets = aligned(batch[1], out)
-        loss = config.loss(out, targets)
-        check_loss(loss)
+        loss = apply_loss(config.loss, out, targets)
         metrics = batch_metrics(loss, out, targets, config.metric)
         if not loss.requires_grad:
             raise ValueError(

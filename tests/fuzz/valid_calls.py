@@ -170,7 +170,8 @@ interop.Scale.forward: x=rand(5, 2)
 interop.SumPool2d: kernel_size=2
 interop.SumPool2d.forward: x=rand(2, 1, 8, 8)
 interop.from_nir: graph=interop.to_nir(mlp((8, 6, 3), reset_mechanism="zero"), rand(5, 2, 8), 1e-3)
-loss: membrane=rand(5, 2, 3), layers=[spikes(), spikes()]
+loss: membrane=rand(5, 2, 3), output=rand(5, 2, 3), layers=[spikes(), spikes()]
+loss.pooled: population_size=3
 measure: device=CPU, folder=Path(), forward=torch.exp, environment=dict(os.environ)
 measure.race: contestants={"a": lambda: None}, repeats=3, warmup=1
 models.Population: neurons=8, populations=2

@@ -156,6 +156,13 @@ def weights_of(ours, theirs):
     return ours
 
 
+def values(left):
+    """Losses and accuracies, ours and theirs, in the order of the page."""
+    return tuple(
+        torch.stack([value.squeeze().double() for value in left[f"{whose}_losses"]]) for whose in ("ours", "theirs")
+    )
+
+
 def stepped(cell, x, *state):
     """Spikes of a cell of snnTorch, which is called step by step."""
     outs = []
@@ -191,7 +198,7 @@ PAIRS = {
         "a network": lambda left: (
             weights_of(left["net"], left["hidden"])(5 * X)[0], stepped_in_place(left["utils"], left["hidden"], 5 * X),
         ),
-        "a loss": lambda left: (left["ours_loss"], left["theirs_loss"]),
+        "losses": values,
         "reset to zero": lambda left: (
             left["cell"](X)[0], stepped(left["theirs_cell"], X, left["theirs_cell"].init_leaky()),
         ),
@@ -204,6 +211,7 @@ PAIRS = {
             weights_of(left["net"], left["theirs_net"])(3 * IMAGES)[0], reset(left["theirs_net"])(3 * IMAGES),
         ),
         "learned time constant": lambda left: (left["cell"](3 * X)[0], left["theirs_node"](3 * X)),
+        "losses": values,
     },
 }  # fmt: skip
 SPIKES, RATES = ("spikes", "their_spikes"), ("rates", "their_rates")

@@ -32,8 +32,8 @@ from snnkit.train.metrics import (
     Metric,
     RunningMetrics,
     aligned,
+    apply_loss,
     batch_metrics,
-    check_loss,
     check_weights,
     loss_not_finite,
 )
@@ -486,9 +486,7 @@ class SpikingModule(LightningModule):
 
     def _loss(self, out: Tensor, targets: Tensor) -> Tensor:
         with torch.autocast(out.device.type, enabled=False):
-            loss = self.criterion(out, aligned(targets, out))
-        check_loss(loss)
-        return loss
+            return apply_loss(self.criterion, out, aligned(targets, out))
 
     def _check_loss(self, loss: Tensor, batch_idx: int) -> None:
         """On a CPU FloatingPointError for a loss that is not finite; elsewhere set a flag that is read later."""
