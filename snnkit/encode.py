@@ -333,6 +333,7 @@ def spike_times(times: Tensor | Sequence[Sequence[Sequence[float]]], steps: int)
     """
     if not isinstance(times, Tensor):
         times = _padded(times)
+    checks.instance("times", times, Tensor, "a dense tensor or lists of times")
     if not times.is_floating_point() or times.dim() < 2:
         kind = f"of {times.dtype} and shape {list(times.shape)}"
         raise TypeError(f"times must be a floating-point tensor [B, ..., K] or lists of times, but it is {kind}")

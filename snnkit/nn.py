@@ -222,6 +222,8 @@ class Voting(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """[..., classes * voters] -> [..., classes]; ValueError unless the last axis is a multiple of ``voters``."""
         checks.instance("x", x, Tensor, "a torch.Tensor [..., classes * voters]")
+        if not x.is_floating_point():
+            raise TypeError(f"x of Voting must be floating point, but its dtype is {x.dtype}: use x.float()")
         if x.dim() == 0 or x.shape[-1] % self.voters:
             raise ValueError(f"x of Voting must be [..., classes * {self.voters}], but its shape is {list(x.shape)}")
         return x.unflatten(-1, (-1, self.voters)).mean(-1)
@@ -336,7 +338,13 @@ def _refuse_misfit(module: nn.Module, some: Tensor, x: Tensor, name: str, error:
         hint = "data.to_unit(images)" if given.dtype == torch.uint8 else "x.float()"
         raise TypeError(f"x of {owner} must be floating point, but its dtype is {given.dtype}: use {hint}") from error
     weight = getattr(layer, "weight", None)
-    if isinstance(weight, Tensor) and weight.dtype != given.dtype and not torch.is_autocast_enabled(x.device.type):
+    if not isinstance(weight, Tensor):
+        return
+    if weight.device != given.device:
+        raise ValueError(
+            f"x of {owner} is on {given.device}, but its weight is on {weight.device}: move one"
+        ) from error
+    if weight.dtype != given.dtype and not torch.is_autocast_enabled(x.device.type):
         raise TypeError(
             f"x of {owner} must be {weight.dtype}, as its weight, but its dtype is {given.dtype}: use "
             f"x.to({weight.dtype})"

@@ -225,6 +225,11 @@ def test_an_input_of_the_wrong_dtype_is_named_with_the_layer(dtype, said):
         assert str(raised.value) == f"x of {type(net[0]).__name__} '0' must be {said}"
 
 
+def test_an_input_on_another_device_is_named_with_the_layer():
+    with pytest.raises(ValueError, match="x of Linear '0' is on cpu, but its weight is on meta: move one"):
+        network().to("meta")(torch.rand(5, 2, 4))
+
+
 def test_a_network_that_saves_memory_names_the_layer_too():
     net = conv()
     optimize_memory_usage(net)
@@ -371,6 +376,8 @@ def test_neighbouring_outputs_vote():
     for x in (torch.rand(2, 7), torch.tensor(1.0)):
         with pytest.raises(ValueError, match=r"x of Voting must be \[..., classes \* 3\]"):
             Voting(3)(x)
+    with pytest.raises(TypeError, match=r"x of Voting must be floating point, .* use x\.float\(\)"):
+        Voting(3)(votes.to(torch.uint8))
     with pytest.raises(ValueError, match="voters of Voting must be at least 1"):
         Voting(0)
 
