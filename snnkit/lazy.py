@@ -45,6 +45,21 @@ def attach(room: str, *parts: str) -> tuple[Callable[[str], object], Callable[[]
     return __getattr__, lambda: sorted(names), names
 
 
+def missing(room: str, instead: dict[str, str]) -> Callable[[str], object]:
+    """``__getattr__`` of a room, for its last line: it names what is here for a name of PyTorch or of another library.
+
+    Args:
+        room: the module's ``__name__``.
+        instead: by the name that is not here, what to use.
+    """
+
+    def __getattr__(name: str) -> object:
+        use = f": use {instead[name]}" if name in instead else ""
+        raise AttributeError(f"module {room!r} has no attribute {name!r}{use}", name=name, obj=sys.modules[room])
+
+    return __getattr__
+
+
 def _is_own(value: object) -> bool:
     """Whether it was made in this package, and not imported from another; numbers and tables do not say."""
     return not isinstance(value, ModuleType) and getattr(value, "__module__", "snnkit").startswith("snnkit")

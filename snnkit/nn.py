@@ -10,15 +10,18 @@ for batch norms in training, unless ``Once`` is used. A random module of your ow
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Iterable, Mapping
+from itertools import count
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.conv import _ConvNd
 from torch.nn.modules.dropout import _DropoutNd
 
-from snnkit import checks
+from snnkit import checks, lazy, neuron
 from snnkit.engine.memory_gate import is_captured
 from snnkit.engine.trace import name_of, observed
 from snnkit.linear import is_hooked, linear
@@ -26,7 +29,23 @@ from snnkit.neuron import Neuron, Recurrent
 from snnkit.neuron.base import refuse_plain_sequential
 from snnkit.pooling import max_pool
 
-__all__ = ["Once", "Recording", "Recurrent", "Sequential", "TimeBatched", "detach", "is_stateful", "is_static"]
+__all__ = [
+    "Once",
+    "PerStep",
+    "Recording",
+    "Recurrent",
+    "Residual",
+    "Sequential",
+    "TimeBatched",
+    "Voting",
+    "detach",
+    "is_stateful",
+    "is_static",
+]
+
+# The fewest axes of one step of a batch. A convolution would take three as one image, and the batch as its channels.
+_RANKS: dict[type, int] = {nn.Linear: 2, nn.Conv1d: 3, nn.Conv2d: 4, nn.Conv3d: 5}
+_RANKS |= {nn.ConvTranspose1d: 3, nn.ConvTranspose2d: 4, nn.ConvTranspose3d: 5}
 
 
 class Recording(NamedTuple):
@@ -108,24 +127,29 @@ def with_state(module: nn.Module, x: Tensor, state: Any, **options: Any) -> tupl
 
 
 class TimeBatched(nn.Module):
-    """Apply a stateless module to [T, B, ...] with time folded into the batch. A static input is computed once and
+    """Apply stateless modules to [T, B, ...] with time folded into the batch. A static input is computed once and
     expanded.
 
     Args:
-        module: any module on [B, ...] without neurons. Give it no static input if it is random, unless its randomness
-            is a layer of PyTorch.
+        modules: one or more on [B, ...] without neurons, in order of execution. Give them no static input if they are
+            random, unless their randomness is a layer of PyTorch.
+
+    Attributes:
+        module: the module; of several, a ``torch.nn.Sequential``.
 
     Raises:
-        TypeError: the module takes a state, or has neurons in it.
+        TypeError: a module takes a state, or has neurons in it.
     """
 
-    def __init__(self, module: nn.Module) -> None:
+    def __init__(self, *modules: nn.Module) -> None:
         super().__init__()
-        if takes_state(module):
-            raise TypeError(
-                f"module of {type(self).__name__} must be stateless, but {type(module).__name__} takes a state"
-            )
-        self.module = module
+        kind = type(self).__name__
+        if not modules:
+            raise TypeError(f"{kind} must be given at least one module")
+        for module in modules:
+            if takes_state(module):
+                raise TypeError(f"module of {kind} must be stateless, but {type(module).__name__} takes a state")
+        self.module: nn.Module = modules[0] if len(modules) == 1 else nn.Sequential(*modules)
 
     def forward(self, x: Tensor) -> Tensor:
         """[T, B, ...] -> [T, B, ...], a view with stride 0 in time if ``x`` is one."""
@@ -142,7 +166,7 @@ class Once(TimeBatched):
     all steps of a static input: its mask stays the same over time.
 
     Args:
-        module: any module on [B, ...] without state.
+        modules: one or more on [B, ...] without state, in order of execution.
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -151,16 +175,73 @@ class Once(TimeBatched):
         return _one_step(self.module, x) if stands_still(x) else time_batched(self.module, x)
 
 
-def time_batched(module: nn.Module, x: Tensor) -> Tensor:
-    """``module`` applied to every step of ``x`` [T, B, ...] at once."""
+class PerStep(TimeBatched):
+    """A stateless module for each time step, instead of one for all.
+
+    With batch norms it is batch normalisation through time (Kim and Panda 2020, arXiv:2010.01729), whose statistics
+    belong to a step; snnTorch's ``BatchNormTT1d`` also sets ``norm.bias = None``::
+
+        PerStep(*(torch.nn.BatchNorm1d(128) for _ in range(25)))
+
+    Args:
+        modules: one for each step, on [B, ...] without neurons.
+
+    Raises:
+        TypeError: a module takes a state, or has neurons in it.
+    """
+
+    def __init__(self, *modules: nn.Module) -> None:
+        super().__init__(*modules)
+        self.module = nn.ModuleList(modules)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[T, B, ...] -> [T, B, ...]; ValueError unless T is the number of modules."""
+        _check_rank(x)
+        steps: Any = self.module
+        if len(x) != len(steps):
+            raise ValueError(
+                f"x of PerStep must have {len(steps)} time steps, one for each module, but its shape is {list(x.shape)}"
+            )
+        return torch.stack([_batched(steps[t], x_t, x, str(t)) for t, x_t in enumerate(x.unbind(0))])
+
+
+class Voting(nn.Module):
+    """Neighbouring outputs vote for a class by their mean: [..., classes * voters] -> [..., classes].
+
+    Source: SpikingJelly's ``layer.VotingLayer`` (Fang et al. 2021, arXiv:2007.05785), in whose order outputs 0 to
+    ``voters - 1`` belong to class 0.
+
+    Args:
+        voters: outputs of each class.
+    """
+
+    def __init__(self, voters: int = 10) -> None:
+        super().__init__()
+        self.voters = checks.integer("voters of Voting", voters, at_least=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[..., classes * voters] -> [..., classes]; ValueError unless the last axis is a multiple of ``voters``."""
+        checks.instance("x", x, Tensor, "a torch.Tensor [..., classes * voters]")
+        if not x.is_floating_point():
+            raise TypeError(f"x of Voting must be floating point, but its dtype is {x.dtype}: use x.float()")
+        if x.dim() == 0 or x.shape[-1] % self.voters:
+            raise ValueError(f"x of Voting must be [..., classes * {self.voters}], but its shape is {list(x.shape)}")
+        return x.unflatten(-1, (-1, self.voters)).mean(-1)
+
+    def extra_repr(self) -> str:
+        return f"voters={self.voters}"
+
+
+def time_batched(module: nn.Module, x: Tensor, name: str = "") -> Tensor:
+    """``module`` applied to every step of ``x`` [T, B, ...] at once. Errors say the ``name`` that it has somewhere."""
     _check_rank(x)
     steps, batch = x.shape[:2]
     if stands_still(x) and not differs_from_step_to_step(module):
-        return _one_step(module, x)
-    return _batched(module, x.flatten(0, 1)).unflatten(0, (steps, batch))
+        return _one_step(module, x, name)
+    return _batched(module, x.flatten(0, 1), x, name).unflatten(0, (steps, batch))
 
 
-def through(module: nn.Module, x: Tensor, step: Tensor | None) -> tuple[Tensor, Tensor | None]:
+def through(module: nn.Module, x: Tensor, step: Tensor | None, name: str = "") -> tuple[Tensor, Tensor | None]:
     """A stateless ``module`` applied to x [T, B, ...], as ``Sequential`` does it.
 
     A static sequence comes with its one ``step`` [B, ...], and is passed on with it while it stays static. If the step
@@ -168,9 +249,9 @@ def through(module: nn.Module, x: Tensor, step: Tensor | None) -> tuple[Tensor, 
     """
     bare = bare_module(module)
     if step is not None and bare is not None and (isinstance(module, Once) or not differs_from_step_to_step(bare)):
-        step = _batched(bare, step)
+        step = _batched(bare, step, x, name)
         return _repeated(step, x.shape[0]), step
-    return (module(x) if isinstance(module, TimeBatched) else time_batched(module, x)), None
+    return (module(x) if isinstance(module, TimeBatched) else time_batched(module, x, name)), None
 
 
 def bare_module(module: nn.Module) -> nn.Module | None:
@@ -198,28 +279,93 @@ def _repeated(step: Tensor, steps: int) -> Tensor:
     return step.unsqueeze(0).expand(steps, *step.shape)
 
 
-def _one_step(module: nn.Module, x: Tensor) -> Tensor:
+def _one_step(module: nn.Module, x: Tensor, name: str = "") -> Tensor:
     """``module`` applied to one step of a static ``x``, seen as often as ``x`` has steps."""
-    return _repeated(_batched(module, x[0]), x.shape[0])
+    return _repeated(_batched(module, x[0], x, name), x.shape[0])
 
 
-def _batched(module: nn.Module, x: Tensor) -> Tensor:
-    if isinstance(module, nn.Linear):
-        out = linear(module, x)
-    elif type(module) is not nn.MaxPool2d or (out := max_pool(module, x)) is None:
-        out = _observed(module, x)
-    name = type(module).__name__
+def _batched(module: nn.Module, some: Tensor, x: Tensor, name: str) -> Tensor:
+    """``module`` applied to ``some`` steps of the sequence ``x``: all, [T B, ...], or one, [B, ...]."""
+    if some.dim() < _RANKS.get(type(module), 0) and not is_hooked(module):
+        _refuse_misfit(module, some, x, name)
+    try:
+        if isinstance(module, nn.Linear):
+            out = linear(module, some)
+        elif type(module) is not nn.MaxPool2d or (out := max_pool(module, some)) is None:
+            out = _observed(module, some)
+    except (IndexError, RuntimeError, ValueError) as error:
+        if not torch.compiler.is_compiling() and not isinstance(error, torch.OutOfMemoryError):
+            _refuse_misfit(module, some, x, name, error)
+        raise
+    kind = type(module).__name__
     if not isinstance(out, Tensor):
         raise TypeError(
-            f"{name} must return a tensor, but it returned a {type(out).__name__}; "
+            f"{kind} must return a tensor, but it returned a {type(out).__name__}; "
             "a module with state must be called (x, state) and return (out, state)"
         )
-    if out.shape[:1] != x.shape[:1]:
+    if out.shape[:1] != some.shape[:1]:
         raise ValueError(
-            f"{name} must keep the batch dimension of a sequence x [T, B, ...], but it made {list(out.shape)} of one "
-            f"step {list(x.shape)}"
+            f"{kind} must keep the batch dimension of a sequence x [T, B, ...], but it made {list(out.shape)} of one "
+            f"step {list(some.shape)}"
         )
     return out
+
+
+def _refuse_misfit(module: nn.Module, some: Tensor, x: Tensor, name: str, error: Exception | None = None) -> None:
+    """Raise an error about the sequence ``x`` if its shape or dtype is why a layer of PyTorch raised ``error``.
+
+    The layer is ``module``, which got ``some`` of ``x``, or one inside of it, and what that got.
+    """
+    layer, given = module, some
+    trace = error and error.__traceback__ and error.__traceback__.tb_next  # after the frame that caught it
+    while trace:
+        seen = trace.tb_frame.f_locals  # as PyTorch's layers name their arguments
+        if isinstance(inner := seen.get("self"), nn.Module) and _taken(inner) and isinstance(seen.get("input"), Tensor):
+            layer, given = inner, seen["input"]
+        trace = trace.tb_next
+    taken = _taken(layer)
+    if taken is None or given.shape[:1] != some.shape[:1]:  # what the module made of the batch is not known
+        return
+    words, takes = taken
+    place = [name, *(inside for inside, part in module.named_modules() if part is layer and inside)]
+    owner = f"{type(layer).__name__} {'.'.join(filter(None, place))!r}".removesuffix(" ''")
+    shape = [*x.shape[:2], *given.shape[1:]]
+    if not takes(given.shape[1:]):
+        flat = isinstance(layer, nn.Linear) and layer.in_features == math.prod(shape[1:])
+        hint = "; if it has no time axis, use encode.repeat(x, steps)" if flat or takes(tuple(shape[1:])) else ""
+        raise ValueError(f"x of {owner} must be [T, B, {words}], but its shape is {shape}{hint}") from error
+    if not given.is_floating_point():
+        hint = "data.to_unit(images)" if given.dtype == torch.uint8 else "x.float()"
+        raise TypeError(f"x of {owner} must be floating point, but its dtype is {given.dtype}: use {hint}") from error
+    weight = getattr(layer, "weight", None)
+    if not isinstance(weight, Tensor):
+        return
+    if weight.device != given.device:
+        raise ValueError(
+            f"x of {owner} is on {given.device}, but its weight is on {weight.device}: move one"
+        ) from error
+    if weight.dtype != given.dtype and not torch.is_autocast_enabled(x.device.type):
+        raise TypeError(
+            f"x of {owner} must be {weight.dtype}, as its weight, but its dtype is {given.dtype}: use "
+            f"x.to({weight.dtype})"
+        ) from error
+
+
+def _taken(layer: nn.Module) -> tuple[str, Callable[[tuple[int, ...]], bool]] | None:
+    """The shapes of a sample that a layer of PyTorch takes, in words and as a function; None if that is not known."""
+    if isinstance(layer, nn.Linear):
+        return f"..., {layer.in_features}", lambda sample: sample[-1:] == (layer.in_features,)
+    if isinstance(layer, nn.Flatten):
+        return "N, ...", lambda sample: len(sample) > 0
+    if isinstance(layer, _ConvNd):
+        channels, axes = layer.in_channels, [len(layer.kernel_size)]
+    elif isinstance(layer, _BatchNorm):
+        known = {nn.BatchNorm1d: [0, 1], nn.BatchNorm2d: [2], nn.BatchNorm3d: [3]}
+        channels, axes = layer.num_features, known.get(type(layer), [0, 1, 2, 3])
+    else:
+        return None
+    words = (", ".join([str(channels), *("", "L", "HW", "DHW")[n]]) for n in axes)
+    return "] or [T, B, ".join(words), lambda sample: sample[:1] == (channels,) and len(sample) - 1 in axes
 
 
 def _observed(module: nn.Module, x: Tensor) -> Any:
@@ -251,30 +397,13 @@ def _counts(module: nn.Module) -> bool:
     return isinstance(module, _BatchNorm) and (module.training or module.running_mean is None)
 
 
-class Sequential(nn.Module):
-    """Modules one after the other over time: ``out, state = net(x, state=None)``.
+class Network(nn.Module):
+    """Modules that may be stateful, of which each gets its part of the state."""
 
-    Stateful modules (neurons, and all whose ``forward`` takes ``state``) get their part of the state. Plain modules are
-    time-batched. Nothing is stored between calls. A module may be in two places, with a state in each.
-
-    Args:
-        modules: in order of execution.
-
-    Attributes:
-        runner: a function (network, x, state) -> (out, state) that runs the modules in another way, as in
-            ``device.optimize_memory_usage``; None: one after the other.
-    """
-
-    runner: Callable[[Sequential, Tensor, tuple | None], tuple[Tensor, tuple]] | None = None
-
-    def __init__(self, *modules: nn.Module) -> None:
+    def __init__(self) -> None:
         super().__init__()
         # Stored, as torch.compile can't look at signatures.
         self._stateful: dict[str, bool] = {}
-        for index, module in enumerate(modules):
-            if not isinstance(module, nn.Module):
-                raise TypeError(f"module {index} of Sequential must be a torch.nn.Module, but it is {module!r}")
-            self.add_module(str(index), module)
 
     def add_module(self, name: str, module: nn.Module | None) -> None:
         stateful = module is not None and takes_state(module)
@@ -287,13 +416,56 @@ class Sequential(nn.Module):
         if isinstance(value, nn.Module):
             self._stateful[name] = stateful
 
+    def state_of_modules(self, state: tuple | None) -> Iterable[Any]:
+        """The state of each module in turn; ValueError unless ``state`` is a state of this network."""
+        if state is None:
+            return (None,) * len(self._modules)
+        if not isinstance(state, tuple) or len(state) != len(self._modules):
+            kind = f"{len(state)} entries" if isinstance(state, tuple) else f"a {type(state).__name__}"
+            raise ValueError(
+                f"state of {type(self).__name__} must be a tuple of {len(self._modules)} entries or None, but it is "
+                f"{kind}"
+            )
+        return state
+
+
+class Sequential(Network):
+    """Modules one after the other over time: ``out, state = net(x, state=None)``.
+
+    Stateful modules (neurons, and all whose ``forward`` takes ``state``) get their part of the state. Plain modules are
+    time-batched. Nothing is stored between calls. A module may be in two places, with a state in each.
+
+    Args:
+        modules: in order of execution; or one dict of them, whose keys become their names (``net.fc1``).
+
+    Attributes:
+        runner: a function (network, x, state) -> (out, state) that runs the modules in another way, as in
+            ``device.optimize_memory_usage``; None: one after the other.
+    """
+
+    runner: Callable[[Sequential, Tensor, tuple | None], tuple[Tensor, tuple]] | None = None
+
+    def __init__(self, *modules: nn.Module | Mapping[str, nn.Module]) -> None:
+        super().__init__()
+        named = modules[0].items() if len(modules) == 1 and isinstance(modules[0], Mapping) else enumerate(modules)
+        for name, module in named:
+            if not isinstance(module, nn.Module):
+                raise TypeError(f"module {name} of Sequential must be a torch.nn.Module, but it is {module!r}")
+            self.add_module(str(name), module)
+
+    def append(self, module: nn.Module) -> Sequential:
+        """Add a module at the end, with the next free number as its name; returns the network."""
+        checks.instance("module", module, nn.Module, "a torch.nn.Module")
+        self.add_module(next(str(i) for i in count(len(self)) if str(i) not in self._modules), module)
+        return self
+
     def __len__(self) -> int:
         return len(self._modules)
 
     def __getitem__(self, index: int | slice) -> nn.Module:
-        """A module, or for a slice a ``Sequential`` of the same modules."""
-        chosen = list(self._modules.values())[index]
-        return Sequential(*chosen) if isinstance(chosen, list) else chosen  # type: ignore[return-value, arg-type]
+        """A module, or for a slice a ``Sequential`` of the same modules under their names."""
+        chosen = list(self._modules.items())[index]
+        return Sequential(dict(chosen)) if isinstance(chosen, list) else chosen[1]  # type: ignore[return-value, arg-type]
 
     def __iter__(self):
         # Unlike children(), which leaves out a module that was there before.
@@ -328,20 +500,59 @@ class Sequential(nn.Module):
                     x, part = with_state(module, x, part)
                 step = None
             else:
-                x, step = through(module, x, step)
+                x, step = through(module, x, step, name)
             new.append(part)
             if layers is not None:
                 layers.append(x)
         return x, tuple(new)
 
-    def state_of_modules(self, state: tuple | None) -> Iterable[Any]:
-        """The state of each module in turn; ValueError unless ``state`` is a state of this network."""
-        if state is None:
-            return (None,) * len(self)
-        if not isinstance(state, tuple) or len(state) != len(self):
-            kind = f"{len(state)} entries" if isinstance(state, tuple) else f"a {type(state).__name__}"
-            raise ValueError(f"state of Sequential must be a tuple of {len(self)} entries or None, but it is {kind}")
-        return state
+
+class Residual(Network):
+    """Two branches and their sum over time: ``out, state = block(x, state=None)`` with ``out = main(x) + skip(x)``.
+
+    Branches that end in neurons add up to 0, 1 or 2 (SEW-ResNet, Fang et al. 2021, arXiv:2102.04159). Where spikes must
+    stay 0 and 1, let them end in currents, and put the neurons after the block::
+
+        Sequential(Residual(Sequential(conv1, LIF(), conv2)), LIF())
+
+    Args:
+        main: a neuron, a network, or a plain module, which is time-batched.
+        skip: as ``main``, such as a 1 × 1 convolution where ``main`` changes the shape; None: x itself.
+
+    Raises:
+        ValueError: the two have results of different shapes.
+    """
+
+    main: nn.Module
+    skip: nn.Module | None
+
+    def __init__(self, main: nn.Module, skip: nn.Module | None = None) -> None:
+        super().__init__()
+        self.add_module("main", checks.instance("main of Residual", main, nn.Module, "a torch.nn.Module"))
+        checks.instance("skip of Residual", skip, nn.Module, "a torch.nn.Module", optional=True)
+        self.add_module("skip", skip)
+
+    def forward(self, x: Tensor, state: tuple | None = None) -> tuple[Tensor, tuple]:
+        """x [T, B, ...] to out [T, B, ...] and the state: a pair, None for a stateless branch."""
+        refuse_plain_sequential(self)
+        _check_rank(x)
+        outs, new = [], []
+        for (name, module), part in zip(self._modules.items(), self.state_of_modules(state), strict=True):
+            if module is None:
+                out = x
+            elif self._stateful[name]:
+                out, part = with_state(module, x, part)
+            else:
+                out, _ = through(module, x, None, name)
+            outs.append(out)
+            new.append(part)
+        if outs[0].shape != outs[1].shape:
+            skip = "x" if self.skip is None else "skip(x)"
+            raise ValueError(
+                f"main(x) and {skip} of Residual must have one shape to be added, but they have "
+                f"{list(outs[0].shape)} and {list(outs[1].shape)}"
+            )
+        return outs[0] + outs[1], tuple(new)
 
 
 def detach(state: Any) -> Any:
@@ -367,3 +578,23 @@ def _check_rank(x: Any) -> None:
         raise ValueError(f"x must be a sequence [T, B, ...], but its shape is {list(x.shape)}")
     if x.shape[0] == 0:
         raise ValueError(f"x must have at least one time step, but its shape is {list(x.shape)}")
+
+
+__getattr__ = lazy.missing(
+    __name__,
+    {
+        **{name: f"torch.nn.{name}" for name in nn.modules.__all__},
+        **{name: f"neuron.{name}" for name in neuron.__all__},
+        "BatchNormTT1d": "nn.PerStep(*(torch.nn.BatchNorm1d(features) for _ in range(steps)))",
+        "BatchNormTT2d": "nn.PerStep(*(torch.nn.BatchNorm2d(channels) for _ in range(steps)))",
+        "Lift": "nn.TimeBatched, or nothing: nn.Sequential applies plain modules to all steps",
+        "LinearRecurrentContainer": "neuron.Recurrent",
+        "MultiStepContainer": "nothing: neurons take all steps, nn.Sequential hands on their state",
+        "SeqToANNContainer": "nn.TimeBatched, or nothing: nn.Sequential applies plain modules to all steps",
+        "SequentialState": "nn.Sequential",
+        "VotingLayer": "nn.Voting",
+        "detach_net": "nn.detach(state)",
+        "reset_net": "nothing: a call without a state starts at rest",
+        "set_step_mode": "nothing: x is [T, B, ...] everywhere",
+    },
+)

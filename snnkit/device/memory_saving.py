@@ -29,7 +29,7 @@ from snnkit import neuron as catalogue
 from snnkit.device.spike_packing import packed_input
 from snnkit.engine import NotElementwise, equation_of
 from snnkit.neuron import Neuron
-from snnkit.nn import Once, Sequential, TimeBatched, is_hooked, stands_still, takes_repeat, through, with_state
+from snnkit.nn import Network, Once, Sequential, TimeBatched, is_hooked, stands_still, takes_repeat, through, with_state
 from snnkit.pooling import max_pool
 from snnkit.surrogate import Surrogate
 
@@ -86,9 +86,9 @@ class MemorySaving:
                     x, new[at] = with_state(module, x, new[at])
                 step = None
             elif stage.packed and step is None and torch.is_grad_enabled():
-                x = _with_bits(module, x)
+                x = _with_bits(module, x, stage.names[0])
             else:
-                x, step = through(module, x, step)
+                x, step = through(module, x, step, stage.names[0])
             at += len(stage.names)
         return x, tuple(new)
 
@@ -183,13 +183,13 @@ def _gives_spikes(module: nn.Module, spikes: bool) -> bool:
     return spikes and type(layer) in (nn.MaxPool2d, *SHAPES)
 
 
-def _with_bits(module: nn.Module, x: Tensor) -> Tensor:
+def _with_bits(module: nn.Module, x: Tensor, name: str) -> Tensor:
     kind = x.device.type
     if torch.is_autocast_enabled(kind) and x.dtype != torch.float64:
         # What the layer would do itself; done here, the tensor that it saves is known.
         x = x.to(torch.get_autocast_dtype(kind))
     with packed_input(x):
-        return through(module, x, None)[0]
+        return through(module, x, None, name)[0]
 
 
 def _again(modules: tuple[Any, ...], x: Tensor, state: Any, steps: int) -> tuple[Tensor, Any]:
@@ -287,7 +287,7 @@ def check_over_time(model: nn.Module) -> None:
 
 def check_goes_on(model: nn.Module, state: Any) -> None:
     """Raise ValueError if a module returned None for its state: it would start at rest in each chunk of time."""
-    if isinstance(model, Sequential):
+    if isinstance(model, Network):
         for (name, module), part in zip(model._modules.items(), state, strict=True):
             if model._stateful[name] and part is None:
                 raise ValueError(

@@ -16,12 +16,12 @@ from torch import Tensor, nn
 from snnkit import checks
 from snnkit.engine import check_sequence
 from snnkit.files import check_hdf5, expanded
-from snnkit.interop.graph import INPUT, OUTPUT, Graph, in_order, sources_of
+from snnkit.interop.graph import INPUT, OUTPUT, Graph, graph_of, in_order, sources_of
 from snnkit.interop.layer_nodes import KEY, LAYERS, Shape, check_numbers, nir_package, node_of, note_of
 from snnkit.interop.neuron_nodes import EULER, described, euler_neuron, neuron_of, note_on, reach, surrogate_of
 from snnkit.interop.structure import TRANSPARENT, Structure, built, connected, transparent
 from snnkit.neuron import IF, LIF, PLIF, Neuron, Recurrent
-from snnkit.nn import Once, Sequential, TimeBatched, is_stateful, time_batched
+from snnkit.nn import Once, Residual, Sequential, TimeBatched, is_stateful, time_batched
 from snnkit.surrogate import ATan
 
 
@@ -38,7 +38,8 @@ def to_nir(model: nn.Module, example: Tensor, dt: float) -> Any:
     surrogates of your own classes.
 
     Args:
-        model: a ``Sequential`` or ``Graph`` of neurons and of layers that NIR has (may be nested), or one of these.
+        model: a ``Sequential``, ``Residual`` or ``Graph`` of neurons and of layers that NIR has (may be nested), or one
+            of these.
         example: x [T, B, ...]; only the shape of a sample matters, as NIR has every number once per neuron.
         dt: the time step in s, which turns time constants in steps into seconds. ``CubaLIF`` and ``LI`` must have the
             same.
@@ -229,6 +230,9 @@ class _Writer:
             return transparent(module), x
         if kind is Graph:
             return self._graph(module, name, x)  # type: ignore[arg-type]
+        if kind is Residual:
+            (_, *inside), x = self._graph(graph_of(module), name, x)  # type: ignore[arg-type]
+            return [kind.__name__, *inside], x
         name = self._free(name or kind.__name__.lower())
         try:
             if kind is Recurrent:

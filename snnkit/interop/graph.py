@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from snnkit import checks
 from snnkit.engine import check_sequence
-from snnkit.nn import is_stateful, through, with_state
+from snnkit.nn import Residual, is_stateful, through, with_state
 
 INPUT, OUTPUT = "input", "output"
 Edges = Sequence[tuple[str, str]]
@@ -73,9 +73,17 @@ class Graph(nn.Module):
                     if self._stateful[name]:
                         values[name], part = with_state(layer, values[name], part)
                     else:
-                        values[name], _ = through(layer, values[name], None)
+                        values[name], _ = through(layer, values[name], None, name)
             new.append(part)
         return values[OUTPUT], tuple(new)
+
+
+def graph_of(block: Residual) -> Graph:
+    """The same branches as a ``Graph``, under their names."""
+    main, skip = [(INPUT, "main"), ("main", OUTPUT)], [(INPUT, "skip"), ("skip", OUTPUT)]
+    if block.skip is None:
+        return Graph({"main": block.main}, [*main, (INPUT, OUTPUT)])
+    return Graph({"main": block.main, "skip": block.skip}, main + skip)
 
 
 def sources_of(edges: Edges) -> dict[str, list[str]]:

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from snnkit.interop.graph import INPUT, OUTPUT, Graph, in_order, sources_of
-from snnkit.nn import Once, Sequential, TimeBatched
+from snnkit.nn import Once, Residual, Sequential, TimeBatched
 
 Structure = str | list[Any]
 
@@ -56,7 +56,7 @@ def connected(
         return sources
     if kind in WRAPPERS:
         return connected(parts[0], sources, edges, most)
-    if kind != "Graph":
+    if kind not in ("Graph", "Residual"):
         return sources
     own = [(a, b) for a, b in parts[1]]
     before, ends = sources_of(own), {INPUT: sources}
@@ -86,6 +86,8 @@ def built(structure: Structure, layers: dict[str, nn.Module]) -> nn.Module:
         return WRAPPERS[kind](built(parts[0], layers))
     if kind == "Graph":
         return Graph({name: built(part, layers) for name, part in parts[0].items()}, [(a, b) for a, b in parts[1]])
+    if kind == "Residual":
+        return Residual(**{name: built(part, layers) for name, part in parts[0].items()})
     return TRANSPARENT[kind](**parts[0])
 
 

@@ -126,7 +126,8 @@ device.empty_cache: device="cpu"
 device.move_tensors_to_device: obj=[ones(2), {"a": ones(1)}]
 device.truncated: steps=2
 device.untouched: device=CPU
-encode.delta: x_seq=rand(5, 2, 8)
+encode: x_seq=rand(5, 2, 8), out_features=5
+encode.spike_times: times=5 * rand(2, 3, 4)
 engine: state=neuron.MembraneState(zeros(2, 8)), device=CPU, device_type="cpu"
 engine.handle_of: engine="auto"
 engine.limit_kept_memory: limit=2**30
@@ -186,7 +187,15 @@ neuron.Neuron.initial_state: x=rand(2, 8)
 neuron.Izhikevich.initial_state: x=rand(2, 8)
 neuron.beta_of: tau=0.02
 nn: module=nn.Linear(8, 3)
+nn.Once.*: self=snnkit.nn.Once(nn.Linear(8, 3))
+nn.PerStep.*: self=snnkit.nn.PerStep(*(nn.Linear(8, 3) for _ in range(5)))
+nn.Once: modules=[nn.Linear(8, 3)]
+nn.PerStep: modules=[nn.Linear(8, 3)]
+nn.TimeBatched: modules=[nn.Linear(8, 3)]
+nn.Residual: main=nn.Linear(8, 8), skip=nn.Linear(8, 8)
 nn.Sequential.*: self=net()
+nn.TimeBatched.*: self=snnkit.nn.TimeBatched(nn.Linear(8, 3))
+nn.Voting: voters=4
 plasticity: pre=spikes(2, 4), post=spikes(2, 3), weight=rand(3, 4), lead="B", counts=rand(6, 4), classes=3
 plasticity.CompetitiveLayer.*: n_pre=4, n_post=3, spikes=spikes(5, 2, 4), state=self.initial_state(4, 3)
 plasticity.Convolution.*: pre=spikes(2, 1, 6, 6), post=spikes(2, 2, 4, 4), weight=rand(2, 1, 3, 3)

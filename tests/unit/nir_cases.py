@@ -11,7 +11,7 @@ from torch import nn
 
 from snnkit.interop import Graph, Scale, SumPool2d, from_nir, to_nir
 from snnkit.neuron import IF, LI, LIF, PLIF, CubaLIF, Leaky, Neuron, Recurrent
-from snnkit.nn import Sequential, TimeBatched
+from snnkit.nn import Residual, Sequential, TimeBatched
 from snnkit.surrogate import ATan, SuperSpike, Triangle
 
 DT = 1e-3
@@ -143,8 +143,9 @@ def graphs(draw):
             return Recurrent(draw(neurons((size,))), size, bias=draw(st.booleans()))
         if kind == "block":
             block = Sequential(nn.Linear(size, size), nn.Dropout(0.25), draw(neurons((size,))))
-            ends = [("input", "block"), ("block", "output")]
-            return Graph({"block": block}, [*ends, ("input", "output")]) if draw(st.booleans()) else block
+            ends = [("input", "block"), ("block", "output"), ("input", "output")]
+            skip = draw(st.sampled_from([None, nn.Linear(size, size), TimeBatched(nn.Linear(size, size))]))
+            return draw(st.sampled_from([block, Graph({"block": block}, ends), Residual(block, skip)]))
         if kind == "wrapped":
             return TimeBatched(nn.Linear(size, size))
         return Scale(torch.rand(size)) if kind == "scale" else nn.Identity()

@@ -12,7 +12,7 @@ from snnkit import encode
 
 DTYPES = [torch.bfloat16, torch.float16, torch.float32, torch.float64]
 STATIC = [encode.repeat, encode.poisson, encode.latency, encode.constant_current_lif]
-STATIC.append(partial(encode.latency, linear=True))
+STATIC += [partial(encode.latency, linear=True), encode.phase]
 
 shapes = st.lists(st.integers(1, 4), min_size=1, max_size=4).map(tuple)
 dtypes = st.sampled_from(DTYPES)
@@ -69,7 +69,7 @@ def test_encoders_take_permuted_empty_and_numpy_sized_input(encoder):
 @pytest.mark.parametrize(
     ("x", "error", "words"),
     [
-        (torch.ones(2, dtype=torch.int64), TypeError, "int64"),
+        (torch.ones(2, dtype=torch.int64), TypeError, r"int64; use x\.float\(\)"),
         (torch.ones(2, dtype=torch.uint8), TypeError, r"x\.float\(\) / 255"),
         (torch.tensor(0.5), ValueError, r"x must be \[B, \.\.\.\]"),
         (torch.tensor([0.5, math.nan]), ValueError, "x must be finite"),
@@ -83,7 +83,17 @@ def test_bad_x(encoder, x, error, words):
 @pytest.mark.parametrize(
     ("encoder", "x", "arguments", "words"),
     [
-        (encode.poisson, torch.tensor([0.3, -1e-6]), {}, r"x must be in \[0, 1\]"),
+        (
+            encode.poisson,
+            torch.tensor([0.3, -1e-6]),
+            {},
+            r"x must be in \[0, 1\], .*; use x\.clamp\(0, 1\) to cut them",
+        ),
+        (encode.poisson, pixels(3), {"steps": None}, r"x must be \[T, B, \.\.\.\], but its shape is \[3\]"),
+        (encode.phase, torch.tensor([0.3, 1.1]), {}, r"x must be in \[0, 1\]"),
+        (encode.population, pixels(2), {"out_features": 1}, "out_features must be at least 2"),
+        (encode.population, pixels(2), {"high": 0.0}, "high must be greater than low, but they are 0.0 and 0.0"),
+        (encode.population, pixels(2), {"sigma": 0.0}, "sigma must be greater than 0"),
         (encode.poisson, pixels(2), {"max_rate": 1.1}, "max_rate must be at most 1"),
         (encode.latency, torch.tensor([0.3, 1.0001]), {}, r"x must be in \[0, 1\]"),
         (encode.latency, pixels(2), {"threshold": 1e-320}, "threshold must be at least 1e-07"),
@@ -97,9 +107,9 @@ def test_bad_x(encoder, x, error, words):
     ],
 )
 def test_bad_arguments(encoder, x, arguments, words):
-    steps = {} if encoder is encode.delta else {"steps": 5}
+    given = {encode.delta: {}, encode.population: {"out_features": 5}}.get(encoder, {"steps": 5})
     with pytest.raises((TypeError, ValueError), match=words):
-        encoder(x, **steps, **arguments)
+        encoder(x, **given | arguments)
 
 
 def test_repeat_is_a_view_with_stride_zero_in_time():
@@ -131,10 +141,18 @@ def test_poisson_repeats_with_the_generator_and_with_the_global_seed():
     assert torch.equal(first, encode.poisson(x, 9)) and not torch.equal(first, second)
 
 
+def test_poisson_of_a_sequence_follows_its_rates_over_time():
+    rates = torch.tensor([0.0, 0.2, 1.0]).view(3, 1, 1).expand(3, 200, 50)
+    spikes = encode.poisson(rates, steps=None, generator=torch.Generator().manual_seed(3))
+    assert spikes.shape == rates.shape
+    torch.testing.assert_close(spikes.mean((1, 2)), torch.tensor([0.0, 0.2, 1.0]), atol=0.02, rtol=0)
+
+
 def test_values_off_the_cpu_are_not_read():
     # A meta tensor has no values at all, so reading one would raise: as on CUDA it would wait for the device.
     assert encode.poisson(torch.empty(2, 3, device="meta"), 4).shape == (4, 2, 3)
     assert encode.latency(torch.empty(2, 3, device="meta"), 4).shape == (4, 2, 3)
+    assert encode.spike_times(torch.empty(2, 3, 5, device="meta"), 4).shape == (4, 2, 3)
 
 
 def latency_time(x, steps, threshold, linear, normalize, tau, clip):
@@ -207,6 +225,91 @@ def test_delta_is_the_plain_loop(steps, threshold, off_spikes):
         previous = x_t
 
 
+def test_delta_with_padding_compares_the_first_step_with_itself():
+    both = torch.tensor([1, 2, 0, 2, 2.9]).unsqueeze(1)
+    for options in ({"off_spikes": True}, {}):
+        padded, plain = (encode.delta(both, threshold=1.0, padding=padding, **options) for padding in (True, False))
+        assert padded[0] == 0 and plain[0] == 1 and torch.equal(padded[1:], plain[1:])
+
+
+@given(
+    st.lists(st.floats(-3, 3), min_size=1, max_size=6),
+    st.integers(2, 9),
+    st.sampled_from([{}, {"low": -1.0, "high": 2.0}, {"sigma": 0.3}]),
+)
+@settings(max_examples=60, deadline=None)
+def test_population_is_the_published_formula(values, out_features, options):
+    out = encode.population(torch.tensor(values, dtype=torch.float64), out_features, **options)
+    low, high = options.get("low", 0.0), options.get("high", 1.0)
+    distance = (high - low) / (out_features - 1)
+    sigma = options.get("sigma", distance / 1.5)
+    for x, activities in zip(values, out.tolist(), strict=True):
+        centres = [low + i * distance for i in range(out_features)]
+        assert activities == pytest.approx([math.exp(-((x - c) ** 2) / (2 * sigma**2)) for c in centres], abs=1e-12)
+
+
+def test_population_keeps_gradient_and_dtype_and_feeds_the_encoders():
+    x = pixels(2, 3).requires_grad_()
+    out = encode.population(x, 8)
+    assert out.shape == (2, 3, 8) and encode.poisson(out, 5).shape == (5, 2, 3, 8)
+    out.sum().backward()
+    assert x.grad.any()
+    assert encode.population(pixels(2, dtype=torch.bfloat16), 3).dtype == torch.bfloat16
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=20), st.integers(1, 60))
+@settings(max_examples=80, deadline=None)
+def test_phase_gives_the_binary_digits_of_x(values, steps):
+    spikes = encode.phase(torch.tensor(values, dtype=torch.float64), steps)
+    for x, train in zip(values, spikes.T.tolist(), strict=True):
+        number = min(math.floor(x * 2**steps), 2**steps - 1)
+        assert train == [float(number >> (steps - 1 - t) & 1) for t in range(steps)]
+    weights = 0.5 ** torch.arange(1, steps + 1, dtype=torch.float64)
+    assert ((weights @ spikes - torch.tensor(values, dtype=torch.float64)).abs() <= 0.5**steps).all()
+
+
+def test_first_spike_keeps_the_first_of_each_neuron():
+    x_seq = torch.tensor([[0.0, 1, -1], [1, 1, 0], [1, 0, 1]]).unsqueeze(1)
+    assert encode.first_spike(x_seq).squeeze(1).tolist() == [[0, 1, -1], [1, 0, 0], [0, 0, 0]]
+    spikes = encode.constant_current_lif(3 * pixels(4, 5), 40)
+    latest = encode.first_spike(spikes)
+    assert spikes.sum(0).max() > 1
+    assert torch.equal(latest.sum(0), (spikes.sum(0) > 0).float())
+    assert torch.equal(latest.argmax(0), spikes.argmax(0))
+
+
+def test_spike_times_of_lists_and_of_tensors():
+    lists = [[[0, 3.7, 3.9], [], [2]], [[1], [4.99], [0, 1]]]
+    spikes = encode.spike_times(lists, 5)
+    trains = [["".join(str(int(s)) for s in spikes[:, b, n]) for n in range(3)] for b in range(2)]
+    assert trains == [["10010", "00000", "00100"], ["01000", "00001", "11000"]]
+    none = math.inf
+    times = [[[0, 3.7, 3.9], [none] * 3, [2, none, none]], [[1, none, none], [none, 4.99, none], [0, 1, none]]]
+    tensor = torch.tensor(times, dtype=torch.float64)
+    assert torch.equal(encode.spike_times(tensor, 5), spikes.double())
+    assert torch.equal(encode.spike_times(tensor.unsqueeze(2), 5), spikes.double().unsqueeze(3))
+    silent = encode.spike_times([[[], []]], 3)
+    assert silent.shape == (3, 1, 2) and not silent.any()
+
+
+@pytest.mark.parametrize(
+    "times, error, words",
+    [
+        ([[[5.0]]], ValueError, "times must be from 0 on and below steps, 5, but one is 5"),
+        (torch.tensor([[-0.5]]), ValueError, "but one is -0.5"),
+        (torch.tensor([[math.nan]]), ValueError, "but one is nan"),
+        (torch.tensor([[1]]), TypeError, "times must be a floating-point tensor .* of torch.int64 and shape"),
+        ([[[1.0], [2.0]], [[1.0]]], TypeError, "each a list of as many neurons"),
+        ([[1, 2]], TypeError, "each a list of times, but it is "),
+        ([[["soon"]]], TypeError, "each a list of times, but it is "),
+        (3, TypeError, "each a list of times, but it is 3"),
+    ],
+)
+def test_bad_spike_times(times, error, words):
+    with pytest.raises(error, match=words):
+        encode.spike_times(times, 5)
+
+
 def lif_train(x, steps, tau_mem_inv=100.0, v_th=1.0, v_leak=0.0, v_reset=0.0, dt=1e-3):
     v, train = v_leak, []
     for _ in range(steps):
@@ -246,6 +349,10 @@ def test_constant_current_lif_keeps_float32_state_for_bfloat16():
         partial(encode.latency, linear=True),
         lambda x, steps: encode.constant_current_lif(2 * x, steps),
         lambda x, steps: encode.delta(x, threshold=0.2, off_spikes=True),
+        encode.phase,
+        encode.population,
+        lambda x, steps: encode.first_spike((x > 0.5).float()),
+        lambda x, steps: encode.spike_times(steps * x, steps),
     ],
 )
 def test_encoders_work_inside_vmap(encoder):

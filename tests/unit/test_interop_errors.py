@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn.utils.parametrizations import weight_norm
 
 from snnkit.neuron import ALIF, IF, LI, LIF, CubaLIF, Leaky, Recurrent
-from snnkit.nn import Sequential
+from snnkit.nn import PerStep, Residual, Sequential, Voting
 
 nir, h5py = pytest.importorskip("nir"), pytest.importorskip("h5py")
 
@@ -49,6 +49,9 @@ WIDTHS = Graph({"a": nn.Linear(3, 2)}, [("a", "output"), ("input", "a"), ("input
         (LIF(torch.full((4,), 2.0)), X, DT, ValueError, r"its tau of shape \[4\] does not broadcast against samples"),
         (ALIF(), X, DT, TypeError, "alif of model: NIR has no node for ALIF; it has nodes for IF, LIF"),
         (Sequential(Own()), X, DT, TypeError, "0 of model: NIR has no node for Own"),
+        (Sequential(Voting(3)), X, DT, TypeError, "0 of model: NIR has no node for Voting"),
+        (Residual(PerStep(nn.Identity())), X, DT, TypeError, "main of model: NIR has no node for PerStep"),
+        (Residual(nn.Identity()), X, DT, ValueError, "output of Graph gets one signal twice"),
         (nn.MaxPool2d(2), IMAGES, DT, TypeError, "MaxPool2d; use nn.AvgPool2d or interop.SumPool2d"),
         (nn.BatchNorm2d(1), IMAGES, DT, TypeError, "fuse_conv_bn_eval"),
         (nn.Linear(6, 2), IMAGES, DT, ValueError, "put nn.Flatten before it"),

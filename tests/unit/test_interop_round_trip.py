@@ -20,7 +20,7 @@ from snnkit.interop import (  # noqa: E402
     SumPool2d,
 )
 from snnkit.neuron import IF, LI, LIF, PLIF, CubaLIF, Leaky, Recurrent  # noqa: E402
-from snnkit.nn import Once, Sequential, TimeBatched  # noqa: E402
+from snnkit.nn import Once, Residual, Sequential, TimeBatched  # noqa: E402
 from snnkit.surrogate import ATan, Surrogate, Triangle  # noqa: E402
 from tests.unit.nir_cases import (  # noqa: E402
     DT,
@@ -66,6 +66,19 @@ def test_random_graphs(net, seed):
     torch.testing.assert_close(run(anonymous, x), out, rtol=1e-3, atol=1e-3)
     again = read(written(anonymous, x))
     assert_same(again, anonymous)
+
+
+def test_residual_blocks_of_convolutions():
+    torch.manual_seed(0)
+    first = Residual(Sequential(nn.Conv2d(2, 4, 3, padding=1), CubaLIF()), nn.Conv2d(2, 4, 1))
+    net = Sequential({"first": first, "second": Residual(Sequential({"lif": CubaLIF(), "conv": nn.Conv2d(4, 4, 1)}))})
+    net, x = quick(net).eval(), 20 * torch.rand(5, 2, 2, 4, 4)
+    graph = written(net, x)
+    assert {"first_main_0", "first_skip", "second_main_lif", "second_main_conv"} <= {*graph.nodes}
+    assert ("first_skip", "second_main_lif") in graph.edges and ("first_skip", "output") in graph.edges
+    back = read(graph)
+    assert_same(back, net)
+    assert torch.equal(run(back, x), run(net, x))
 
 
 def learned(number, *shape):

@@ -1,15 +1,18 @@
 """Sequential threads state and batches time; a static input is computed once."""
 
+import functools
+
 import pytest
 import torch
 from torch import nn
 from torch.nn.modules.module import register_module_forward_hook
 from torch.utils.flop_counter import FlopCounterMode
 
-from snnkit import linear
-from snnkit.device import optimize_memory_usage, truncated
+import snnkit.nn
+from snnkit import encode, engine, linear, models
+from snnkit.device import optimize_memory_usage, restore_memory_usage, truncated
 from snnkit.neuron import LIF, MembraneState, Recurrent
-from snnkit.nn import Once, Sequential, TimeBatched, detach, is_static
+from snnkit.nn import Once, PerStep, Residual, Sequential, TimeBatched, Voting, detach, is_static
 
 
 class Counting(nn.Linear):
@@ -164,6 +167,237 @@ def test_detach_cuts_the_graph_and_keeps_the_structure():
 def test_bad_input_is_named(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+def conv(channels=1):
+    return Sequential(nn.Conv2d(channels, 8, 3), LIF(), nn.Flatten(), nn.Linear(288, 10))
+
+
+def plain(*layers):
+    return lambda: Sequential(*layers)
+
+
+# A network, the shape of x, the layer that refuses it, what that takes and what it got; and if time seems forgotten.
+MISFITS = [
+    (network, [5, 4], "Linear '0'", "..., 4", [5, 4], True),
+    (network, [5, 7], "Linear '0'", "..., 4", [5, 7], False),
+    (network, [5, 2, 7], "Linear '0'", "..., 4", [5, 2, 7], False),
+    # These two used to run: as one sample whose batch are features, and as one image whose batch are channels.
+    (plain(nn.Linear(4, 4)), [1, 4], "Linear '0'", "..., 4", [1, 4], True),
+    (lambda: conv(8), [1, 8, 8, 8], "Conv2d '0'", "8, H, W", [1, 8, 8, 8], True),
+    (conv, [4, 1, 8, 8], "Conv2d '0'", "1, H, W", [4, 1, 8, 8], True),
+    (conv, [5, 4, 3, 8, 8], "Conv2d '0'", "1, H, W", [5, 4, 3, 8, 8], False),
+    (conv, [5, 4, 1, 9, 9], "Linear '3'", "..., 288", [5, 4, 392], False),
+    (lambda: models.mlp((64, 9)), [5, 64], "Flatten '0'", "N, ...", [5, 64], True),
+    (lambda: models.mlp((48, 9)), [5, 3, 4, 4], "Linear '1'", "..., 48", [5, 3, 16], True),
+    (plain(nn.BatchNorm1d(4)), [5, 4], "BatchNorm1d '0'", "4] or [T, B, 4, L", [5, 4], True),
+    (plain(nn.BatchNorm2d(4)), [5, 2, 3, 8, 8], "BatchNorm2d '0'", "4, H, W", [5, 2, 3, 8, 8], False),
+    (lambda: TimeBatched(nn.Conv1d(4, 4, 1)), [5, 4, 6], "Conv1d", "4, L", [5, 4, 6], True),
+    (plain(nn.Sequential(nn.ReLU(), nn.Linear(4, 2))), [5, 2, 3], "Linear '0.1'", "..., 4", [5, 2, 3], False),
+    (lambda: Residual(LIF(), nn.Linear(4, 4)), [5, 4], "Linear 'skip'", "..., 4", [5, 4], True),
+    (lambda: PerStep(nn.Linear(4, 4), nn.Linear(3, 4)), [2, 1, 4], "Linear '1'", "..., 3", [2, 1, 4], False),
+]
+
+
+@pytest.mark.parametrize("make, shape, layer, taken, got, forgotten", MISFITS)
+@pytest.mark.parametrize("static", [False, True])
+def test_an_input_of_the_wrong_shape_is_named_with_the_layer(make, shape, layer, taken, got, forgotten, static):
+    net, x = make(), torch.ones(shape)
+    hint = "; if it has no time axis, use encode.repeat(x, steps)" if forgotten else ""
+    for run in (net, functools.partial(engine.explain, net)):
+        with pytest.raises(ValueError) as raised:
+            run(x[:1].expand(x.shape) if static else x)
+        assert str(raised.value) == f"x of {layer} must be [T, B, {taken}], but its shape is {got}{hint}"
+
+
+@pytest.mark.parametrize(
+    "dtype, said",
+    [
+        (torch.uint8, "floating point, but its dtype is torch.uint8: use data.to_unit(images)"),
+        (torch.int64, "floating point, but its dtype is torch.int64: use x.float()"),
+        (torch.float64, "torch.float32, as its weight, but its dtype is torch.float64: use x.to(torch.float32)"),
+    ],
+)
+def test_an_input_of_the_wrong_dtype_is_named_with_the_layer(dtype, said):
+    for net, x in ((network(), torch.ones(5, 2, 4)), (conv(), torch.ones(5, 2, 1, 8, 8))):
+        with pytest.raises(TypeError) as raised:
+            net(x.to(dtype))
+        assert str(raised.value) == f"x of {type(net[0]).__name__} '0' must be {said}"
+
+
+def test_an_input_on_another_device_is_named_with_the_layer():
+    with pytest.raises(ValueError, match="x of Linear '0' is on cpu, but its weight is on meta: move one"):
+        network().to("meta")(torch.rand(5, 2, 4))
+
+
+def test_a_network_that_saves_memory_names_the_layer_too():
+    net = conv()
+    optimize_memory_usage(net)
+    with pytest.raises(ValueError, match="x of Linear '3' must be"):
+        net(torch.rand(5, 4, 1, 9, 9))
+
+
+def test_errors_that_are_not_about_the_input_stay_as_they_are():
+    class Failing(nn.Linear):
+        def forward(self, input):
+            raise RuntimeError("the disk is full")
+
+    with pytest.raises(RuntimeError, match="the disk is full"):
+        Sequential(Failing(4, 4))(torch.rand(5, 2, 4))
+    with pytest.raises(ValueError, match="Expected more than 1 value per channel"):
+        Sequential(nn.BatchNorm1d(4))(torch.rand(1, 1, 4))
+
+    class OutOfMemory(nn.Linear):
+        def forward(self, input):
+            raise torch.OutOfMemoryError("no memory")
+
+    with pytest.raises(torch.OutOfMemoryError):  # device.batch_process looks for it
+        Sequential(OutOfMemory(4, 4))(torch.rand(5, 2, 7))
+
+
+def test_a_layer_whose_hook_shapes_its_input_gets_what_it_asks_for():
+    layer = nn.Conv2d(1, 2, 3)
+    layer.register_forward_pre_hook(lambda module, inputs: (inputs[0].unsqueeze(1),))
+    assert Sequential(layer)(torch.rand(5, 2, 8, 8))[0].shape == (5, 2, 2, 6, 6)
+
+
+@pytest.mark.parametrize("wrapper", [TimeBatched, Once])
+def test_several_modules_are_batched_over_time_as_one(wrapper):
+    parts = nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.Flatten()
+    block, x = wrapper(*parts).eval(), torch.rand(5, 3, 1, 4, 4)
+    torch.testing.assert_close(block(x), torch.stack([nn.Sequential(*parts)(x_t) for x_t in x]))
+    assert is_static(block(x[:1].expand_as(x)))
+    assert list(block.state_dict())[:3] == ["module.0.weight", "module.0.bias", "module.1.weight"]
+    assert list(wrapper(parts[0]).state_dict()) == ["module.weight", "module.bias"]
+    with pytest.raises(TypeError, match=f"module of {wrapper.__name__} must be stateless, but LIF takes a state"):
+        wrapper(parts[0], LIF())
+    with pytest.raises(TypeError, match=f"{wrapper.__name__} must be given at least one module"):
+        wrapper()
+
+
+def test_modules_may_have_names():
+    layers = {"fc1": nn.Linear(4, 6), "lif": LIF(), "fc2": nn.Linear(6, 2)}
+    net = Sequential(layers)
+    assert net.fc1 is net[0] and list(net.state_dict())[:2] == ["fc1.weight", "fc1.bias"]
+    assert list(net[1:]._modules) == ["lif", "fc2"] and net[-1] is layers["fc2"]
+    x = torch.rand(3, 2, 4) * 4
+    torch.testing.assert_close(net(x)[0], Sequential(*layers.values())(x)[0])
+    with pytest.raises(ValueError, match=r"x of Linear 'fc2' must be \[T, B, ..., 6\]"):
+        net[2:](x)
+    with pytest.raises(TypeError, match=r"module fc of Sequential must be a torch.nn.Module, but it is 4"):
+        Sequential({"fc": 4})
+
+
+def test_append_takes_the_next_free_name():
+    net = Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 3))[1:]
+    assert net.append(LIF()) is net and list(net._modules) == ["1", "2", "3"]
+    assert isinstance(net(torch.rand(2, 1, 4))[1][2], MembraneState)
+    with pytest.raises(TypeError, match=r"module must be a torch.nn.Module"):
+        net.append(LIF)
+    with pytest.raises(TypeError, match="forward of Stateless"):
+        net.append(Stateless())
+    assert len(net) == 3
+
+
+def residual(skip=None):
+    torch.manual_seed(0)
+    return Residual(Sequential(nn.Linear(4, 4), LIF(v_threshold=0.1), nn.Linear(4, 4)), skip)
+
+
+@pytest.mark.parametrize("make", [lambda: None, lambda: nn.Linear(4, 4), lambda: LIF(v_threshold=0.1)])
+def test_a_residual_block_adds_its_branches_and_threads_both_states(make):
+    block = residual(make()).double()
+    x = torch.rand(6, 2, 4, dtype=torch.float64) * 4
+    out, state = block(x)
+    skip = x if block.skip is None else block.skip(x)
+    assert torch.equal(out, block.main(x)[0] + (skip[0] if isinstance(skip, tuple) else skip))
+    outs, last = [], None
+    for chunk in x.split(4):
+        part, last = block(chunk, last)
+        outs.append(part)
+    assert torch.equal(torch.cat(outs), out) and torch.equal(last[0][1].v, state[0][1].v)
+    assert (state[1] is None) == (not isinstance(block.skip, LIF))
+    if isinstance(block.skip, LIF):
+        assert torch.equal(torch.compile(block, backend="eager", fullgraph=True)(x)[0], out)
+
+
+def test_a_residual_block_learns_in_a_network_and_in_less_memory():
+    net, x = Sequential(residual(), LIF(v_threshold=0.1), residual(), nn.Linear(4, 2)), torch.rand(6, 2, 4) * 4
+
+    def gradients():
+        net.zero_grad()
+        net(x)[0].square().sum().backward()
+        return [p.grad.clone() for p in net.parameters()]
+
+    expected = gradients()
+    assert all(g.any() for g in expected)
+    for options in ({}, {"steps": 4}):
+        optimize_memory_usage(net, **options)
+        torch.testing.assert_close(gradients(), expected)
+    restore_memory_usage(net)
+    chunks = [out for out, _ in truncated(net, x, steps=4)]
+    torch.testing.assert_close(torch.cat(chunks), net(x)[0])
+
+
+def test_a_residual_block_refuses_what_does_not_add_up():
+    x = torch.rand(3, 2, 4)
+    message = r"main\(x\) and x of Residual must have one shape .* but they have \[3, 2, 1\] and \[3, 2, 4\]"
+    with pytest.raises(ValueError, match=message):  # which would broadcast
+        Residual(nn.Linear(4, 1))(x)
+    with pytest.raises(ValueError, match="state of Residual must be a tuple of 2 entries or None, but it is 1 entries"):
+        residual()(x, (None,))
+    with pytest.raises(TypeError, match=r"skip of Residual must be a torch.nn.Module or None, but it is 2"):
+        Residual(nn.Linear(4, 4), 2)
+    with pytest.raises(TypeError, match="forward of Stateless must take and return a state"):
+        Residual(Stateless())
+    with pytest.raises(TypeError, match=r"which torch.nn.Sequential would give to Linear"):
+        nn.Sequential(residual(), nn.Linear(4, 4))(x)
+    with pytest.raises(ValueError, match="steps can't be used with Resting 'main', which takes a state but returns No"):
+        next(truncated(Sequential(Residual(Resting())), x, steps=2))
+
+
+def test_a_module_for_each_step():
+    norms = [nn.BatchNorm1d(4) for _ in range(3)]
+    layer, x = PerStep(*norms), torch.rand(3, 8, 4) * torch.tensor([1.0, 5.0, 9.0]).view(3, 1, 1)
+    out, _ = Sequential(layer)(x)
+    torch.testing.assert_close(out.mean(1), torch.zeros(3, 4), atol=1e-5, rtol=0)  # over the batch of each step
+    torch.testing.assert_close(norms[2].running_mean, 0.1 * x[2].mean(0))
+    assert torch.equal(Sequential(PerStep(*norms).eval())(x[:1].expand_as(x))[0][2], norms[2](x[0]))
+    with pytest.raises(ValueError, match=r"x of PerStep must have 3 time steps, .* but its shape is \[2, 8, 4\]"):
+        layer(x[:2])
+    with pytest.raises(TypeError, match="module of PerStep must be stateless"):
+        PerStep(LIF())
+
+
+def test_neighbouring_outputs_vote():
+    votes = torch.tensor([[[1.0, 0, 1, 1, 0, 0]]])
+    torch.testing.assert_close(Voting(3)(votes), torch.tensor([[[2 / 3, 1 / 3]]]))
+    assert Sequential(LIF(), Voting(2))(torch.rand(5, 2, 3, 8))[0].shape == (5, 2, 3, 4)
+    for x in (torch.rand(2, 7), torch.tensor(1.0)):
+        with pytest.raises(ValueError, match=r"x of Voting must be \[..., classes \* 3\]"):
+            Voting(3)(x)
+    with pytest.raises(TypeError, match=r"x of Voting must be floating point, .* use x\.float\(\)"):
+        Voting(3)(votes.to(torch.uint8))
+    with pytest.raises(ValueError, match="voters of Voting must be at least 1"):
+        Voting(0)
+
+
+@pytest.mark.parametrize(
+    "room, name, use",
+    [
+        (snnkit.nn, "VotingLayer", "nn.Voting"),
+        (snnkit.nn, "Linear", "torch.nn.Linear"),
+        (snnkit.nn, "LIF", "neuron.LIF"),
+        (snnkit.nn, "reset_net", "nothing: a call without a state starts at rest"),
+        (encode, "rate", "encode.poisson"),
+        (encode, "spikegen", "encode.poisson, encode.latency and encode.delta"),
+    ],
+)
+def test_names_of_other_libraries_say_what_is_here(room, name, use):
+    with pytest.raises(AttributeError) as raised:
+        getattr(room, name)
+    assert str(raised.value) == f"module {room.__name__!r} has no attribute {name!r}: use {use}"
+    assert not hasattr(room, "nothing_at_all")
 
 
 class Block(nn.Module):
@@ -441,7 +675,7 @@ def test_where_a_plain_call_is_expected_onednn_does_not_step_in(onednn):
     with FlopCounterMode(display=False) as flops:
         assert plain(lambda: net(x[None]))
     assert flops.get_total_flops() == 2 * x.numel() * 160
-    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+    with pytest.raises(ValueError, match="x of Linear must be"):
         net(torch.randn(1, 640, 64))
     with register_module_forward_hook(lambda *_: seen.append(0)):
         assert plain(lambda: net(x[None])) and seen[0] == 0

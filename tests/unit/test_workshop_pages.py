@@ -193,6 +193,11 @@ PAIRS = {
         "constant current": lambda left: (
             left["encode"].constant_current_lif(3 * X[0], 20), left["norse"].ConstantCurrentLIFEncoder(20)(3 * X[0])
         ),
+        "population": lambda left: (left["fields"], left["their_fields"]),
+        "first spikes": lambda left: (left["firsts"], left["their_firsts"]),
+        "signed spikes": lambda left: tuple(
+            (left[name].mean(0) - left["signed"]).abs().mean() < 0.15 for name in ("signs", "their_signs")
+        ),
     },
     "snntorch": {
         "a network": lambda left: (
@@ -205,6 +210,14 @@ PAIRS = {
         "rate": lambda left: tuple((left[n].mean(0) - left["pixels"]).abs().mean() < 0.15 for n in RATES),
         "latency": lambda left: (left["times"], left["their_times"]),
         "delta": lambda left: (left["changes"], left["their_changes"]),
+        "delta with padding": lambda left: (left["starts"], left["their_starts"]),
+        "rates over time": lambda left: tuple(
+            (left[name] - left["x"]).mean((0, 1)).abs().max() < 0.2 for name in ("moving", "their_moving")
+        ),
+        "latency that begins later": lambda left: (left["late"], left["their_late"]),
+        "batch norm through time": lambda left: (
+            left["norms"](X), torch.stack([norm(x_t) for norm, x_t in zip(left["their_norms"], X, strict=True)])
+        ),
     },
     "spikingjelly": {
         "layers over time": lambda left: (
@@ -212,6 +225,10 @@ PAIRS = {
         ),
         "learned time constant": lambda left: (left["cell"](3 * X)[0], left["theirs_node"](3 * X)),
         "losses": values,
+        "votes": lambda left: (left["votes"], left["their_votes"]),
+        "latency": lambda left: (left["latencies"], left["their_latency"]),
+        "phase": lambda left: (left["phases"], left["their_phase"]),
+        "population": lambda left: (left["population"], left["their_population"]),
     },
 }  # fmt: skip
 SPIKES, RATES = ("spikes", "their_spikes"), ("rates", "their_rates")
