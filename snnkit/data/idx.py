@@ -1,4 +1,4 @@
-"""IDX files (the format of MNIST): downloading, reading and verifying them."""
+"""Downloads that are verified; IDX files (the format of MNIST), read and verified."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import hashlib
 import math
 import os
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -97,33 +98,54 @@ def _contents(file: BinaryIO, nbytes: int) -> tuple[bytes, str | None]:
 
 
 def fetch(expected: IdxFile, folder: Path, mirrors: tuple[str, ...], progress: bool | None = None) -> Path:
-    """Download ``expected.name + ".gz"`` into ``folder`` from the first mirror that delivers it undamaged.
+    """Download ``expected.name + ".gz"`` into ``folder``, as ``download`` does."""
+    path = folder / f"{expected.name}.gz"
+    put = f"put the file (or its uncompressed contents, {expected.name})"
+    download(path, mirrors, expected.nbytes + _SLACK, lambda part: read_idx(part, expected), progress, put=put)
+    return path
 
-    Only a verified file gets that name. Raises ConnectionError if no mirror delivers the published contents; it says
-    what each mirror did.
+
+def download(
+    path: Path,
+    mirrors: tuple[str, ...],
+    largest: int,
+    verify: Callable[[Path], object],
+    progress: bool | None = None,
+    *,
+    put: str,
+) -> None:
+    """Download ``path.name`` into its folder from the first mirror that delivers it undamaged.
+
+    Only a verified file gets that name.
+
+    Args:
+        largest: bytes beyond which nothing more is taken.
+        verify: raises DamagedFileError for a file that is not the published one.
+        put: what to do without a network, up to "into the folder".
+
+    Raises ConnectionError if no mirror delivers the published contents; it says what each mirror did.
     """
     import requests
 
-    path = folder / f"{expected.name}.gz"
-    folder.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     failures = []
     for mirror in mirrors:
         url = f"{mirror.rstrip('/')}/{path.name}"
         try:
-            _fetch_from(url, path, expected, progress)
+            _download_from(url, path, largest, verify, progress)
         except (requests.RequestException, ConnectionError, TimeoutError, DamagedFileError) as error:
             reason = (str(error).splitlines() or ["no reason given"])[0]
             failures.append(f"  {url}: {type(error).__name__}: {reason}")
         else:
-            return path
+            return
     raise ConnectionError(
-        f"could not download {path.name} into {folder}. Mirrors tried:\n" + "\n".join(failures) + "\n"
-        f"Without a network: put the file (or its uncompressed contents, {expected.name}) into the folder "
-        f"{folder.name}/ of a data folder, and point the environment variable SNNKIT_DATA at that data folder."
+        f"could not download {path.name} into {path.parent}. Mirrors tried:\n" + "\n".join(failures) + "\n"
+        f"Without a network: {put} into the folder {path.parent.name}/ of a data folder, and point the environment "
+        "variable SNNKIT_DATA at that data folder."
     )
 
 
-def _fetch_from(url: str, path: Path, expected: IdxFile, progress: bool | None) -> None:
+def _download_from(url: str, path: Path, largest: int, verify: Callable[[Path], object], progress: bool | None) -> None:
     import pooch
     from tqdm.auto import tqdm
 
@@ -135,16 +157,16 @@ def _fetch_from(url: str, path: Path, expected: IdxFile, progress: bool | None) 
     ):
         # pooch sets `total` and calls `reset`, neither of which a disabled tqdm has; its annotation forgets bars.
         progressbar: Any = False if hidden else bar
-        download = pooch.HTTPDownloader(progressbar=progressbar, chunk_size=1 << 16, timeout=TIMEOUT)
+        downloader = pooch.HTTPDownloader(progressbar=progressbar, chunk_size=1 << 16, timeout=TIMEOUT)
 
         def write(piece: bytes) -> int:
-            if file.tell() + len(piece) > expected.nbytes + _SLACK:  # a server may send for ever
+            if file.tell() + len(piece) > largest:  # a server may send for ever
                 raise DamagedFileError("it sent more than the published file has")
             return file.write(piece)
 
-        download(url, output_file=SimpleNamespace(write=write, flush=file.flush), pooch=None)
+        downloader(url, output_file=SimpleNamespace(write=write, flush=file.flush), pooch=None)
         file.flush()
         try:
-            read_idx(Path(file.name), expected)
+            verify(Path(file.name))
         except DamagedFileError as error:
             raise DamagedFileError(str(error).replace(file.name, "what it sent")) from None

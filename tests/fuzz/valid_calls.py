@@ -11,6 +11,7 @@ import importlib
 import inspect
 import json
 import os
+import wave
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -41,11 +42,11 @@ from tests.unit.test_hardware_fitting import machine
 # others, and the command line, which has texts of its own.
 ROOMS = """
     bench bench.compare bench.demo bench.local bench.neurons bench.plasticity bench.scaling bench.training challenge
-    course data data.augment data.events data.events.transforms device encode engine exercises export hardware.chips
-    hardware.energy hardware.ipu hardware.roofline hardware.scaling interop loss measure models neuron nn pages
-    plasticity quantize records surrogate sweep text tools.doctor tools.notebook_client tools.pair tools.parameters
-    tools.project tools.run_report tools.runner tools.site train train.lit train.recipes train.slurm
-    viz viz.figures viz.explorers workshop.bundle workshop.handouts workshop.minutes workshop.preflight
+    course data data.augment data.events data.events.transforms data.sounds device encode engine exercises export
+    hardware.chips hardware.energy hardware.ipu hardware.roofline hardware.scaling interop loss measure models
+    neuron nn pages plasticity quantize records surrogate sweep text tools.doctor tools.notebook_client tools.pair
+    tools.parameters tools.project tools.run_report tools.runner tools.site train train.lit train.recipes
+    train.slurm viz viz.figures viz.explorers workshop.bundle workshop.handouts workshop.minutes workshop.preflight
     workshop.timetable workshop.wheels
 """.split()  # noqa: SIM905
 
@@ -59,7 +60,7 @@ LEFT_OUT = {
     "plasticity.Convolution.check plasticity.Convolution.columns plasticity.Convolution.outputs": "called by a rule",
     "plasticity.Convolution.rows plasticity.Dense.check plasticity.Dense.columns plasticity.Dense.rows": "the same",
     "engine.handle_of engine.plan_for engine.state_dtype": "called by unroll, which checks",
-    "data.events.load measure.DeviceClock": "needs tonic; needs a GPU",
+    "data.events.load measure.DeviceClock": "downloads; needs a GPU",
     "hardware.roofline.HoldoutNet.loss sweep.Manifest": "the value of a field; made by sweep.load",
     "exercises.TinyRun": "a part of an exercise",
 }
@@ -107,6 +108,7 @@ data.augment.Shift.__call__: images=rand(2, 1, 8, 8)
 data.events: t=tensor([0, 3, 9]), x=tensor([0, 1, 7]), y=tensor([2, 2, 7]), p=tensor([1, 0, 1]) > 0, size=(8, 8)
 data.events.Events.where: mask=tensor([True, False, True])
 data.events.Recordings: name="nmnist", source=[(recording(), 1)]
+data.events.cochleagrams: samples=[(heard(), 1)], window=100, duration=400
 data.events.collate: samples=[(recording(), 1), (recording(), 0)], steps=4
 data.events.events_of: images=rand(2, 1, 8, 8), path=events.saccades(5)
 data.events.frames_of: recordings=[recording(), recording()]
@@ -114,9 +116,14 @@ data.events.from_numpy: array=recording().numpy()
 data.events.read_nmnist: path=written("digit.bin", bytes([3, 4, 128, 0, 9]))
 data.events.record: images=rand(2, 1, 8, 8), path=events.saccades(5)
 data.events.record_digits: samples=2
+data.events.split_speakers: speakers=tensor([0, 1, 1, 2])
 data.events.time_surface: tau=1000.0
 data.events.to_frames: steps=4
 data.events.voxel_grid: bins=4
+data.sounds: name="rise"
+data.sounds.cochlea: waveform=torch.sin(torch.arange(800.0)), rate=8000
+data.sounds.read_wav: path=sound()
+data.sounds.record: per_class=1
 device.Accelerated.*: self=device.accelerate(nn.Linear(8, 3), "cpu"), inputs=rand(5, 8)
 device.Accelerated.__call__: input=rand(2, 8)
 device.Precision.choose: self=device.Precision, device=CPU, amp=False
@@ -329,6 +336,18 @@ def repeat(x: torch.Tensor) -> torch.Tensor:
 def recording() -> events.Events:
     columns = [tensor([0, 300, 900]), tensor([0, 1, 7]), tensor([2, 2, 7]), tensor([True, False, True])]
     return events.Events(*columns, size=(8, 8), duration=1000)
+
+
+def heard() -> events.Events:
+    columns = [tensor([0, 300, 900]), tensor([0, 1, 7]), tensor([0, 0, 0]), tensor([True, True, True])]
+    return events.Events(*columns, size=(1, 8), polarities=1)
+
+
+def sound() -> Path:
+    with wave.open("sound.wav", "wb") as file:
+        file.setparams((1, 2, 8000, 0, "NONE", ""))
+        file.writeframes(bytes(range(200)) * 4)
+    return Path("sound.wav")
 
 
 def work() -> roofline.Work:

@@ -5,7 +5,6 @@ import sys
 import types
 
 import numpy as np
-import numpy.lib.recfunctions
 import pytest
 import torch
 
@@ -177,55 +176,9 @@ class Fake:
         return (array if i < 2 else array[:0]), np.int64(i)
 
 
-class FakeCochlea:
-    """As tonic's: three recordings in an HDF5 file. The second has too few units, the label of the third is none."""
-
-    def __init__(self, save_to, train):
-        self.location_on_system, self.data_filename = save_to, "shd.h5"
-
-    def __len__(self):
-        return 3
-
-    def __getitem__(self, i):
-        import h5py
-
-        with h5py.File(f"{self.location_on_system}/shd.h5") as file:
-            times, units = file["times"][i], file["units"][i]
-            columns = np.vstack((times * 1e6, units, np.ones(len(times)))).T
-            array = np.lib.recfunctions.unstructured_to_structured(columns, [("t", int), ("x", int), ("p", int)])
-            return array, file["labels"][i]
-
-
-def test_a_file_of_recordings_is_not_believed(tonic, tmp_path):
-    h5py = pytest.importorskip("h5py")
-    with h5py.File(tmp_path / "shd.h5", "w") as file:
-        for name, kind, lengths in (("times", np.float32, (2, 3, 1)), ("units", np.uint16, (2, 1, 1))):
-            made = file.create_dataset(name, 3, h5py.vlen_dtype(kind))
-            for i, length in enumerate(lengths):
-                made[i] = np.arange(length)
-        file["labels"] = [19, 0, 25]
-    recordings = events.load("shd", root=tmp_path)
-    recording, label = recordings[0]
-    assert rows_of(recording) == [(0, 0, 0, 1), (1_000_000, 1, 0, 1)] and label == 19
-    for i, words in ((1, "dimensions .* must match exactly"), (2, "its label must be at most 19, but it is 25")):
-        with pytest.raises(DamagedFileError, match=f"recording {i} of shd can't be read: .*{words}"):
-            recordings[i]
-    for change, words in (
-        (lambda file: file.create_dataset("more", 2**38, "i8", chunks=True), "the size of .* must be at most"),
-        # To follow each of these links would take minutes.
-        (lambda f: f.require_group("a").update({str(i): f["a"] for i in range(999)}), "must not hold each other"),
-    ):
-        with h5py.File(tmp_path / "shd.h5", "a") as file:
-            change(file)
-        with pytest.raises(DamagedFileError, match=rf"the file of shd is damaged: .*{words}"):
-            events.load("shd", root=tmp_path)
-        with h5py.File(tmp_path / "shd.h5", "a") as file:
-            file.pop("more", None)
-
-
 @pytest.fixture
 def tonic(monkeypatch):
-    datasets = types.SimpleNamespace(NMNIST=Fake, SHD=FakeCochlea, DVSGesture=Fake)
+    datasets = types.SimpleNamespace(NMNIST=Fake, DVSGesture=Fake)
     package = types.ModuleType("tonic")
     package.datasets = datasets
     monkeypatch.setitem(sys.modules, "tonic", package)
@@ -253,4 +206,4 @@ def test_recordings_are_read_when_indexed(tonic, tmp_path):
 def test_without_tonic_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "tonic", None)
     with pytest.raises(ImportError, match="needs tonic: pip install tonic"):
-        events.load("shd")
+        events.load("nmnist")

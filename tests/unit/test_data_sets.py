@@ -4,9 +4,7 @@ where SNNKIT_DATA (or ../shared/data) has it."""
 import gzip
 import hashlib
 import os
-import threading
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -15,6 +13,8 @@ import torch
 from snnkit import data
 from snnkit.data import datasets
 from snnkit.data.idx import IdxFile, read_idx
+
+from .mirror import Mirror
 
 SIZES = {"train": 12, "test": 6}
 
@@ -143,45 +143,6 @@ def test_a_damaged_file_is_neither_replaced_nor_downloaded_over(tiny, tmp_path):
     with pytest.raises(data.DamagedFileError, match=r"train-images-idx3-ubyte\.gz"):
         data.load("mnist", root=tmp_path)
     assert listing(tmp_path) == before
-
-
-class Mirror:
-    """A web server on this machine; `answers` maps a path to (status, body, announced length)."""
-
-    def __init__(self):
-        self.answers: dict[str, tuple[int, bytes, int | None]] = {}
-        self.requests: list[str] = []
-        mirror = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self):
-                mirror.requests.append(self.path)
-                status, body, length = mirror.answers.get(self.path, (404, b"", None))
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(body) if length is None else length))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *args):
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
-        self.thread.start()
-
-    @property
-    def address(self) -> str:
-        return f"http://127.0.0.1:{self.server.server_port}"
-
-    def offer(self, prefix: str, contents: dict[str, bytes], cut: int = 0, announce_all: bool = False) -> str:
-        for name, content in contents.items():
-            body = gzip.compress(content, 1)
-            self.answers[f"/{prefix}/{name}.gz"] = (200, body[: len(body) - cut], len(body) if announce_all else None)
-        return f"{self.address}/{prefix}/"
-
-    def close(self):
-        self.server.shutdown()
-        self.server.server_close()
 
 
 @pytest.fixture

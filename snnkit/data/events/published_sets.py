@@ -1,24 +1,27 @@
-"""Published recordings: data sets by name through ``tonic``, and a reader of N-MNIST's own files."""
+"""Published recordings: SHD and SSC from their own files, others through ``tonic``, and a reader of N-MNIST's files."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from torch import Tensor
 
 from snnkit import checks
 from snnkit.data.datasets import SPLITS, data_root
+from snnkit.data.events import heidelberg
 from snnkit.data.events.recordings import Events, from_numpy
 from snnkit.data.idx import DamagedFileError
-from snnkit.files import check_hdf5, read_small
+from snnkit.files import read_small
 
 _LARGEST = 1 << 24  # bytes of a recording of N-MNIST; they have some ten thousand
 
 
 class _Published(NamedTuple):
-    """The class in ``tonic.datasets``, and what its recordings are."""
+    """The class in ``tonic.datasets``, "" for none, and what its recordings are."""
 
     tonic: str
     size: tuple[int, int]
@@ -28,7 +31,8 @@ class _Published(NamedTuple):
 
 _SETS = {
     "nmnist": _Published("NMNIST", (34, 34), 2, 10),
-    "shd": _Published("SHD", (1, 700), 1, 20),
+    "shd": _Published("", (1, heidelberg.CHANNELS), 1, 20),
+    "ssc": _Published("", (1, heidelberg.CHANNELS), 1, 35),
     "dvs_gesture": _Published("DVSGesture", (128, 128), 2, 11),
 }
 
@@ -43,6 +47,8 @@ class Recordings:
         size: (height, width) of its sensor in pixels.
         polarities: 2, or 1 without OFF events.
         classes: number of labels.
+        labels, speakers: of all recordings, int64 [N]; None where the source does not list them. SHD has both.
+        words: what each label means; () where the source does not say.
     """
 
     def __init__(self, name: str, source: Any) -> None:
@@ -50,12 +56,18 @@ class Recordings:
         self.name, self.source = name, source
         self.size, self.classes = published.size, published.classes
         self.polarities: Literal[1, 2] = published.polarities
+        self.labels: Tensor | None = getattr(source, "labels", None)
+        self.speakers: Tensor | None = getattr(source, "speakers", None)
+        self.words: tuple[str, ...] = getattr(source, "words", ())
 
     def __len__(self) -> int:
         return len(self.source)
 
+    def __iter__(self) -> Iterator[tuple[Events, int]]:
+        return (self[i] for i in range(len(self)))
+
     def __getitem__(self, i: int) -> tuple[Events, int]:
-        if not -len(self) <= i < len(self):  # a loop over it ends by this
+        if not -len(self) <= i < len(self):
             raise IndexError(f"the index of a recording must be less than {len(self)}, but it is {i}")
         try:
             array, label = self.source[int(i) % len(self)]
@@ -66,21 +78,29 @@ class Recordings:
 
 
 def load(name: str, split: str = "train", *, root: str | os.PathLike[str] | None = None) -> Recordings:
-    """Open one split of a published data set of events. It needs ``tonic``, which downloads missing files.
+    """Open one split of a published data set of events. Missing files are downloaded, with checksums.
 
     A recording that is damaged or empty raises DamagedFileError when it is read.
 
-    | name | recordings | source |
-    |---|---|---|
-    | `"nmnist"` | digits, 34 × 34 pixels, 0.3 s each | Orchard et al. 2015, doi:10.3389/fnins.2015.00437 |
-    | `"shd"` | spoken digits in 2 languages, 700 channels | Cramer et al. 2020, doi:10.1109/TNNLS.2020.3044364 |
-    | `"dvs_gesture"` | 11 gestures, 128 × 128 pixels, seconds each | Amir et al., CVPR 2017 |
+    | name | recordings | needs | source |
+    |---|---|---|---|
+    | `"shd"` | spoken digits in 2 languages, 700 channels | h5py | Cramer et al. 2022, doi:10.1109/TNNLS.2020.3044364 |
+    | `"ssc"` | 35 spoken words, 700 channels | h5py | the same |
+    | `"nmnist"` | digits, 34 × 34 pixels, 0.3 s each | tonic | Orchard et al. 2015, doi:10.3389/fnins.2015.00437 |
+    | `"dvs_gesture"` | 11 gestures, 128 × 128 pixels, seconds each | tonic | Amir et al., CVPR 2017 |
 
     Args:
-        name, split: as in the table; "train" or "test".
-        root: folder of data sets, as of ``data.load``; tonic makes one in it for each of its own.
+        name: as in the table.
+        split: "train" or "test"; of SSC "valid", too. SHD has none: see ``split_speakers``.
+        root: folder of data sets, as of ``data.load``. SHD is in `shd/`, as ``shd_train.h5`` or ``shd_train.h5.zip``,
+            SSC in `ssc/`; tonic makes a folder for each of its own.
+
+    Raises DamagedFileError for a file that is not the published one, ConnectionError if no mirror delivers it.
     """
-    checks.choice("name", name, _SETS)
+    published = _SETS[checks.choice("name", name, _SETS)]
+    if name in heidelberg.ARCHIVES:
+        checks.choice("split", split, heidelberg.ARCHIVES[name])
+        return Recordings(name, heidelberg.SpikeFile(heidelberg.find(name, split, root), published.classes))
     checks.choice("split", split, SPLITS)
     try:
         from tonic import datasets  # type: ignore[import-not-found]
@@ -88,13 +108,7 @@ def load(name: str, split: str = "train", *, root: str | os.PathLike[str] | None
         raise ImportError(
             f"events.load({name!r}) needs tonic: pip install tonic. (events.read_nmnist reads files of N-MNIST alone.)"
         ) from error
-    made = getattr(datasets, _SETS[name].tonic)(save_to=str(data_root(root)), train=split == "train")
-    if name == "shd":
-        try:
-            check_hdf5(os.path.join(made.location_on_system, made.data_filename))
-        except (ValueError, TypeError, OSError) as error:
-            raise DamagedFileError(f"the file of {name} is damaged: {error}") from error
-    return Recordings(name, made)
+    return Recordings(name, getattr(datasets, published.tonic)(save_to=str(data_root(root)), train=split == "train"))
 
 
 @checks.arguments

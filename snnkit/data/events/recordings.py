@@ -112,8 +112,10 @@ def in_order(
     Arguments and errors as of ``Events``.
     """
     _check_columns({"t": t, "x": x, "y": y, "p": p})
-    order = t.argsort(stable=True)
-    return Events(t[order], x[order], y[order], p[order], size, duration, polarities)
+    if (t.diff() < 0).any():
+        order = t.argsort(stable=True)
+        t, x, y, p = t[order], x[order], y[order], p[order]
+    return Events(t, x, y, p, size, duration, polarities)
 
 
 def from_numpy(array: Any, size: tuple[int, int], duration: int = 0, polarities: Literal[1, 2] = 2) -> Events:
