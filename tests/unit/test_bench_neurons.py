@@ -130,7 +130,7 @@ def outcome_of(every, mode="inference", dtype=torch.float32, width=64, steps=4):
 
 
 def copy_of(outcome):
-    (copy,) = outcome.beside["copies"]
+    (copy,) = outcome.references["copies"]
     return copy
 
 
@@ -249,8 +249,8 @@ def test_an_engine_that_is_not_made_for_the_device_is_left_out_with_the_reason(m
     from snnkit.engine import Plan
 
     monkeypatch.setattr(neurons, "plan_for", lambda *call: Plan("eager", "made for other devices", fallback=True))
-    every, left_out = candidates(CPU, ["eager", "block"], peers=False)
-    assert [c.name for c in every] == ["eager"] and left_out == {"block": "made for other devices"}
+    every, unavailable = candidates(CPU, ["eager", "block"], peers=False)
+    assert [c.name for c in every] == ["eager"] and unavailable == {"block": "made for other devices"}
 
 
 def test_an_engine_that_gives_way_is_never_timed():

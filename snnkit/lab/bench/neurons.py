@@ -80,14 +80,14 @@ def candidates(
     """
     others = [*(layers(device) if peers else []), *more]
     every: list[Layer] = []
-    left_out: dict[str, str] = {}
+    unavailable: dict[str, str] = {}
     for equation in dict.fromkeys(["LIF", *(other.equation for other in others)]):
         ours = [_ours(name, equation) for name in dict.fromkeys(engines)]
         refused = {c.name: reason for c in ours if (reason := c.why_not(torch.zeros(2, 1, 8, device=device)))}
-        left_out |= refused
+        unavailable |= refused
         every += [candidate for candidate in ours if candidate.name not in refused]
         every += [other for other in others if other.equation == equation]
-    return every, left_out
+    return every, unavailable
 
 
 @cache
@@ -130,7 +130,7 @@ class Case(Race):
         self.labels = {**labels, "mode": mode, "dtype": suite.dtype_name(dtype)}
         self.candidates = candidates
         self.clock = clock_for(device)
-        self._references: dict[str, Result] = {}
+        self._eager: dict[str, Result] = {}
 
     @cached_property
     def x(self) -> Tensor:
@@ -178,7 +178,7 @@ class Case(Race):
     def floor(self, row: Row, scale: Timing) -> float:
         return row["floor_bytes"] * scale.median / (2 * self.x.nbytes)
 
-    def beside(self, scale: Timing) -> dict[str, list[Row]]:
+    def references(self, scale: Timing) -> dict[str, list[Row]]:
         moved = 2 * self.x.nbytes
         return {"copies": [self.labels | seconds_of(scale) | {"bytes": moved, "bytes_per_s": moved / scale.median}]}
 
@@ -207,11 +207,11 @@ class Case(Race):
 
     def _reference(self, equation: str) -> Result:
         """Spikes and gradient of our eager engine for some neurons of the layer. All are independent."""
-        if equation not in self._references:
+        if equation not in self._eager:
             x, gradient = _some(self.x), _some(self._gradients[self.dtype])
             eager = _ours("eager", equation).forward
-            self._references[equation] = self._result(eager, x, lambda dtype: gradient)
-        return self._references[equation]
+            self._eager[equation] = self._result(eager, x, lambda dtype: gradient)
+        return self._eager[equation]
 
     def _verified(self, candidate: Layer, result: Result) -> Row:
         """What a row says about a result and its distance from the reference; ``DoesNotRun`` if it is too large."""
