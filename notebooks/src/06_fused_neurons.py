@@ -27,7 +27,7 @@
 # | | |
 # |---|---|
 # | Time | 65 minutes |
-# | GPU minutes | 0. Everything runs on a CPU; where there is a GPU the same cells use it |
+# | GPU minutes | 0. Everything runs on a CPU; where there is a GPU the same cells use it, and at full size one of them measures for 10 minutes |
 # | Before this | 02 surrogate gradients, 05 devices. You know what registers and caches are |
 
 # %% tags=["bootstrap"] cellView="form"
@@ -378,6 +378,17 @@ for name, record in ({"this CPU" if device.type == "cpu" else "this GPU": mine} 
 if device.type == "cpu":
     bars["this GPU: there is none"] = {}
 viz.show(figures.shares(bars, "ns", title="LIF forward, T = 32: time per neuron and step"))
+
+# %% [markdown]
+# **Numbers from your GPU.** On a GPU and with `QUICK = False`, the next cell runs for ten minutes. It compares each engine
+# with the loop in float64, measures what this kit publishes for CPUs, and writes one file. Send it in, and others can
+# compare theirs with it.
+
+# %%
+if device.type == "cuda" and not QUICK:
+    to_send = bench.record.benchmark(bench.record.Arguments(device="cuda", minutes=10))
+else:
+    print("Needs a GPU and QUICK = False; or, in a terminal of a machine with a GPU: snnkit bench record")
 
 # %% [markdown] tags=["slide"]
 # ### Small layers

@@ -28,6 +28,7 @@ class Timing:
     spread: tuple[float, float]  #: (10th, 90th percentile) of the rounds
     host: float  #: median of the seconds until the call came back; on CUDA the device may still have been at work then
     calls: int  #: in each round, of which a round's figure is the mean
+    rounds: tuple[float, ...]  #: seconds of each
 
 
 class Clock(Protocol):
@@ -152,4 +153,4 @@ def race(
 def _timing(measured: list[tuple[float, float]], calls: int) -> Timing:
     work, host = ([pair[i] for pair in measured] for i in (0, 1))
     cuts = statistics.quantiles(work, n=10, method="inclusive")
-    return Timing(statistics.median(work), (cuts[0], cuts[-1]), statistics.median(host), calls)
+    return Timing(statistics.median(work), (cuts[0], cuts[-1]), statistics.median(host), calls, tuple(work))

@@ -8,7 +8,8 @@
 
 ``snnkit bench ... --out FILE.json`` and ``snnkit train NAME --out FILE.json`` write one. Each has ``schema``, ``kind``,
 ``provenance`` (machine, versions, commit and date, or a source) and ``rows``. Records of kind "recipe" have a row for
-each epoch, those of kind "local" one for each pass; those of kind "published" hold figures of other people.
+each epoch, those of kind "local" one for each pass; those of kind "published" hold figures of other people. Those of
+kind "contribution" are what ``snnkit bench record`` writes on anybody's GPU: they hold records of other kinds.
 """
 
 from __future__ import annotations
@@ -21,26 +22,37 @@ from typing import Any
 
 from snnkit import checks
 from snnkit.files import expanded, read_small, write_text
-from snnkit.records.schema import KINDS, SCHEMA, RecordError, validate
+from snnkit.records.schema import KINDS, SCHEMA, RecordError, checksum, validate
 
-__all__ = ["KINDS", "SCHEMA", "RecordError", "load", "names", "parse", "read", "validate", "write"]
+__all__ = ["KINDS", "SCHEMA", "RecordError", "checksum", "contributed", "load", "names", "parse", "read"]
+__all__ += ["validate", "write"]
 
 LARGEST = 1 << 26  # bytes of a record
 
 
 def names(kind: str | None = None) -> list[str]:
     """Names of all records that come with the kit, or of one of ``KINDS``."""
-    every = sorted(e.name.removesuffix(".json") for e in files(__name__).iterdir() if e.name.endswith(".json"))
+    every = _names_in("")
     return every if kind is None else [name for name in every if load(name)["kind"] == kind]
 
 
+def contributed() -> list[str]:
+    """Names of the records that users sent in, such as "contributed/snnkit-record-tesla-t4-2027-01-31"."""
+    return _names_in("contributed/")
+
+
+def _names_in(folder: str) -> list[str]:
+    names = (entry.name for entry in files(__name__).joinpath(folder).iterdir())
+    return sorted(folder + name.removesuffix(".json") for name in names if name.endswith(".json"))
+
+
 def load(name: str) -> dict[str, Any]:
-    """The record of this name that comes with the kit.
+    """The record of this name that comes with the kit: one of ``names()`` or of ``contributed()``.
 
     Raises:
         ValueError: there is none of that name; or (``RecordError``) it is damaged or lacks its provenance.
     """
-    checks.choice("name", name, names())
+    checks.choice("name", name, [*names(), *contributed()])
     return parse(files(__name__).joinpath(f"{name}.json").read_bytes(), f"{name}.json")
 
 

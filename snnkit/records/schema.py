@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -82,6 +84,10 @@ LISTS: dict[str, dict[str, Fields]] = {
     "recipe": {"rows": _fields(number=_RECIPE, whole="epoch")},
     "local": {"rows": _fields(number=_LOCAL, whole="pass images")},
     "published": {"rows": _LAYER | _fields("contestant equation", "seconds")},
+    "contribution": {  # whole records of other kinds, and how far each engine is from eager in float64
+        "rows": _fields("engine equation dtype", "spikes_differ gradient_differs"),
+        "records": _fields("kind part"),
+    },
 }
 KINDS = tuple(LISTS)
 
@@ -105,6 +111,9 @@ PARTS["scaling"] |= {
     "machine": _fields("", "step_s sharing bytes_per_s latency_s", "cores gradient_bytes"),
 }
 PARTS["compare"] |= {"arguments": _fields(whole="batch width steps")}
+PARTS["contribution"] |= {"": _fields("sha256", flag="complete", objects="arguments")}
+PARTS["contribution"] |= {"arguments": _fields(whole="minutes", flag="quick")}
+IN_CONTRIBUTIONS = ("neurons", "frameworks", "training", "compare", "demo")
 
 # Where they are given, they are of these kinds.
 _OPTIONAL = {
@@ -145,6 +154,34 @@ def validate(record: Any, name: str) -> None:
             _check(entry, _fields("reason"), where)
     if kind == "scaling":
         _check_rounds(record, name)
+    if kind == "contribution":
+        _check_contribution(record, name)
+
+
+@checks.arguments
+def checksum(record: Mapping[str, Any]) -> str:
+    """SHA-256 of a record without its ``sha256``, as JSON with sorted keys; ValueError if it holds NaN or infinity."""
+    content = {key: value for key, value in record.items() if key != "sha256"}
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _check_contribution(record: Mapping[str, Any], name: str) -> None:
+    """It is as it was written, and so are the records in it, which hold no others."""
+    for i, part in enumerate(record["records"]):
+        if part["kind"] not in IN_CONTRIBUTIONS:
+            known = ", ".join(map(repr, IN_CONTRIBUTIONS))
+            raise RecordError(f"{name}: records[{i}].kind must be one of {known}, but it is {part['kind']!r}")
+        validate(part, f"{name}: records[{i}]")
+    try:
+        unchanged = checksum(record) == record["sha256"]
+    except (ValueError, RecursionError) as error:
+        raise RecordError(f"{name} must hold finite numbers, nested a few levels deep ({error})") from None
+    if not unchanged:
+        raise RecordError(
+            f"{name} was changed after it was written, as its SHA-256 is another; send in the file as "
+            "`snnkit bench record` wrote it"
+        )
 
 
 def _check_rounds(record: Mapping[str, Any], name: str) -> None:

@@ -36,23 +36,25 @@ from snnkit.models import mlp
 from snnkit.train import lit, recipes, slurm
 from snnkit.train.checkpoint import LIGHTNING_KEY
 from tests.unit import every_figure, sweep_cases, tiny_project
+from tests.unit.test_bench_record import contribution
 from tests.unit.test_hardware_fitting import machine
 
 # Rooms of snnkit and of snnkit.lab, and public ones within them. Not here: checks, files and tables, which serve the
 # others, and the command line, which has texts of its own.
 ROOMS = """
-    bench bench.compare bench.demo bench.local bench.neurons bench.plasticity bench.scaling bench.training challenge
-    course data data.augment data.events data.events.transforms data.sounds device encode engine exercises export
-    hardware.chips hardware.energy hardware.ipu hardware.roofline hardware.scaling interop loss measure models
-    neuron nn pages plasticity quantize records surrogate sweep text tools.doctor tools.notebook_client tools.pair
-    tools.parameters tools.project tools.run_report tools.runner tools.site train train.lit train.recipes
-    train.slurm viz viz.figures viz.explorers workshop.bundle workshop.handouts workshop.minutes workshop.preflight
+    bench bench.compare bench.demo bench.local bench.neurons bench.plasticity bench.record bench.scaling bench.training
+    challenge course data data.augment data.events data.events.transforms data.sounds device encode engine exercises export
+    hardware.chips hardware.energy hardware.ipu hardware.roofline hardware.scaling interop loss measure models neuron
+    nn pages plasticity quantize records surrogate sweep text tools.doctor tools.notebook_client tools.pair
+    tools.parameters tools.project tools.run_report tools.runner tools.site train train.lit train.recipes train.slurm
+    viz viz.figures viz.explorers workshop.bundle workshop.handouts workshop.minutes workshop.preflight
     workshop.timetable workshop.wheels
 """.split()  # noqa: SIM905
 
 # What is not called, and why; methods of a class with it.
 LEFT_OUT = {
     "bench.scaling.benchmark hardware.roofline.fit hardware.roofline.validate": "measures for longer",
+    "bench.record.benchmark": "measures for ten minutes",
     "tools.notebook_client.WatchedClient tools.runner.Kernels tools.runner.execute_all": "starts kernels",
     "workshop.minutes.update": "writes into the project",
     "tools.site.build workshop.bundle.build workshop.wheels.own workshop.wheels.for_this_machine": "starts programs",
@@ -90,6 +92,7 @@ bench.layer_times: net=models.FashionConvNet(2, 4), x=torch.rand(2, 1, 1, 28, 28
 bench.local: record=records.load("mnist_local_cpu_xeon")
 bench.local.benchmark: arguments=bench.local.Arguments("cpu", neurons=4, passes=1, samples=16)
 bench.places: work=lambda device: lambda: None, kind="training"
+bench.record: record=contribution()
 bench.scaling: record=records.load("scaling_cpu_epyc")
 challenge: net=challenge.network(4), name="two neurons", n=8
 challenge.Delays: steps=(0, 3)

@@ -1,4 +1,4 @@
-"""Everything that needs a GPU, in one command: tests first, then benchmarks that write records.
+"""Everything that needs a GPU, in one command: tests, `snnkit bench record`, an accuracy, notebooks.
 
     make gpu                # or: python -m tests.gpu --out build/gpu
 
@@ -25,44 +25,21 @@ from snnkit import data
 
 ROOT = Path(__file__).parents[2]
 SNNKIT = [sys.executable, "-c", "from snnkit.lab.cli import main; main()"]
-NEURONS = [*SNNKIT, "bench", "neurons", "--device", "cuda"]
-LARGE = ["--neurons", str(2**20), "--steps", "32", "--steps", "128", "--steps", "8"]
 # Another file with tests for GPUs; the rest of its folder would want packages that such a machine may lack.
 ALSO = "tests/unit/test_measure.py"
 NOTEBOOKS = ("05", "06", "07", "08", "09", "10")
-SMALL = ["--neurons", "4096", "--neurons", "65536"]
 
 
 def parts(out: Path) -> list[tuple[str, list[str], float]]:
     """(name, command, seconds it may take), the most wanted first."""
     pytest = [sys.executable, "-m", "pytest", "-q", "-ra", "-p", "no:cacheprovider", "-m", "gpu", "-n", "8"]
     pytest += ["-o", "faulthandler_timeout=60", "tests/gpu", ALSO]
-    ours = [word for name in ("eager", "block", "triton") for word in ("--engines", name)]
-    training = [*SNNKIT, "bench", "training", "--device", "cuda"]
-
-    def record(name: str) -> list[str]:
-        return ["--out", str(out / f"{name}.json")]
-
-    train = [*SNNKIT, "train", "mnist", "--device", "cuda", "--no-progress", *record("mnist_conv")]
-    sizes = [word for n in ("512", "4096", "16384") for word in ("--features", n)]
-    frameworks = [*SNNKIT, "bench", "frameworks", "--device", "cuda", *sizes, "--repeats", "3", *record("frameworks")]
-    compare = [*SNNKIT, "bench", "compare", "--device", "cuda", "--batch", "16", "--batch", "128", "--batch", "1024"]
-    compare += ["--hidden", "128", "--hidden", "4096", "--dtype", "float32", "--repeats", "3", *record("compare")]
-    demo = [*SNNKIT, "bench", "demo", "--batch", "128", "--repeats", "3", *record("demo")]
+    record = [*SNNKIT, "bench", "record", "--minutes", "4", "--out", str(out / "record.json")]
+    train = [*SNNKIT, "train", "mnist", "--device", "cuda", "--no-progress", "--out", str(out / "mnist_conv.json")]
     return [
         ("tests", pytest, 135),
-        ("neurons, large", [*NEURONS, *LARGE, *ours, *record("neurons_large")], 70),
-        ("training", [*training, "--no-compile", *record("training")], 50),
-        ("compare", compare, 45),
-        ("frameworks", frameworks, 50),
+        ("record", record, 305),
         *([("accuracy on MNIST", train, 45)] if data.available("mnist") else []),
-        ("neurons, small", [*NEURONS, *SMALL, *ours, *record("neurons_small")], 30),
-        (
-            "training, compiled",
-            [*training, "--net", "conv", "--dtype", "amp", "--no-peers", *record("training_compiled")],
-            40,
-        ),
-        ("demo", demo, 20),
         *notebooks(out),
     ]
 

@@ -1,4 +1,4 @@
-"""`snnkit bench` on a GPU: training, devices compared, neurons with graphs and Triton, ranks."""
+"""`snnkit bench` on a GPU: training, devices compared, neurons with graphs and Triton, a record to send in, ranks."""
 
 import json
 import sys
@@ -8,6 +8,7 @@ import torch
 from click.testing import CliRunner
 
 from snnkit import records
+from snnkit.lab.bench import record
 from snnkit.lab.bench.scaling_worker import ANSWER
 from snnkit.lab.cli import main
 from snnkit.train import launch
@@ -50,6 +51,16 @@ def test_graphs_and_kernels_are_timed(cuda, tmp_path):
         assert {"eager", "block", "triton", "auto", "CUDA graph", "CUDA graph, layer 1 every step"} <= set(rows)
         assert all(row["peak_bytes"] > 0 for row in rows.values())
     assert {band["precision"] for band in content["predictions"]} == {"float32", "float16"}
+
+
+def test_a_record_to_send_in(cuda, tmp_path):
+    path = tmp_path / "r.json"
+    result = CliRunner().invoke(main, ["bench", "record", "--quick", "--out", str(path)])
+    assert result.exit_code == 0, result.output
+    content = records.read(path)
+    assert {"eager", "triton"} <= {row["engine"] for row in content["rows"]}
+    assert [part["part"] for part in content["records"]] == ["neurons", "training"]
+    assert record.check(content) and record.refusal(content) == "a dry run in small sizes"
 
 
 def answers(device, ranks, *words):

@@ -69,7 +69,7 @@ def test_it_measures_predicts_and_quotes(measured):
     content = records.read(path)
     assert content["complete"] is True and content["kind"] == "compare"
     names = [row["contestant"] for row in content["rows"][: len(content["rows"]) // 2]]
-    engines = [name for name in ("block", "cpp") if name not in compare.left_out(CPU)]
+    engines = [name for name in ("block", "cpp") if name not in compare.unavailable(CPU)]
     ours = ["eager", *engines, "auto", "auto, layer 1 every step"]
     assert names == [*ours, "snnTorch", "snnTorch, layer 1 once"]
     assert len(content["matmuls"]) == 2 and len(content["predictions"]) == 4

@@ -36,7 +36,7 @@ def test_what_is_measured_there_are_commands_with_such_options_within_nine_minut
             continue
         assert parsed(words).params["out"].startswith(str(tmp_path))
         names.append(name)
-    assert {"neurons, large", "training", "training, compiled", "accuracy on MNIST", "compare", "demo"} <= set(names)
+    assert {"record", "accuracy on MNIST"} <= set(names)
 
 
 @pytest.mark.slow

@@ -310,7 +310,7 @@ def test_what_can_not_be_predicted(work):
             call()
 
 
-CHIPS = ("GC200", "Bow", "T4", "V100", "RTX 2080 Ti", "A100", "L4", "H100", "H200")
+CHIPS = ("GC200", "Bow", "T4", "V100", "RTX 2080 Ti", "A100", "A100 80GB", "L4", "H100", "H200")
 
 
 def test_chips_side_by_side_and_assumptions_at_their_ends():

@@ -39,7 +39,7 @@ def test_the_median_and_the_spread_leave_the_warm_up_out():
     (result,) = timing.race({"a": lambda: "a"}, repeats=5, warmup=1, clock=clock).values()
     assert result.median == 3.0
     assert result.spread == pytest.approx((1.4, 4.6))
-    assert result.host == 0.5 and result.calls == 1
+    assert result.host == 0.5 and result.calls == 1 and result.rounds == (5.0, 1.0, 3.0, 2.0, 4.0)
 
 
 def test_short_functions_are_called_more_often_within_a_measurement():

@@ -70,7 +70,7 @@ def test_there_is_no_winner_where_spreads_overlap(p10, p90, said):
 @pytest.mark.skipif(cpp_compiler() is None, reason="no C++ compiler")
 def test_an_engine_that_refuses_says_why(monkeypatch):
     monkeypatch.setenv("TORCH_COMPILE_DISABLE", "1")
-    monkeypatch.setattr(race.bench, "_ours", race.bench._ours.__wrapped__)  # so that none is remembered
+    monkeypatch.setattr(race.bench, "engine_layer", race.bench.engine_layer.__wrapped__)  # so that none is remembered
     figure = race.figure(**SMALL, engine="cpp", device=race.CPU)
     assert lanes(figure) == ["eager", "floor"]
     assert "TORCH_COMPILE_DISABLE" in notes(figure)

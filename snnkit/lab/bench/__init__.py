@@ -14,6 +14,7 @@
 ``scaling``     ranks that train together, predicted and measured
 ``plasticity``  STDP, ours and Norse's
 ``local``       learning without labels
+``record``      the ten-minute set, in one file to send in
 ==============  ========================================================================
 """
 
@@ -31,6 +32,7 @@ from snnkit.lab.bench import (
     local as local,
     neurons as neurons,
     plasticity as plasticity,
+    record as record,
     scaling as scaling,
     training as training,
     workloads as workloads,
@@ -40,7 +42,7 @@ from snnkit.lab.bench.suite import heading as heading
 
 _SUITES = {"neurons": neurons, "frameworks": frameworks, "training": training, "compare": compare, "demo": demo}
 _SUITES |= {"scaling": scaling, "plasticity": plasticity, "local": local}
-_BY_KIND = _SUITES | {"published": neurons, "recipe": local}
+_BY_KIND = _SUITES | {"published": neurons, "recipe": local, "contribution": record}
 
 
 @checks.arguments
@@ -49,4 +51,4 @@ def tables(record: Mapping[str, Any]) -> str:
     return _BY_KIND[checks.choice("kind of record", record.get("kind"), tuple(_BY_KIND))].tables(record)
 
 
-__getattr__, __dir__, __all__ = lazy.attach(__name__, *_SUITES, "workloads")
+__getattr__, __dir__, __all__ = lazy.attach(__name__, *_SUITES, "record", "workloads")

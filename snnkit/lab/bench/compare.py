@@ -143,8 +143,8 @@ def tutorial(hidden: int = HIDDEN, batch: int = BATCH, steps: int = STEPS) -> Wo
 
 
 def candidates(device: torch.device, workload: Workload, peers: bool) -> Iterator[Candidate]:
-    """All candidates that run on ``device``; ``left_out`` names the other engines."""
-    missing = left_out(device)
+    """All candidates that run on ``device``; ``unavailable`` names the other engines."""
+    missing = unavailable(device)
     for engine in ("eager", *ENGINES[device.type], "auto"):
         if engine not in missing:
             yield Candidate(engine, OURS, Ours(engine), default=engine == "auto")
@@ -159,7 +159,7 @@ def candidates(device: torch.device, workload: Workload, peers: bool) -> Iterato
                 yield Candidate(ONCE, SNNTORCH, BaselineTrainer(partial(snntorch_net, once=True)))
 
 
-def left_out(device: torch.device) -> dict[str, str]:
+def unavailable(device: torch.device) -> dict[str, str]:
     """Engines for this kind of device that do not run here, and why."""
     return neurons.candidates(device, ENGINES[device.type], peers=False)[1]
 
@@ -204,8 +204,8 @@ class _PredictedRace(UpdateRace):
         outcome = super().measure(repeats)
         bands, missing = predictions(self.workload, self.labels["dtype"], self.chips)
         skipped = [self.labels | {"contestant": chip, "reason": reason} for chip, reason in missing.items()]
-        beside = outcome.beside | {"predictions": [self.labels | band for band in bands]}
-        return Outcome(outcome.rows, beside, outcome.skipped + skipped)
+        references = outcome.references | {"predictions": [self.labels | band for band in bands]}
+        return Outcome(outcome.rows, references, outcome.skipped + skipped)
 
 
 def _cases(arguments: Arguments, device: torch.device) -> Iterator[UpdateRace]:
@@ -262,5 +262,5 @@ def summary(record: Record) -> str:
 
 
 _PUBLISHED = {"claims": [asdict(claim) for claim in CLAIMS]}
-SUITE = Suite("compare", KEY, _cases, _table, lambda _, device: left_out(device), summary, _PUBLISHED)
+SUITE = Suite("compare", KEY, _cases, _table, lambda _, device: unavailable(device), summary, _PUBLISHED)
 benchmark, tables = SUITE.run, SUITE.tables

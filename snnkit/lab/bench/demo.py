@@ -94,6 +94,10 @@ class _Case:
     model: str
     arguments: Arguments
 
+    @property
+    def labels(self) -> Row:
+        return {"model": self.model}
+
     def measure(self, repeats: int) -> suite.Outcome:
         rows, skipped = [], []
         precisions = [Precision(torch.device("cpu"), None)]
@@ -101,7 +105,7 @@ class _Case:
             precisions += [Precision.choose(torch.device("cuda"), amp) for amp in (False, True)]
         batches = sorted(set(self.arguments.batches))
         for precision, mode, batch in product(precisions, self.arguments.modes, batches):
-            labels: Row = {"model": self.model, "mode": mode, "device": precision.device.type, "batch": batch}
+            labels = self.labels | {"mode": mode, "device": precision.device.type, "batch": batch}
             labels["dtype"] = suite.dtype_name(precision.dtype)
             try:
                 rows.append(labels | _row(DEMOS[self.model], mode, batch, precision, repeats))

@@ -181,7 +181,7 @@ class LayerCase(Case):
     def floor(self, row: Row, scale: Timing) -> float:
         return super().floor(row, scale) if self.linear is None else scale.median
 
-    def beside(self, scale: Timing) -> dict[str, list[Row]]:
+    def references(self, scale: Timing) -> dict[str, list[Row]]:
         return {"scales": [self.labels | suite.seconds_of(scale)]}
 
 

@@ -44,8 +44,8 @@ LOOP_SAVES = 8
 # Largest allowed difference from the eager engine: share of spikes, and relative L2 distance of gradients. Another
 # order of float32 operations sometimes moves a membrane across its threshold, and one spike more or less changes the
 # gradients around it. Other libraries' membranes have the dtype of the input; ours are always float32.
-SPIKES_MAY_DIFFER = {torch.float32: 1e-3, torch.bfloat16: 2e-2, torch.float16: 2e-2}
-GRADIENT_MAY_DIFFER = {torch.float32: 5e-2, torch.bfloat16: 0.15, torch.float16: 0.15}
+SPIKES_MAY_DIFFER = {torch.float64: 0, torch.float32: 1e-3, torch.bfloat16: 2e-2, torch.float16: 2e-2}
+GRADIENT_MAY_DIFFER = {torch.float64: 1e-9, torch.float32: 5e-2, torch.bfloat16: 0.15, torch.float16: 0.15}
 COMPARED = 2**16  # neurons; half of them the first ones of the layer, half the last ones
 
 Result = tuple[Tensor, Tensor | None]  # spikes and, in training, the gradient of x
@@ -80,19 +80,19 @@ def candidates(
     """
     others = [*(layers(device) if peers else []), *more]
     every: list[Layer] = []
-    left_out: dict[str, str] = {}
+    unavailable: dict[str, str] = {}
     for equation in dict.fromkeys(["LIF", *(other.equation for other in others)]):
-        ours = [_ours(name, equation) for name in dict.fromkeys(engines)]
+        ours = [engine_layer(name, equation) for name in dict.fromkeys(engines)]
         refused = {c.name: reason for c in ours if (reason := c.why_not(torch.zeros(2, 1, 8, device=device)))}
-        left_out |= refused
+        unavailable |= refused
         every += [candidate for candidate in ours if candidate.name not in refused]
         every += [other for other in others if other.equation == equation]
-    return every, left_out
+    return every, unavailable
 
 
 @cache
-def _ours(engine: str, equation: str) -> Layer:
-    """The same one each time: engines know the equations of neurons that they have seen."""
+def engine_layer(engine: str, equation: str) -> Layer:
+    """One of our engines; the same object each time, as engines know the equations of neurons that they have seen."""
     neuron = EQUATIONS[equation](engine)
 
     def why_not(x: Tensor) -> str:
@@ -116,6 +116,7 @@ class Case(Race):
     """A layer of neurons with input x [T, B, n] of a dtype, in a mode, on a device."""
 
     linear: nn.Linear | None = None  # a layer before the neurons
+    exact: torch.dtype | None = None  # of the eager engine that results are compared with; None: the input's
 
     def __init__(
         self,
@@ -130,7 +131,7 @@ class Case(Race):
         self.labels = {**labels, "mode": mode, "dtype": suite.dtype_name(dtype)}
         self.candidates = candidates
         self.clock = clock_for(device)
-        self._references: dict[str, Result] = {}
+        self._eager: dict[str, Result] = {}
 
     @cached_property
     def x(self) -> Tensor:
@@ -178,7 +179,7 @@ class Case(Race):
     def floor(self, row: Row, scale: Timing) -> float:
         return row["floor_bytes"] * scale.median / (2 * self.x.nbytes)
 
-    def beside(self, scale: Timing) -> dict[str, list[Row]]:
+    def references(self, scale: Timing) -> dict[str, list[Row]]:
         moved = 2 * self.x.nbytes
         return {"copies": [self.labels | seconds_of(scale) | {"bytes": moved, "bytes_per_s": moved / scale.median}]}
 
@@ -207,11 +208,12 @@ class Case(Race):
 
     def _reference(self, equation: str) -> Result:
         """Spikes and gradient of our eager engine for some neurons of the layer. All are independent."""
-        if equation not in self._references:
-            x, gradient = _some(self.x), _some(self._gradients[self.dtype])
-            eager = _ours("eager", equation).forward
-            self._references[equation] = self._result(eager, x, lambda dtype: gradient)
-        return self._references[equation]
+        if equation not in self._eager:
+            exact, given = self.exact or self.dtype, (self.x, self._gradients[self.dtype])
+            x, gradient = (_some(tensor).to(exact) for tensor in given)
+            eager = engine_layer("eager", equation).forward
+            self._eager[equation] = self._result(eager, x, lambda dtype: gradient)
+        return self._eager[equation]
 
     def _verified(self, candidate: Layer, result: Result) -> Row:
         """What a row says about a result and its distance from the reference; ``DoesNotRun`` if it is too large."""
@@ -222,8 +224,8 @@ class Case(Race):
         row: Row = {"engine": candidate.engine, "equation": candidate.equation, "floor_bytes": self.floor_bytes}
         row |= {"compared_neurons": expected.shape[-1], "spikes_differ": differ, "gradient_differs": None}
         if gradient is not None and expected_gradient is not None:
-            norm = expected_gradient.float().norm().clamp_min(1e-30)
-            distance = ((_some(gradient).float() - expected_gradient.float()).norm() / norm).item()
+            exact = expected_gradient.to(torch.promote_types(expected_gradient.dtype, torch.float32))
+            distance = ((_some(gradient).to(exact.dtype) - exact).norm() / exact.norm().clamp_min(1e-30)).item()
             if not distance <= GRADIENT_MAY_DIFFER[self.dtype]:
                 raise DoesNotRun(f"it computes something else: its gradients are {distance:.2%} off")
             row["gradient_differs"] = distance

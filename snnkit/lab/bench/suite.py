@@ -7,6 +7,8 @@ the provenance.
 from __future__ import annotations
 
 import contextlib
+import math
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -28,6 +30,7 @@ Record = Mapping[str, Any]
 Rows = Sequence[Record]
 Say = Callable[[str], object]
 OURS = "snnkit"
+NO_TIME = {"contestant": "all", "reason": "no time was left for this case and those after it"}
 
 
 class DoesNotRun(Exception):
@@ -39,7 +42,7 @@ class Outcome:
     """What one case gave."""
 
     rows: list[Row]  # one for each candidate that was timed
-    beside: dict[str, list[Row]]  # by list of the record, what was measured or predicted beside them
+    references: dict[str, list[Row]]  # by list of the record, what the rows are compared with: measured or predicted
     skipped: list[Row]  # the candidates that were not timed, each with its "reason"
 
 
@@ -66,8 +69,8 @@ class Race(ABC):
         """The row with its times."""
         return row | seconds_of(timing)
 
-    def beside(self, scale: Timing) -> dict[str, list[Row]]:
-        """``Outcome.beside``, from the timing of the operation that sets the scale."""
+    def references(self, scale: Timing) -> dict[str, list[Row]]:
+        """``Outcome.references``, from the timing of the operation that sets the scale."""
         return {}
 
     def measure(self, repeats: int) -> Outcome:
@@ -90,7 +93,7 @@ class Race(ABC):
             row = self.finish(about, timing)
             floor = self.floor(row, scale)
             rows.append(row | {"floor_s": floor, "over_floor": row["median_s"] / floor})
-        return Outcome(rows, self.beside(scale), skipped)
+        return Outcome(rows, self.references(scale), skipped)
 
 
 def attempt(library: str, function: Callable[[], T]) -> T:
@@ -125,33 +128,37 @@ class Suite:
 
     kind: str  # of its records
     key: tuple[str, ...]  # the fields of a row that name its case
-    cases: Callable[[Any, torch.device], Iterable[Any]]  # each has ``measure(repeats)``
+    cases: Callable[[Any, torch.device], Iterable[Any]]  # each has ``labels`` and ``measure(repeats)``
     table: Callable[[Record, Rows], str]  # of one case
-    left_out: Callable[[Any, torch.device], Mapping[str, str]] = lambda arguments, device: {}  # and why, in all cases
+    unavailable: Callable[[Any, torch.device], Mapping[str, str]] = lambda arguments, device: {}  # candidates, and why
     ending: Callable[[Record], str] = lambda record: ""  # below all tables
-    beside: Row = field(default_factory=dict)  # what each record holds, whatever is measured
+    constants: Row = field(default_factory=dict)  # what each record holds, whatever is measured
 
-    def run(self, arguments: Any, say: Say = print, out: str | Path | None = None) -> Row:
+    def run(self, arguments: Any, say: Say = print, out: str | Path | None = None, *, seconds: float = math.inf) -> Row:
         """Measure every case and return the record; ``say`` gets a table as text after each case.
 
         ``out`` is a file for the record. It is written after each case, so that an interruption loses at most one case
-        (``complete`` is false until the end).
+        (``complete`` is false until the end). After so many ``seconds`` no other case begins; the record says so.
         """
+        ends = time.monotonic() + seconds
         check_out(out)
         device = resolve_device(arguments.device)
-        missing = self.left_out(arguments, device)
+        missing = self.unavailable(arguments, device)
         skipped = [{"contestant": name, "reason": reason} for name, reason in missing.items()]
-        record = begin(self.kind, device, asdict(arguments)) | {"skipped": skipped} | self.beside
+        record = begin(self.kind, device, asdict(arguments)) | {"skipped": skipped} | self.constants
         say("\n".join([heading(record | {"complete": True}), *self._skipped(record["skipped"])]))
         for case in self.cases(arguments, device):
-            outcome = case.measure(arguments.repeats)
+            late = time.monotonic() > ends
+            outcome = Outcome([], {}, [case.labels | NO_TIME]) if late else case.measure(arguments.repeats)
             record["rows"] += outcome.rows
             record["skipped"] += outcome.skipped
-            for name, entries in outcome.beside.items():
+            for name, entries in outcome.references.items():
                 record[name] += entries
             tables = [self.table(record, outcome.rows)] if outcome.rows else []
             say("\n" + "\n".join([*tables, *self._skipped(outcome.skipped)]))
             save(record, out)
+            if late:
+                break
         record["complete"] = True
         if ending := self.ending(record):
             say("\n" + ending)
@@ -282,7 +289,8 @@ def seconds_of(timing: Timing, calls: int = 1) -> Row:
     """The times in a row: those of one call, if so many calls were timed together."""
     low, high = (seconds / calls for seconds in timing.spread)
     times = {"median_s": timing.median / calls, "p10_s": low, "p90_s": high}
-    return times | {"host_s": timing.host / calls, "calls": timing.calls}
+    rounds = [seconds / calls for seconds in timing.rounds]
+    return times | {"host_s": timing.host / calls, "calls": timing.calls, "rounds_s": rounds}
 
 
 def dtype_name(dtype: torch.dtype | None) -> str:

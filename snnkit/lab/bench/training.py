@@ -130,7 +130,7 @@ class UpdateRace(Race):
     def floor(self, row: Row, scale: Timing) -> float:
         return self._flops / self._rate(scale)
 
-    def beside(self, scale: Timing) -> dict[str, list[Row]]:
+    def references(self, scale: Timing) -> dict[str, list[Row]]:
         size = {"size": _MATMUL_SIZE[self.device.type], "flops_per_s": self._rate(scale)}
         return {"matmuls": [self.labels | seconds_of(scale) | size]}
 

@@ -22,6 +22,7 @@ SUITES = {
     "compare": "The network of snnTorch's IPU tutorial: training rate here, and what is published.",
     "plasticity": "Time STDP on a CPU, dense and of convolutions, ours and Norse's.",
     "local": "Learn images without labels; accuracy on test images, pass by pass.",
+    "record": "Compare and measure our engines on your GPU in ten minutes, and write one file to send in.",
 }
 _COUNT = click.IntRange(1)
 
@@ -68,7 +69,7 @@ def _command(name: str) -> click.Command:
         click.Option(["--quick"], is_flag=True, help="Tiny sizes: shows that everything runs; the times mean nothing."),
     ]
     command = click.Command(name, params=[*options], callback=partial(_run, name), help="\n\n".join(paragraphs))
-    return command if name in ("neurons", "plasticity") else PLOT(command)
+    return command if name in ("neurons", "plasticity", "record") else PLOT(command)
 
 
 def _option(each: Field) -> click.Option:
@@ -107,7 +108,9 @@ def _run(
     cuda = torch.cuda.is_available()
     device = device or suite.Arguments.device
     if device == "cuda" and not cuda:
-        raise click.UsageError("--device cuda: PyTorch finds no CUDA device here (`snnkit doctor` says why)")
+        raise click.UsageError(
+            "--device cuda: PyTorch finds no CUDA device here (`snnkit doctor` says why); there is --device cpu"
+        )
     device = ("cuda" if cuda else "cpu") if device == "auto" else device
     try:
         arguments = chosen(suite.Arguments, device, quick=quick, **given)
@@ -119,9 +122,9 @@ def _run(
         torch.set_num_threads(threads)
     try:
         result = suite.benchmark(arguments, click.echo, out)
-    except (OSError, ValueError, LaunchError) as error:
+    except (OSError, ValueError, ArithmeticError, LaunchError) as error:
         raise click.ClickException(str(error)) from None
-    if out:
+    if out and name != "record":  # which has said so
         click.echo(f"\nrecord: {out}")
     if not result["rows"]:
         raise click.ClickException("no candidate could be timed; the lines above say why")
@@ -161,20 +164,34 @@ def _draw(record: dict[str, Any], plot: str) -> None:
 
 
 @bench.command()
-@click.argument("record", metavar="FILE|NAME")
+@click.argument("record", metavar="[FILE|NAME]", required=False)
+@click.option("--contributed", is_flag=True, help="List the records that users sent in.")
 @PLOT
-def show(record: str, plot: str | None) -> None:
-    """Print a record: a file that `snnkit bench ... --out` wrote, or the name of one of the kit."""
+def show(record: str | None, contributed: bool, plot: str | None) -> None:
+    """Print a record: a file that `snnkit bench ... --out` wrote, or the name of one of the kit.
+
+    Without one, list those of the kit and those that users sent in. What `snnkit bench record` wrote is checked, and it
+    is said whether it can be sent in.
+    """
     from snnkit import records
     from snnkit.lab import bench as room
+    from snnkit.tables import one_line
 
+    own, others = records.names(), records.contributed()
     try:
-        content = records.load(record) if record in records.names() else records.read(Path(record))
+        if record is None or contributed:
+            if record is not None or plot is not None:
+                raise click.UsageError("a list has no plot, and --contributed takes no FILE")
+            click.echo("" if contributed else f"measured or collected by the kit:\n{room.record.overview(own)}\n")
+            click.echo(f"contributed by users, not measured by us: {len(others)}\n{room.record.overview(others)}")
+            return
+        content = records.load(record) if record in [*own, *others] else records.read(Path(record))
     except FileNotFoundError:
-        known = ", ".join(records.names())
+        known = ", ".join([*own, *others])
         raise click.UsageError(f"there is no file {record!r}, and no record of that name; there are: {known}") from None
     except (OSError, records.RecordError) as error:
         raise click.ClickException(str(error)) from None
-    click.echo(room.tables(content))
+    # Other people wrote it: nothing in it shall move the cursor.
+    click.echo("\n".join(one_line(line, len(line)) for line in room.tables(content).split("\n")))
     if plot is not None:
         _draw(content, plot)

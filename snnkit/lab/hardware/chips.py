@@ -149,13 +149,15 @@ _ALL = (
         fp16_flops=(None, "unknown", "sources give only the vector units' 26.9 TFLOP/s, not the tensor cores'"),
         memory_bandwidth=616e9, cache_bytes=(None, "unknown", "no source is known"), power=250,
     ),
-    _chip(
-        "A100", "gpu", "NVIDIA A100 SXM 40 GB", f"{_KLOCKWOOD}/A100",
-        fp32_flops=(19.5e12, "secondary", f"{_KLOCKWOOD}/A100, after NVIDIA's data sheet"),
-        fp16_flops=(312e12, "secondary", f"{_KLOCKWOOD}/A100, after NVIDIA's data sheet"),
-        memory_bandwidth=(1555e9, "secondary", f"{_KLOCKWOOD}/A100 (the 80 GB card: 2039 GB/s)"),
-        memory_bytes=40e9, power=400,
-        cache_bytes=(40 * 2**20, "secondary", "upb-pc2.atlassian.net, deviceQuery: 41 943 040 bytes"),
+    *(
+        _chip(
+            name, "gpu", f"NVIDIA A100 SXM {gigabytes} GB", f"{_KLOCKWOOD}/A100",
+            fp32_flops=(19.5e12, "secondary", f"{_KLOCKWOOD}/A100, after NVIDIA's data sheet"),
+            fp16_flops=(312e12, "secondary", f"{_KLOCKWOOD}/A100, after NVIDIA's data sheet"),
+            memory_bandwidth=bandwidth, memory_bytes=gigabytes * 1e9, power=400,
+            cache_bytes=(40 * 2**20, "secondary", "upb-pc2.atlassian.net, deviceQuery: 41 943 040 bytes"),
+        )
+        for name, gigabytes, bandwidth in (("A100", 40, 1555e9), ("A100 80GB", 80, 2039e9))
     ),
     _chip(
         "L4", "gpu", "NVIDIA L4", "fpsbench.com", fp32_flops=30.3e12,
