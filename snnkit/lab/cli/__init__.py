@@ -23,6 +23,7 @@ COMMANDS = {
     "course": ("workshop:course", "Progress in the notebooks: export your own, show that of a class."),
     "doctor": ("notebooks:doctor", "Check this machine: each line is green, amber or red, with the fix."),
     "export": ("export:export", "Write a trained network as a page for any browser."),
+    "lab": ("lab:lab", "Copy the notebooks into a folder of yours, and open it in JupyterLab."),
     "run": ("notebooks:run", "Execute notebooks headless and write report.html and report.json."),
     "site": ("notebooks:site", "Build the site: README, executed notebooks, workshop pages, reference."),
     "slurm": ("slurm:slurm", "Write a batch script for SLURM, explain it, check it."),
