@@ -101,7 +101,7 @@ def build(project: Project, name: str) -> list[str]:
     for path, text in _wanted(project, name):
         if not path.exists() or path.read_text(encoding="utf-8", errors="replace") != text:
             files.write_text(path, text)
-            written.append(str(path.relative_to(project.root)))
+            written.append(path.relative_to(project.root).as_posix())
     return written
 
 
@@ -110,7 +110,7 @@ def check(project: Project, name: str) -> list[str]:
     differences = []
     checks.choice("name", name, [*project.names(), *project.workers()])
     for path, text in _wanted(project, name):
-        file = path.relative_to(project.root)
+        file = path.relative_to(project.root).as_posix()
         if not path.exists():
             differences.append(f"{file}: is missing")
             continue

@@ -11,11 +11,21 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
-from signal import Signals
 from types import SimpleNamespace as Place
 from typing import Any, NamedTuple
 
-from snnkit.train.slurm.syntax import REQUEUE_SIGNAL, Option, Script, Step, clock, count, early_signal, parse, seconds
+from snnkit.train.slurm.syntax import (
+    REQUEUE_SIGNAL,
+    SIGNALS,
+    Option,
+    Script,
+    Step,
+    clock,
+    count,
+    early_signal,
+    parse,
+    seconds,
+)
 
 # Ports below those that Linux hands out by itself (32768 on), and other ones for jobs that share a node.
 PORT = "$((20000 + SLURM_JOB_ID % 10000))"
@@ -305,7 +315,8 @@ def _signal_too_early(script: Script) -> Iterable[Place]:
 
 def _signal_ignored(script: Script) -> Iterable[Place]:
     for early in _early(script):
-        names = rf"(?:SIG)?{early.name.removeprefix('SIG')}|{Signals[early.name]:d}"
+        name = early.name.removeprefix("SIG")
+        names = rf"(?:SIG)?{name}|{next(number for number, known in SIGNALS.items() if known == name)}"
         for command in script.commands:
             if re.match(rf"trap\s+(?:''|\"\")\s(?:.*\s)?(?:{names})\b", command.text):
                 yield Place(line=command.line, name=early.name)

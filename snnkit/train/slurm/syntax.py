@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import re
 import shlex
-import signal
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -33,6 +32,12 @@ TOOLS = {"cat", "cp", "date", "echo", "hostname", "ls", "mkdir", "nvidia-smi", "
 LARGEST = 100_000  # characters, a hundred times what scripts have
 LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "torch.distributed.run", "torch.distributed.launch")
 DAY = 86400
+# Signals by their numbers on Linux, where the script will run; the system on which it is written may lack some.
+_NAMES = (
+    "HUP INT QUIT ILL TRAP ABRT BUS FPE KILL USR1 SEGV USR2 PIPE ALRM TERM STKFLT "
+    "CHLD CONT STOP TSTP TTIN TTOU URG XCPU XFSZ VTALRM PROF WINCH IO PWR SYS"
+)
+SIGNALS = dict(enumerate(_NAMES.split(), 1))
 REQUEUE_SIGNAL = "SIGUSR1"  # upon which `snnkit train` saves and requeues its job
 
 
@@ -315,11 +320,10 @@ def early_signal(text: str) -> EarlySignal:
         raise ValueError(f"signal must be written as SIGUSR1@90: a signal and seconds, but it is {shown(text)}")
     word = match[2]
     name = word.upper().removeprefix("SIG")
-    try:
-        known = signal.Signals(int(name)) if name.isdigit() else signal.Signals[f"SIG{name}"]
-    except (KeyError, ValueError):
-        raise ValueError(f"signal must be the name of a signal, such as 'SIGUSR1', but it is {shown(word)}") from None
-    return EarlySignal(known.name, int(match[3] or 60), "B" in (match[1] or ""))
+    name = SIGNALS.get(int(name), "") if name.isdecimal() else name
+    if name not in SIGNALS.values():
+        raise ValueError(f"signal must be the name of a signal, such as 'SIGUSR1', but it is {shown(word)}")
+    return EarlySignal(f"SIG{name}", int(match[3] or 60), "B" in (match[1] or ""))
 
 
 def is_training(words: Sequence[str]) -> bool:
