@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 # Writes what the explorers compute, which is not committed.
 EQUATIONS := from pathlib import Path; from snnkit.lab.viz.explorers import equations; equations.write(Path("js/src/explorers/equations.js"))
 
-.PHONY: setup run lab site test test-all gpu lint web format lock peers clean
+.PHONY: setup run lab site test test-all gpu lint web format lock release peers clean
 
 setup: $(STAMP)
 
@@ -62,6 +62,17 @@ format: setup
 lock: setup  ## resolve constraints/lock.txt anew from the ranges in pyproject.toml (needs uv)
 	uv pip compile --universal --python-version 3.10 --no-annotate --no-header --extra all \
 	  --constraint constraints/torch.txt --output-file constraints/lock.txt --quiet pyproject.toml
+
+# The environment is empty, and a learner's: the wheel with [course], in the versions of the lock. Nothing is uploaded.
+release: setup  ## wheel and sdist in dist/: checked, installed into an empty environment, notebook 00 run from there
+	rm -rf dist build/release
+	$(BIN)/python -m build --no-isolation --outdir dist .
+	$(BIN)/python -m twine check --strict dist/*
+	$(BIN)/python -m check_wheel_contents dist/*.whl
+	$(PYTHON) -m venv build/release
+	build/release/bin/python -m pip install --quiet --disable-pip-version-check -c constraints/lock.txt "$$(echo dist/*.whl)[course]"
+	build/release/bin/snnkit lab --no-open --to build/release/course
+	cd build/release/course && ../bin/snnkit run 00
 
 peers: setup  ## other libraries to measure against; without their dependencies, so that they leave torch alone
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \

@@ -149,7 +149,7 @@ def free_memory() -> float:
     try:
         import resource  # Unix has it
 
-        with open("/proc/meminfo") as memory, open("/proc/self/statm") as used:
+        with open("/proc/meminfo", encoding="utf-8") as memory, open("/proc/self/statm", encoding="utf-8") as used:
             left = next(float(line.split()[1]) for line in memory if line.startswith("MemAvailable")) * 1024
             pages = int(used.read().split()[0])
     except (ImportError, OSError, StopIteration):  # no Linux

@@ -77,7 +77,7 @@ def locked(path: Path, *, wait: bool = True) -> Iterator[bool]:
 
     The system releases it with the open file, so that no lock is left after `kill -9`.
     """
-    with open(path, "a") as file:
+    with open(path, "ab") as file:
         mine = True
         if HAS_LOCKS:
             import fcntl

@@ -90,7 +90,7 @@ def kernels() -> ctypes.CDLL | None:
     if missing_compiler("cpu"):
         return None
     try:
-        return load(PRELUDE + files(f"{__package__}.engine.cpp").joinpath("max_pool.cpp").read_text())
+        return load(PRELUDE + files(f"{__package__}.engine.cpp").joinpath("max_pool.cpp").read_text(encoding="utf-8"))
     except CompilationFailed:
         return None
 

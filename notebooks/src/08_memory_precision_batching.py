@@ -48,8 +48,8 @@ if importlib.util.find_spec("snnkit") is None:
         importlib.invalidate_caches()
     else:
         raise ModuleNotFoundError(
-            "The kernel of this notebook has no snnkit. Start Jupyter by `make lab` in a clone of the repository, "
-            f"or install it here: %pip install '{_snnkit}'"
+            "The kernel of this notebook has no snnkit. Start Jupyter by `snnkit lab` (in a clone: `make lab`), "
+            f'or install it here: %pip install "{_snnkit}"'
         )
 
 import snnkit

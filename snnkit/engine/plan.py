@@ -255,7 +255,9 @@ _fallbacks: ContextVar[dict[int, Plan] | None] = ContextVar("_fallbacks", defaul
 def warn_of_fallback(step: Callable | nn.Module, plan: Plan) -> None:
     """Warn that a step runs slower than possible, and why: once per kind of step and reason."""
     if plan.fallback:
-        _warn_once(name_of(step), plan.engine, plan.reason)
+        # What the machine lacks is said once, not for each kind of neuron.
+        name = "Every neuron" if "needs a C++ compiler" in plan.reason else name_of(step)
+        _warn_once(name, plan.engine, plan.reason)
         noted = _fallbacks.get()
         if noted is not None:
             noted[id(step)] = plan

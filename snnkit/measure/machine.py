@@ -72,7 +72,7 @@ def commit(folder: Path) -> dict[str, Any] | None:
 def processor() -> str:
     """Name of the CPU."""
     try:
-        with open("/proc/cpuinfo") as info:
+        with open("/proc/cpuinfo", encoding="utf-8") as info:
             return next(line.split(":", 1)[1].strip() for line in info if line.startswith("model name"))
     except (OSError, StopIteration):
         return platform.processor() or platform.machine()
@@ -118,8 +118,11 @@ def gpus() -> list[Gpu]:
 
 
 def compiler() -> tuple[str, str] | None:
-    """(path, first line of ``--version``) of the C++ compiler for torch.compile on a CPU; None if there is none."""
-    for name in (os.environ.get("CXX"), "g++", "clang++", "c++"):
+    """(path, first line of ``--version``) of the C++ compiler for torch.compile on a CPU; None if there is none.
+
+    On Windows that is Microsoft's: PyTorch takes no other there.
+    """
+    for name in ("cl",) if sys.platform == "win32" else (os.environ.get("CXX"), "g++", "clang++", "c++"):
         path = shutil.which(name) if name else None
         if path:
             lines = _lines(path, "--version")

@@ -186,6 +186,8 @@ def launch(
     words = [os.fspath(word) for word in command]
     if not words:
         raise ValueError("command must name a program, but it is empty")
+    if not hasattr(os, "killpg"):
+        raise OSError("ranks are started and ended by the means of POSIX: Linux, macOS, or WSL on Windows")
     integer("processes", processes, at_least=1)
     grace = number("grace", grace, above=0)
     until = None if timeout is None else time.monotonic() + number("timeout", timeout, above=0)

@@ -13,7 +13,7 @@ from torch import nn
 from snnkit import engine
 from snnkit.engine import plan
 from snnkit.engine.cpp import toolchain as missing
-from snnkit.neuron import LIF, PLIF, Leaky, MembraneState, Neuron, Recurrent
+from snnkit.neuron import ALIF, LIF, PLIF, Leaky, MembraneState, Neuron, Recurrent
 from snnkit.nn import Sequential
 
 REST = (torch.zeros(()).expand(2, 3),)
@@ -95,11 +95,14 @@ def no_compiler(monkeypatch):
 
 @pytest.mark.parametrize("name, what", [("block", "torch.compile"), ("cpp", r"the C\+\+ engine")])
 def test_no_compiler_is_said_once_and_runs_in_eager(no_compiler, name, what):
-    with pytest.warns(UserWarning, match=rf"LIF runs in the eager engine: {what} needs a C\+\+ compiler, and there is"):
+    plan._warn_once.cache_clear()
+    told = rf"Every neuron runs in the eager engine: {what} needs a C\+\+ compiler, and there is none \("
+    with pytest.warns(UserWarning, match=told):
         out, _ = LIF(engine=name)(x)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         LIF(engine=name)(x)
+        ALIF(engine=name)(x)  # nor for another kind
     assert torch.equal(out, LIF(engine="eager")(x)[0])
 
 

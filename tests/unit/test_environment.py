@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import sys
 from pathlib import Path
 
@@ -22,7 +23,8 @@ else:
     import tomli as tomllib
 
 ROOT = Path(__file__).parents[2]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+TABLE = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT = TABLE["project"]
 ENVIRONMENT = yaml.safe_load((ROOT / "environment.yml").read_text(encoding="utf-8"))
 LOCK = (ROOT / "constraints" / "lock.txt").read_text(encoding="utf-8").splitlines()
 CONDA = dict(
@@ -84,8 +86,64 @@ def test_versions_that_were_withdrawn_as_malware_are_refused():
 
 
 def test_the_lock_is_for_the_extra_that_has_all():
-    (everything,) = PROJECT["optional-dependencies"]["all"]
-    assert Requirement(everything).extras == set(PROJECT["optional-dependencies"]) - {"all"}
+    extras = PROJECT["optional-dependencies"]
+
+    def parts(name):
+        """The extras that an extra is made of, itself included."""
+        named = (Requirement(text) for text in extras[name])
+        return {name}.union(*(parts(one) for r in named if r.name == PROJECT["name"] for one in r.extras))
+
+    assert parts("all") == set(extras)
+
+
+def test_the_course_takes_what_every_notebook_needs():
+    (course,) = PROJECT["optional-dependencies"]["course"]
+    assert Requirement(course).extras == {"lab", "scale", "quantize", "nir"}
+
+
+def test_every_notebook_is_in_the_wheel():
+    """Slow tests build one; these lines are what a new notebook needs."""
+    targets = TABLE["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    names = [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "notebooks").glob("*.ipynb"))]
+    assert targets == {name: f"snnkit/lab/{name}" for name in [*names, "notebooks/workers"]}
+
+
+@pytest.mark.parametrize(
+    ("tag", "released", "says"),
+    [
+        ("v0.1.0", "0.1.0", ""),
+        ("v0.1.0", "", "released in pyproject.toml must be '0.1.0', but it is ''"),
+        ("v0.1.0", "0.0.9", "must be '0.1.0', but it is '0.0.9'"),
+        ("0.1.0", "0.1.0", "the tag must be v0.1.0"),
+        ("v0.1", "0.1.0", "the tag must be v0.1.0"),
+        ("", "0.1.0", "the tag must be v0.1.0"),
+    ],
+)
+def test_only_the_version_that_pyproject_names_may_be_published(tag, released, says):
+    pytest.importorskip("tomllib", reason="Python 3.11 has it")
+    refusal = runpy.run_path(str(ROOT / ".ci" / "released.py"))["refusal"](tag, released, "0.1.0")
+    assert bool(refusal) == bool(says) and says in refusal
+
+
+def test_publishing_is_refused_first_and_its_right_is_where_none_of_our_code_runs():
+    flow = WORKFLOWS["publish"]
+    build, publish = (flow["jobs"][name] for name in ("build", "publish"))
+    commands = [step["run"] for step in build["steps"] if "run" in step]
+    assert commands == ['python .ci/released.py "$GITHUB_REF_NAME"', "make release"]
+    assert publish["needs"] == "build" and publish["environment"]["name"] == "pypi"
+    assert publish["permissions"] == {"id-token": "write"} and not [s for s in publish["steps"] if "run" in s]
+    others = [job for one in WORKFLOWS.values() for job in one["jobs"].values() if job is not publish]
+    assert not [job for job in others if "id-token" in job.get("permissions", {})]
+    assert flow["permissions"] == {"contents": "read"} and list(flow.get("on") or flow[True]) == ["release"]
+
+
+def test_the_wheel_is_installed_on_three_systems():
+    (job,) = WORKFLOWS["install"]["jobs"].values()
+    assert job["strategy"]["matrix"]["system"] == ["ubuntu-latest", "windows-latest", "macos-latest"]
+    commands = "\n".join(step.get("run", "") for step in job["steps"])
+    assert "snnkit lab --no-open" in commands and "snnkit run 00" in commands
+    named = re.findall(r"tests/\S+\.py", commands)
+    assert len(named) > 5 and not [name for name in named if not (ROOT / name).is_file()]
 
 
 WORKFLOWS = {

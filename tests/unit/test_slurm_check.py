@@ -3,6 +3,7 @@
 import pytest
 
 from snnkit.train import slurm
+from snnkit.train.slurm.syntax import array
 
 GOOD = """\
 #!/bin/bash
@@ -107,6 +108,73 @@ MISTAKES = {
     "no resume": (instead("--resume ", ""), 14, "resume"),
     "no checkpoint": (instead("--checkpoint run.pt --resume ", ""), 14, "resume"),
 }
+
+
+SWEEP = """\
+#!/bin/bash
+#SBATCH --array=1-8%4
+#SBATCH --nodes=1 --ntasks-per-node=1 --cpus-per-task=4
+#SBATCH --time=01:00:00
+#SBATCH --signal=SIGUSR1@90
+#SBATCH --requeue --open-mode=append
+#SBATCH --output=%x-%A_%a.out
+
+export OMP_NUM_THREADS=1
+srun --kill-on-bad-exit=1 --cpus-per-task="$SLURM_CPUS_PER_TASK" snnkit sweep xor.yaml --out results --workers 4
+"""
+OF_ARRAYS = {
+    "one task": ("1-8%4", "8", (2, "array")),
+    "one task at a time": ("1-8%4", "8%4", (2, "array")),
+    "above MaxArraySize": ("1-8%4", "0-1001", (2, "array")),
+    "above it by a step": ("1-8%4", "1,2-2002:500", (2, "array")),
+    "backwards": ("1-8%4", "8-1", (2, "value")),
+    "a variable": ("1-8%4", "1-$N", (2, "value")),
+    "spaces": ("1-8%4", '"1-8 % 4"', (2, "value")),
+    "one log": ("%x-%A_%a", "%x-%A", (7, "array")),
+    "one file of errors": ("%x-%A_%a.out", "%x-%A_%a.out --error=errors.txt", (7, "array")),
+    "a folder on one node": ("--out results", "--out /tmp/results", (10, "array")),
+    "a folder on one node, of a variable": ("--out results", "--out=$TMPDIR/results", (10, "array")),
+    "a folder for each task": ("--out results", "--out results/$SLURM_ARRAY_TASK_ID", (10, "array")),
+    "a folder for each job": ("--out results", "--out results/$SLURM_JOB_ID", (10, "array")),
+    "another folder each time": ("--out results", '--out "results/$(date +%F)"', (10, "array")),
+    "another signal": ("SIGUSR1@90", "SIGUSR2@90", (5, "signal")),
+    "requeue refused": ("--requeue --open-mode=append", "--no-requeue", (5, "requeue")),
+}
+
+
+@pytest.mark.parametrize("name", OF_ARRAYS)
+def test_each_mistake_in_an_array_of_a_sweep_is_found_alone(name):
+    was, becomes, problem = OF_ARRAYS[name]
+    assert was in SWEEP and found(SWEEP) == []
+    assert found(SWEEP.replace(was, becomes)) == [problem]
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes"),
+    [
+        ("1-8%4", "1,3,7"),
+        ("1-8%4", "0-1000"),
+        ("1-8%4", "0-9:3%2"),
+        ("--array=1-8%4", "-a 1-8"),
+        ("#SBATCH --array=1-8%4", "# MaxArraySize is 10001 here\n#SBATCH --array=1-5000"),
+        ("%x-%A_%a", "%x-%j"),
+        ("%x-%A_%a", "logs/%4a"),
+        ("#SBATCH --output=%x-%A_%a.out\n", ""),  # SLURM's own name has both numbers
+        ("--out results", "--out /scratch/ada/results"),
+        ("#SBATCH --array=1-8%4\n", ""),
+    ],
+)
+def test_other_good_arrays_pass(was, becomes):
+    assert was in SWEEP
+    assert found(SWEEP.replace(was, becomes)) == []
+
+
+def test_indices_of_an_array_are_counted_as_sbatch_does():
+    known = {"8": (1, 8), "1-8%4": (8, 8), "0-8:4": (3, 8), "1-3,7,10-12": (7, 12), "5-5": (1, 5), "1-8%": (8, 8)}
+    assert {text: array(text) for text in known} == known
+    for text in ("", "a", "-1", "1-", "3-1", "1-8:0", "1--8", "1-8%x", "1 - 8", "1;2"):
+        with pytest.raises(ValueError, match="array must be indices, such as 1-8, 1-8%4"):
+            array(text)
 
 
 @pytest.mark.parametrize("name", MISTAKES)

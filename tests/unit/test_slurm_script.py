@@ -1,6 +1,7 @@
 """Requests for SLURM, the scripts that are written from them, and the command ``snnkit slurm``."""
 
 import itertools
+import shlex
 import shutil
 import subprocess
 from dataclasses import fields
@@ -15,6 +16,7 @@ from snnkit.train.slurm.syntax import clock, early_signal
 
 TRAIN = "snnkit train digits --checkpoint run.pt"
 COMMAND = tuple(TRAIN.split())
+SWEEP = "snnkit sweep xor.yaml --out results"
 REQUESTS = {
     "small": Request(TRAIN),
     "large": Request(
@@ -22,6 +24,8 @@ REQUESTS = {
         partition="booster", account="mine", name="my snn", modules=("Stages/2025", "CUDA"), venv="/home/ada/my venv/",
     ),
     "once": Request("python train.py --lr 0.1", tasks_per_node=2, requeue=False),
+    "array": Request("snnkit sweep xor.yaml --out /work/ada/xor", array="8%4", cpus_per_task=6),
+    "sweep": Request("python -m snnkit.lab.cli sweep xor.yaml --workers 2", gpus_per_node=1),
     "lightning": Request("python fit.py --trainer.devices 2", tasks_per_node=2),
 }  # fmt: skip
 
@@ -65,6 +69,21 @@ def test_signals_are_read_as_sbatch_does():
         ({"command": "srun python train.py"}, "without the srun before it"),
         ({"command": "snnkit train digits"}, "The command writes no checkpoint"),
         ({"command": f"{TRAIN} --nodes 3"}, "The command expects 3 nodes, but the job has 1"),
+        ({"array": 0}, "array must be at least 1, but it is 0"),
+        ({"array": -3}, "array must be at least 1, but it is -3"),
+        ({"array": 1001}, "array must be at most 1000, but it is 1001"),
+        ({"array": 2.5}, "array of Request must be"),
+        ({"array": True}, "array of Request must be an integer or a text"),
+        ({"array": "many"}, "array must be a number of tasks, such as 8, or 8%4 .*but it is 'many'"),
+        ({"array": "1-8"}, "array must be a number of tasks.*but it is '1-8'"),
+        ({"array": "8%0"}, "the number behind % of array must be at least 1, but it is 0"),
+        ({"array": 8}, "array goes with `snnkit sweep`.*but the command is 'snnkit train digits"),
+        ({"array": 8, "command": "snnkit sweep show results"}, "array goes with `snnkit sweep`"),
+        ({"array": 8, "command": "python sweep m.yaml --out r"}, "array goes with `snnkit sweep`"),
+        ({"array": 8, "command": "snnkit sweep xor.yaml"}, "command must have --out FOLDER with array"),
+        ({"array": 8, "command": SWEEP, "nodes": 2}, "must make one process with array, but they make 2"),
+        ({"array": 8, "command": SWEEP, "gpus_per_node": 4}, "must make one process with array, but they make 4"),
+        ({"array": 8, "command": "snnkit sweep m.yaml --out /tmp/r"}, "/tmp/r is on the disk of one node"),
     ],
 )
 def test_impossible_values_are_refused(values, message):
@@ -112,6 +131,32 @@ def test_what_was_not_requested_is_left_to_the_cluster():
     assert step.program == ["python", "train.py", "--lr", "0.1"]
 
 
+def test_tasks_of_an_array_run_the_same_sweep_with_a_log_each_and_a_core_for_each_run():
+    script = parse(slurm.script(REQUESTS["array"]))
+    values = {option.name: option.value for option in script.directives}
+    assert (values["array"], values["output"], values["ntasks-per-node"]) == ("1-8%4", "%x-%A_%a.out", "1")
+    assert values.keys() >= {"signal", "requeue", "open-mode"}
+    (step,) = script.steps
+    assert shlex.join(step.program) == "snnkit sweep xor.yaml --out /work/ada/xor --workers 6"
+    assert "export OMP_NUM_THREADS=1" in script.lines and not [line for line in script.lines if "MASTER" in line]
+
+
+@pytest.mark.parametrize(
+    ("values", "added", "threads"),
+    [
+        ({"cpus_per_task": 8}, "--workers 8", "1"),
+        ({"cpus_per_task": 8, "command": f"{SWEEP} --workers 2"}, "", "4"),
+        ({"cpus_per_task": 2, "command": f"{SWEEP} --workers=3"}, "", "1"),
+        ({"gpus_per_node": 1}, "", "$SLURM_CPUS_PER_TASK"),  # how many fit on it, the manifest knows
+    ],
+)
+def test_runs_share_the_cores_of_a_task(values, added, threads):
+    text = slurm.script(Request(**{"command": SWEEP, "array": 2, **values}))
+    (step,) = parse(text).steps
+    command = values.get("command", SWEEP)
+    assert step.program == f"{command} {added}".split() and f"export OMP_NUM_THREADS={threads}\n" in text
+
+
 def test_processes_meet_at_a_port_of_their_own_job():
     line = next(line for line in slurm.script(REQUESTS["small"]).splitlines() if "MASTER_PORT" in line)
     ports = []
@@ -149,12 +194,51 @@ def test_every_attribute_of_a_request_is_an_option():
         "nodes": 2, "gpus_per_node": 4, "tasks_per_node": 4, "cpus_per_task": 5, "memory": "7G", "time": "03:00:00",
         "partition": "fast", "account": "mine", "signal_seconds": 77, "name": "job", "venv": "/v",
     }  # fmt: skip
-    assert {*given, "command", "requeue", "modules"} == {field.name for field in fields(Request)}
+    assert {*given, "array", "command", "requeue", "modules"} == {field.name for field in fields(Request)}
     words = [word for name, value in given.items() for word in ("--" + name.replace("_", "-"), value)]
     result = call(*words, "--module", "A/1", "--module", "B", *COMMAND)
     assert result.exit_code == 0
     assert result.output == slurm.script(Request(COMMAND, modules=("A/1", "B"), **given))
     assert call("--no-requeue", "--", *COMMAND).output == slurm.script(Request(COMMAND, requeue=False))
+
+
+@pytest.fixture
+def manifest(tmp_path, monkeypatch):
+    """A manifest in the current folder, whose `out` is written by the function that this gives."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(out):
+        line = "" if out is None else f"out: {out}\n"
+        (tmp_path / "m.yaml").write_text(f"notebook: xor_in_time\n{line}seeds: [0, 1]\n")
+
+    return write
+
+
+def test_an_array_takes_the_folder_of_the_manifest_where_the_command_names_none(manifest):
+    manifest("/project/ada/xor")
+    written = call("--array", "8%4", "snnkit", "sweep", "m.yaml")
+    assert written.exit_code == 0, written.output
+    assert written.output == slurm.script(Request("snnkit sweep m.yaml --out /project/ada/xor", array="8%4"))
+    quoted = call("--array", "8%4", "snnkit sweep m.yaml --out '/project/ada/my xor'")
+    assert "--out '/project/ada/my xor'" in quoted.output
+    assert call("--array", 3, "snnkit", "sweep", "elsewhere.yaml", "--out", "results").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--array", 2, "snnkit", "sweep", "m.yaml"), "m.yaml: out must be a folder for the results, but it is None"),
+        (("--array", 2, "snnkit", "sweep", "none.yaml"), "the manifest none.yaml can't be read"),
+        (("--array", 2, "snnkit", "sweep", "m.yaml", "--worker", "2"), "No such option"),
+        (("--array", 2, "snnkit", "sweep"), "Missing argument"),
+        (("--array", "x", *COMMAND), "array must be a number of tasks"),
+        (("--array", 2, "snnkit 'sweep"), "No closing quotation"),
+    ],
+)
+def test_arrays_that_can_not_be_written(words, message, manifest):
+    manifest(None)
+    result = call(*words)
+    assert result.exit_code == 2 and message in words_of(result), result.output
 
 
 def test_it_writes_and_explains(tmp_path):

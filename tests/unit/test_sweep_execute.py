@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import signal
 import subprocess
 import sys
@@ -17,8 +18,9 @@ from click.testing import CliRunner
 
 from snnkit.lab import sweep
 from snnkit.lab.cli import main
+from snnkit.lab.sweep import execute
 from snnkit.lab.sweep.results import Folder
-from snnkit.lab.tools import runner
+from snnkit.lab.tools import notebook_client, runner
 
 from .sweep_cases import Fake, asked, notebook, without_kernels
 from .sweep_killed import MANIFEST
@@ -145,6 +147,93 @@ def test_two_live_sweeps_on_one_folder_share_the_runs(tmp_path, fake):
     assert sorted(fake.begun) == sorted(set(fake.begun)) and len(fake.begun) == 4
     assert sweep.results(tmp_path / "out").height == polars.read_csv(tmp_path / "out" / "results.csv").height == 4
     assert not list((tmp_path / "out" / "runs").glob(".*.lock"))
+
+
+def test_the_runs_of_another_process_are_waited_for_and_taken_over_if_it_is_killed(tmp_path, fake, monkeypatch, capsys):
+    monkeypatch.setattr(execute, "_LOOK", 0.05)
+    keys = asked(tmp_path)
+    first, second, *_ = sweep.load(keys).runs
+    run(tmp_path, parameters={"A": [2], "RATE": [0.5]})  # makes the folder
+    fake.begun.clear()
+    folder, waiting = Folder(tmp_path / "out"), threading.Event()
+
+    def elsewhere():
+        """Another process, which does one run and is killed in the middle of another."""
+        with folder.claimed(first.id), folder.claimed(second.id):
+            held.set()
+            assert waiting.wait(20)
+            folder.write(sweep.RunResult(first.id, dict(first.parameters), "ok", {"score": 7.0}, 1.0, 1.0))
+
+    held = threading.Event()
+    other = threading.Thread(target=elsewhere)
+    other.start()
+    assert held.wait(20)
+    pause = execute.time.sleep
+    monkeypatch.setattr(execute.time, "sleep", lambda seconds: (waiting.set(), pause(seconds)))
+    table = sweep.run(keys)
+    other.join(20)
+    assert "waiting for other processes, which do the last 2 of 3 runs" in capsys.readouterr().out
+    assert table.height == 4 and (table["status"] == "ok").all()
+    assert first.id not in fake.begun and fake.begun.count(second.id) == 1
+
+
+def test_a_kernel_that_ends_with_the_whole_process_is_no_failed_run(tmp_path, fake, monkeypatch):
+    """A signal to all processes of a job ends kernels first: their runs are left to the others."""
+    monkeypatch.setattr(execute, "_KILLED_TOO", 0.0)
+
+    def dead(job, listen):
+        return runner.Result(job.name, "failed", 1.0, 1.0, 1, "DeadKernelError: Kernel died")
+
+    fake.execute, fake.stopping = dead, True
+    with pytest.raises(notebook_client.Stopped):
+        run(tmp_path, workers=1)
+    assert sweep.results(tmp_path / "out").height == 0
+    fake.stopping = False
+    assert (run(tmp_path)["status"] == "failed").all()
+
+
+@pytest.fixture
+def job(tmp_path, monkeypatch):
+    """A task of a job array of SLURM, whose scontrol notes what it is asked; the file of that."""
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)}
+    (tmp_path / "bin").mkdir()
+    program = tmp_path / "bin" / "scontrol"
+    program.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\n[ ! -e {tmp_path}/refused ]\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
+    for name, value in {"JOB_ID": "9", "ARRAY_JOB_ID": "7", "ARRAY_TASK_ID": "3"}.items():
+        monkeypatch.setenv(f"SLURM_{name}", value)
+    yield tmp_path / "asked"
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize(
+    ("runs", "refused", "says"),
+    [
+        (1, False, "job 7_3 is requeued, and continues with the runs that are left"),
+        (1, True, "job '7_3' can't be requeued"),
+        (0, False, "not requeued: no run has ended within the time limit of this job; give it more time (--time)"),
+    ],
+)
+def test_the_signal_before_the_limit_requeues_the_task_if_it_can_come_to_an_end(
+    runs, refused, says, job, manifest, tmp_path, fake
+):
+    one = fake.execute
+    if refused:
+        (tmp_path / "refused").touch()
+
+    def limited(task, listen):
+        if len(fake.begun) == runs:
+            os.kill(os.getpid(), signal.SIGUSR1)
+            raise notebook_client.Stopped
+        return one(task, listen)
+
+    fake.execute = limited
+    done = call(manifest(), "--workers", 1)
+    assert done.exit_code == 128 + signal.SIGUSR1 and says in done.output, done.output
+    assert job.exists() is (runs == 1) and (not runs or job.read_text() == "requeue 7_3\n")
+    assert len(list((tmp_path / "out" / "runs").glob("*.json"))) == runs
 
 
 def test_interrupted_it_keeps_what_has_ended_and_does_the_rest_later(tmp_path, fake):

@@ -123,13 +123,12 @@ def test_the_worker_notebook_learns_xor_and_a_price_on_spikes_saves_some(tmp_pat
     assert 0 < dear["spikes"] < free["spikes"] / 2
 
 
-def test_the_worker_notebooks_are_in_sync_and_in_the_package():
-    """By a link, whose files a wheel gets; without a clone they are found there."""
+def test_the_worker_notebooks_are_in_sync_and_known_by_their_names():
     project = find()
     assert project.workers() == ["workers/xor_in_time"]
     assert pair.check(project, "workers/xor_in_time") == []
-    packaged = Path(sweep.__file__).with_name("workers") / "xor_in_time.ipynb"
-    assert packaged.samefile(project.pair("workers/xor_in_time"))
+    known = sweep.load({"notebook": "xor_in_time", "out": "out", "seeds": [0]}).notebook
+    assert known.path.samefile(project.pair("workers/xor_in_time"))
 
 
 RUNS, KILLS = 8, 2  # with kernels; without them, in test_sweep_execute, there are more of both

@@ -32,7 +32,7 @@ def without(package):
     ("place", "name", "value", "line", "status", "says"),
     [
         (shutil, "which", lambda name: None, "C++ compiler", AMBER, "apt-get install g++"),
-        (torch, "__version__", "2.5.1+cpu", "torch", RED, "pip install 'torch>=2.8'"),
+        (torch, "__version__", "2.5.1+cpu", "torch", RED, 'pip install "torch>=2.8"'),
         (machine, "version", without("plotly"), "pictures", AMBER, "-m pip install plotly"),
         (machine, "memory_gb", lambda: (8.0, 1.0), "memory", AMBER, "close other programs"),
     ],

@@ -6,6 +6,7 @@ import hashlib
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,6 +15,8 @@ from snnkit.lab.tools.project import ProjectError, find
 
 from .tiny_project import HEADER, make, settings
 
+OF_SOMEONE = '[tool.snnkit]\nrepository = "https://github.com/someone/kit"\n'
+NO_VERSIONS = ('">=1"', '"1.*"', '"main"', '" 1.0"', "1.0", "true")
 CELLS = "a = 1---def f(x):\n    return x\n---print(f(a))---a = 1"
 
 
@@ -43,7 +46,9 @@ def test_texts_say_how_to_install_an_extra_as_the_errors_do():
     assert home.repository == checks.REPOSITORY
     for file in [home.root / "README.md", *home.sources.glob("*.py"), *(home.root / "workshop").rglob("*.md")]:
         extras = re.findall(r'pip install "snnkit(\[[^"]*)"', file.read_text(encoding="utf-8"))
-        assert all(extra.endswith(f"] @ git+{checks.REPOSITORY}") for extra in extras), file
+        # An archive needs no git. On no index is the name ours yet, so it stands nowhere without an address.
+        sources = (f"] @ git+{checks.REPOSITORY}", f"] @ {checks.REPOSITORY}/archive/{home.branch}.zip")
+        assert all(extra.endswith(sources) for extra in extras), file
 
 
 # --- the project ------------------------------------------------------------------------------------------------------
@@ -79,6 +84,7 @@ def test_ambiguous_numbers_and_empty_projects_are_refused(tmp_path):
         ("[tool.snnkit\n", r"pyproject.toml can't be read"),
         ("[tool.snnkit]", "repository in .* must be https://github.com/OWNER/NAME"),
         ('[tool.snnkit]\nrepository = "git@github.com:someone/kit"', "repository in "),
+        *((f"{OF_SOMEONE}released = {wrong}", "released in .* must be a version") for wrong in NO_VERSIONS),
     ],
 )
 def test_settings_that_no_address_can_be_made_of(tmp_path, content, says):
@@ -167,7 +173,9 @@ def test_only_generated_cells_of_the_source_are_touched_and_the_badge_is_first(t
 def test_the_bootstrap_cell_says_what_to_do_where_snnkit_is_missing(project, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     monkeypatch.delenv("COLAB_RELEASE_TAG", raising=False)
-    with pytest.raises(ModuleNotFoundError, match=r"make lab.*%pip install 'snnkit @ git\+https://github.com/someone"):
+    with pytest.raises(
+        ModuleNotFoundError, match=r'snnkit lab.*%pip install "snnkit @ git\+https://github.com/someone'
+    ):
         exec(pair.bootstrap(project, "00_start"), {})
 
 
@@ -186,6 +194,20 @@ def test_on_colab_the_bootstrap_cell_installs_the_kit_and_nothing_else(project, 
     assert pair.bootstrap(wants_more, "00_start") == pair.bootstrap(project, "00_start")
     exec(pair.bootstrap(wants_more, "01_more"), {"get_ipython": Shell})
     assert commands[1] == ("pip", f"{commands[0][1]} lightning torchmetrics")
+
+
+def test_once_released_the_bootstrap_cell_asks_for_exactly_that_version(project, monkeypatch):
+    commands = []
+    settings(project.root, "https://github.com/someone/kit", released="0.2.0")
+    cell = pair.bootstrap(find(project.root), "00_start")
+    assert "git+" not in cell
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setenv("COLAB_RELEASE_TAG", "release")
+    exec(cell, {"get_ipython": lambda: SimpleNamespace(run_line_magic=lambda *words: commands.append(words))})
+    assert commands == [("pip", "install -q --no-deps 'snnkit==0.2.0'")]
+    monkeypatch.delenv("COLAB_RELEASE_TAG")
+    with pytest.raises(ModuleNotFoundError, match=r'%pip install "snnkit==0\.2\.0"'):
+        exec(cell, {})
 
 
 @pytest.mark.parametrize("text", ["# ---\n# jupyter: [\n# ---\n" + HEADER, "import os\n" + HEADER])

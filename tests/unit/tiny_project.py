@@ -38,5 +38,7 @@ def make(root: Path, cells: dict[str, str], repository: str = "https://github.co
     return find(root)
 
 
-def settings(root: Path, repository: str, branch: str = "main") -> None:
-    (root / "pyproject.toml").write_text(f'[tool.snnkit]\nrepository = "{repository}"\nbranch = "{branch}"\n')
+def settings(root: Path, repository: str, branch: str = "main", released: str = "") -> None:
+    lines = {"repository": repository, "branch": branch, "released": released}
+    text = "".join(f'{key} = "{value}"\n' for key, value in lines.items())
+    (root / "pyproject.toml").write_text(f"[tool.snnkit]\n{text}")

@@ -105,7 +105,7 @@ CPP = Dialect(
     types=TYPES,
 )
 
-PRELUDE = files(__name__.rpartition(".")[0]).joinpath("prelude.hpp").read_text()
+PRELUDE = files(__name__.rpartition(".")[0]).joinpath("prelude.hpp").read_text(encoding="utf-8")
 
 ENTRY = 'extern "C" {result} run(void* const* tensors, const double* constants, const int64_t* sizes, int threads) {{'
 

@@ -11,6 +11,7 @@ import platform
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -21,7 +22,8 @@ from snnkit.engine.autograd import CompilationFailed
 from snnkit.engine.code_cache import kernel_folder, private_folder, warn_of_private
 from snnkit.files import exposed
 
-NO_COMPILER = "there is none (Debian and Ubuntu: apt install g++)"
+_REMEDIES = {"darwin": "macOS: xcode-select --install", "win32": "on Windows the kit compiles in WSL only"}
+NO_COMPILER = f"there is none ({_REMEDIES.get(sys.platform, 'Debian and Ubuntu: apt install g++')})"
 
 # Arithmetic as PyTorch's eager kernels do it, to the bit: nothing is contracted or reordered.
 _FLAGS = ("-std=c++17", "-O3", "-march=native", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math")
@@ -45,6 +47,8 @@ loaded: dict[str, Future[ctypes.CDLL | str]] = {}
 @functools.cache
 def cpp_compiler() -> str | None:
     """The C++ compiler to use: ``$CXX``, g++ or clang++; None if there is none."""
+    if sys.platform == "win32":  # g++ is often on PATH, but Python does not load what its libraries need from there
+        return None
     candidates = (os.environ.get("CXX", ""), "g++", "clang++")
     return next((path for name in candidates if name and (path := shutil.which(name))), None)
 
@@ -181,7 +185,7 @@ def _version(program: str) -> str:
 def _processor() -> str:
     """What ``-march=native`` depends on: a cache in a home folder may be seen by several kinds of machine."""
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         return f"{platform.machine()} {platform.processor()}"
     return "\n".join(sorted({line for line in lines if line.startswith(("model name", "flags", "Features"))}))

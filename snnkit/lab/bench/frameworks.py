@@ -136,7 +136,7 @@ class LayerCase(Case):
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             job = {"mode": self.mode, "beta": 0.9, "precision": "tensorfloat32" if self.tf32 else "highest"}
-            (folder / "job.json").write_text(json.dumps(job))
+            (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
             weight = None if self.linear is None else self.linear.weight.detach()
             sent = {"x": self.x, "d_out": self._gradients[self.dtype], "weight": weight}
             for key, tensor in sent.items():
@@ -148,7 +148,7 @@ class LayerCase(Case):
             try:
                 answer = json.loads(process.stdout.readline())  # type: ignore[union-attr]
             except ValueError:
-                lines = (folder / "errors.txt").read_text().splitlines()
+                lines = (folder / "errors.txt").read_text(encoding="utf-8", errors="replace").splitlines()
                 raise DoesNotRun(lines[-1][:200] if lines else "its process ended") from None
             if answer["backend"] not in (self.device.type, {"cuda": "gpu"}.get(self.device.type)):
                 raise DoesNotRun(f"its JAX runs on {answer['backend']!r}")
@@ -195,7 +195,7 @@ def _spyx(python: str, folder: Path) -> subprocess.Popen[str]:
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}  # its own packages
     environment["XLA_FLAGS"] = f"--xla_cpu_multi_thread_eigen={str(threads > 1).lower()}"
     command = [python, str(WORKER), str(folder)]
-    with (folder / "errors.txt").open("w") as errors:
+    with (folder / "errors.txt").open("wb") as errors:
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment
         )

@@ -22,7 +22,7 @@ from flax import nnx  # pyright: ignore[reportMissingImports]
 
 def main(folder: Path) -> None:
     """Compile, answer with the result, and time calls until there is no more input."""
-    job = json.loads((folder / "job.json").read_text())
+    job = json.loads((folder / "job.json").read_text(encoding="utf-8"))
     jax.config.update("jax_default_matmul_precision", job["precision"])  # JAX's own on a GPU is TF32
     x, d_out = (jnp.asarray(np.load(folder / f"{name}.npy")) for name in ("x", "d_out"))
     weight = folder / "weight.npy"

@@ -23,6 +23,7 @@ COMMANDS = {
     "course": ("workshop:course", "Progress in the notebooks: export your own, show that of a class."),
     "doctor": ("notebooks:doctor", "Check this machine: each line is green, amber or red, with the fix."),
     "export": ("export:export", "Write a trained network as a page for any browser."),
+    "lab": ("lab:lab", "Copy the notebooks into a folder of yours, and open it in JupyterLab."),
     "run": ("notebooks:run", "Execute notebooks headless and write report.html and report.json."),
     "site": ("notebooks:site", "Build the site: README, executed notebooks, workshop pages, reference."),
     "slurm": ("slurm:slurm", "Write a batch script for SLURM, explain it, check it."),
@@ -73,15 +74,18 @@ def exit_interrupted(message: str, interrupt: KeyboardInterrupt) -> NoReturn:
 
 
 @contextlib.contextmanager
-def ended_in_order() -> Iterator[None]:
-    """Treat SIGTERM and the end of a terminal as Ctrl-C, unless they are handled or ignored already (``nohup``)."""
+def ended_in_order(*more: str) -> Iterator[None]:
+    """Treat SIGTERM and the end of a terminal as Ctrl-C, unless they are handled or ignored already (``nohup``).
+
+    ``more``: names of other signals.
+    """
 
     def interrupt(number: int, _: Any) -> None:
         signal.signal(number, signal.SIG_IGN)  # a second signal would disturb the end that the first one began
         raise KeyboardInterrupt(number)
 
     here = threading.current_thread() is threading.main_thread()  # only the main thread may set handlers
-    numbers = [getattr(signal, name, None) for name in ("SIGTERM", "SIGHUP") if here]
+    numbers = [getattr(signal, name, None) for name in ("SIGTERM", "SIGHUP", *more) if here]
     taken = [number for number in numbers if number and signal.getsignal(number) == signal.SIG_DFL]
     for number in taken:
         signal.signal(number, interrupt)

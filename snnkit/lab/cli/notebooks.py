@@ -11,7 +11,7 @@ import click
 from snnkit.lab.cli import SETTINGS, ended_in_order, errors, exit_interrupted
 from snnkit.lab.tools import doctor as checks, pair, run_report, runner, site as sites
 from snnkit.lab.tools.parameters import ParameterError
-from snnkit.lab.tools.project import ProjectError, find
+from snnkit.lab.tools.project import ProjectError, find, find_notebooks
 from snnkit.measure import machine
 
 
@@ -69,7 +69,7 @@ def run(
             raise click.UsageError(f"-p takes NAME=VALUE, each name once, but it is {one!r}")
         wanted[name] = value
     with errors(ProjectError, ParameterError):
-        project = find()
+        project = find_notebooks()
         prepared = runner.prepare(project, project.select(notebooks), wanted, full=full, solve=solve)
         folder = runner.output_folder(project, out)
         click.get_current_context().with_resource(runner.only_run(folder))

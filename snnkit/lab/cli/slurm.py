@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
@@ -12,6 +14,7 @@ import click
 from snnkit.files import write_text
 from snnkit.lab.cli import SETTINGS
 from snnkit.train.slurm import Request, check, explain, script
+from snnkit.train.slurm.syntax import is_sweep
 
 
 # The options end at the first word of the command, as with srun; the rest belongs to the command.
@@ -27,6 +30,7 @@ from snnkit.train.slurm import Request, check, explain, script
 @click.option("--account", help="Account that pays for the computing time.")
 @click.option("--signal-seconds", type=int, default=90, show_default=True, help="Seconds from SIGUSR1 to the limit.")
 @click.option("--requeue/--no-requeue", default=True, show_default=True, help="After the limit, go on in a later job.")
+@click.option("--array", metavar="N[%M]", help="N tasks, at most M at a time, share the sweep that COMMAND is.")
 @click.option("--name", default="snnkit", show_default=True, help="Name of the job.")
 @click.option("--module", "modules", multiple=True, metavar="NAME", help="Module to load; repeatable.")
 @click.option("--venv", metavar="DIR", help="Virtual environment to enter.")
@@ -39,10 +43,11 @@ def slurm(words: tuple[str, ...], out: str | None, explained: bool, checked: str
     \b
     snnkit slurm --nodes 2 --gpus-per-node 4 --out job.sh --explain \\
         snnkit train workshop --checkpoint run.pt
+    snnkit slurm --array 8 --out job.sh snnkit sweep xor.yaml
     snnkit slurm --check job.sh
 
-    `snnkit train` gets --nodes, --devices and --resume added. Exit code: 0, or 1 if --check finds
-    problems, or 2 for wrong usage.
+    `snnkit train` gets --nodes, --devices and --resume added, `snnkit sweep` --workers and, with --array, the --out
+    that its manifest names. Exit code: 0, or 1 if --check finds problems, or 2 for wrong usage.
     """
     if checked is not None:
         if words or out:
@@ -53,6 +58,8 @@ def slurm(words: tuple[str, ...], out: str | None, explained: bool, checked: str
         raise click.UsageError("the command to run is missing: snnkit slurm … snnkit train mnist --checkpoint run.pt")
     command = words[0] if len(words) == 1 else words  # a single one may be a whole command in quotes
     try:
+        if given["array"] is not None:
+            command = _with_folder(shlex.split(command) if isinstance(command, str) else command)
         text = script(Request(command, **given))
         if out:
             write_text(Path(out), text)
@@ -66,6 +73,22 @@ def slurm(words: tuple[str, ...], out: str | None, explained: bool, checked: str
         click.echo(text, nl=False)
     if out:
         click.echo(f"script: {out}")
+
+
+def _with_folder(words: Sequence[str]) -> Sequence[str]:
+    """The words of a sweep, with the folder that its manifest names: all tasks of an array share it.
+
+    ManifestError, which is a ValueError, if there is none.
+    """
+    if not is_sweep(words):
+        return words
+    from snnkit.lab.cli.sweep import sweep
+    from snnkit.lab.sweep.manifest import load
+
+    with sweep.make_context("snnkit sweep", list(words[list(words).index("sweep") + 1 :])) as context:
+        if context.params["out"] is not None:
+            return words
+        return [*words, "--out", str(load(context.params["manifest"]).out)]
 
 
 def _check(file: str, explained: bool) -> None:

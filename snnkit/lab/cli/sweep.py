@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,8 @@ from snnkit.lab.cli import SETTINGS, ended_in_order, errors, exit_interrupted
 from snnkit.lab.sweep.execute import run
 from snnkit.lab.sweep.manifest import ManifestError, load
 from snnkit.lab.sweep.results import CSV, PARQUET, Folder, SweepError, failures, results
+from snnkit.train.slurm.requeue import RequeueError, requeue
+from snnkit.train.slurm.syntax import REQUEUE_SIGNAL
 
 
 class _RunOrShow(click.Command):
@@ -37,14 +41,20 @@ def sweep(manifest: str, out: str | None, workers: int | None, retry: bool) -> N
     executed notebooks, and a file for each run, with its traceback if it failed. `snnkit sweep show DIR` prints the
     table.
 
+    In a job of SLURM, SIGUSR1 before the time limit puts the job back into the queue, to continue there.
+
     Exit code: 0 if all runs are ok, 1 if any failed, 2 for wrong usage, 130 or 143 after Ctrl-C or SIGTERM.
     """
-    with errors(ManifestError, SweepError):
+    more = [REQUEUE_SIGNAL] if "SLURM_JOB_ID" in os.environ else []
+    with errors(ManifestError, SweepError), ended_in_order(*more):
         wanted = load(manifest, out)
+        before = _ended(wanted.out)
         try:
             table = run(wanted, workers=workers, retry=retry)
         except KeyboardInterrupt as interrupt:
             what = f"interrupted; what has ended is in {wanted.out}, and the same command continues there"
+            if signal.Signals(next(iter(interrupt.args), signal.SIGINT)).name == REQUEUE_SIGNAL:
+                what = _requeued(_ended(wanted.out) > before)
             exit_interrupted(what, interrupt)
         ids = {one.id for one in wanted.runs}
         failed = [failure for failure in failures(wanted.out) if failure.run in ids]
@@ -53,6 +63,22 @@ def sweep(manifest: str, out: str | None, workers: int | None, retry: bool) -> N
         click.echo(f"failed: {failure}")
     click.echo(f"{len(table)} runs, {len(failed)} failed: {wanted.out / CSV}, {PARQUET}{drawn}")
     sys.exit(bool(failed))
+
+
+def _ended(folder: Path) -> int:
+    """How many runs have ended in a folder."""
+    return len(list((folder / "runs").glob("*.json")))
+
+
+def _requeued(progress: bool) -> str:
+    """Put the job back into the queue; what was done, or why not."""
+    if not progress:  # it would be stopped at the same point, for ever
+        return "not requeued: no run has ended within the time limit of this job; give it more time (--time)"
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # SLURM ends what it requeues
+    try:
+        return f"{requeue()}, and continues with the runs that are left"
+    except RequeueError as error:
+        return str(error)
 
 
 @click.command(context_settings=SETTINGS)

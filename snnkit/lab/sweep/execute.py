@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import polars
 
 _KILLED_TOO = 1.0  # seconds
+_LOOK = 1.0  # seconds between looks at the runs of other processes
 
 
 @checks.arguments
@@ -33,7 +34,8 @@ def run(
     Each run is an execution of the notebook in a kernel of its own, ``workers`` at a time, which share the cores. It is
     on disk as soon as it has ended, so a sweep that was killed or interrupted continues. A run that fails is listed
     with its error and does not stop the others; ``failures`` has the tracebacks. Several processes may run the same
-    sweep, on one machine or on several with a shared folder: one of them executes each run.
+    sweep, on one machine or on several with a shared folder: one of them executes each run. All of them stay until all
+    runs have ended, and take over those of a process that was killed.
 
     Args:
         sweep: a manifest, or what ``load`` takes.
@@ -73,31 +75,46 @@ def _execute(
     manifest: Manifest, folder: Folder, todo: list[Run], before: Mapping[str, RunResult], at_once: int, quiet: bool
 ) -> None:
     kernels = runner.Kernels(manifest.notebook.path.parent, manifest.out, at_once=at_once, limit=manifest.seconds)
-    done: list[RunResult | None] = []
+    done: set[str] = set()  # here or by another process
 
     def one(run: Run) -> RunResult | None:
         with folder.claimed(run.id) as mine:
-            if not mine or folder.result(run.id) != before.get(run.id):
-                return None  # another process does it, or has done it
-            ended = execute(run, manifest, kernels)
-            folder.write(ended)  # at once: while a table is written, a kill would take what waits for its turn
-            return ended
+            if not mine:
+                return None  # another process does it
+            if folder.result(run.id) == before.get(run.id):
+                ended = execute(run, manifest, kernels)
+                folder.write(ended)  # at once: while a table is written, a kill would take what waits for its turn
+                done.add(run.id)
+                return ended
+            done.add(run.id)
+            return None
 
     def note(ended: RunResult | None) -> None:
-        done.append(ended)
+        if ended is None:
+            return
         folder.write_table()
-        if ended is not None and not quiet:
+        if not quiet:
             varied = {name: value for name, value in ended.parameters.items() if name not in manifest.fixed}
             given = "  ".join(f"{name}={show_value(value)}" for name, value in varied.items())
             metrics = "  ".join(f"{name} {show_value(value)}" for name, value in ended.metrics.items())
             place = f"{len(done)}/{len(todo)}  {ended.status:<6}  {ended.seconds:6.1f} s"
             print(f"{place}  {given}  {ended.error or metrics}", flush=True)
 
-    runner.in_parallel(one, todo, at_once, note, kernels.stop)
+    left, told = todo, quiet
+    while left:
+        runner.in_parallel(one, left, at_once, note, kernels.stop)
+        left = [run for run in left if run.id not in done]
+        if left:  # under way in another process, which may be killed: then its lock is free
+            if not told:
+                print(f"waiting for other processes, which do the last {len(left)} of {len(todo)} runs", flush=True)
+            told = True
+            time.sleep(_LOOK)
 
 
 def execute(run: Run, manifest: Manifest, kernels: runner.Kernels) -> RunResult:
     """Run the notebook with the parameters of ``run``; a failure is a result, no exception."""
+    from snnkit.lab.tools.notebook_client import Stopped
+
     metrics: dict[str, Any] = {}
 
     def listen(message: dict[str, Any]) -> None:
@@ -110,6 +127,8 @@ def execute(run: Run, manifest: Manifest, kernels: runner.Kernels) -> RunResult:
     if (error or "").startswith("DeadKernelError"):
         # Where a whole job is killed, kernels may go first; wait whether this process is about to go as well.
         time.sleep(_KILLED_TOO)
+        if kernels.stopping:  # the signal that ends this process reached the kernel, too: not a failure of the run
+            raise Stopped
     if clash := sorted(metrics.keys() & run.parameters.keys()):
         error = error or f"ValueError: {clash[0]} was recorded, which is the name of a parameter"
     return RunResult(

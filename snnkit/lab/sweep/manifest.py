@@ -18,7 +18,7 @@ from snnkit.files import expanded, read_small, read_yaml
 from snnkit.lab.sweep.recorded_values import RESERVED
 from snnkit.lab.tools import parameters
 from snnkit.lab.tools.parameters import Parameter, ParameterError
-from snnkit.lab.tools.project import ProjectError, find
+from snnkit.lab.tools.project import ProjectError, carried, find_notebooks
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
@@ -27,9 +27,7 @@ KEYS = (
     "notebook", "out", "mode", "samples", "seed", "parameters", "fixed", "seeds", "workers", "seconds", "pareto",
 )  # fmt: skip
 SEED = "SEED"
-# Notebooks made for sweeps: in notebooks/ of a clone. A link to it in this package makes the wheel carry them, so that
-# their names work wherever the kit is installed, on Colab, too.
-WORKERS = "workers"
+WORKERS = "workers"  # folder of the notebooks made for sweeps; their names work wherever the kit is installed
 MOST_RUNS = 100_000
 _DEFAULT_WORKERS = 4  # at most, where the manifest does not say
 LARGEST = 1 << 16  # bytes of a manifest: a list of 10,000 numbers. To read as much takes PyYAML two seconds.
@@ -266,11 +264,11 @@ def read_notebook(given: Any, folder: Path) -> Notebook:
 
 
 def _notebook_named(name: str) -> Path:
-    workers = {path.stem: path for path in sorted(Path(__file__).with_name(WORKERS).glob("*.ipynb"))}
+    workers = {path.stem: path for path in sorted((carried() / WORKERS).glob("*.ipynb"))}
     if name in workers:
         return workers[name]
     try:
-        project = find()
+        project = find_notebooks()
         return project.pair(project.select([name])[0])
     except ProjectError as error:
         raise ManifestError(f"notebook: {error}; for sweeps: {', '.join(workers)}; a path ends in .ipynb") from None

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import functools
+import os
 import platform
+import shlex
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -38,6 +41,11 @@ class Line:
 def _line(name: str, good: bool, value: str, fix: str, otherwise: str = AMBER) -> Line:
     """Green and without the fix if it is good."""
     return Line(name, GREEN, value) if good else Line(name, otherwise, value, fix)
+
+
+def _typed(*words: str) -> str:
+    """A command as one types it into the shell of this system."""
+    return subprocess.list2cmdline(words) if os.name == "nt" else shlex.join(words)
 
 
 class Report(list[Line]):
@@ -77,7 +85,7 @@ def _packages() -> Iterator[Line]:
         # Colab has its own front end.
         missing = [p for p, v in versions.items() if v is None and not (machine.in_colab() and name == "Jupyter")]
         value = ", ".join(f"{package} {version or 'missing'}" for package, version in versions.items())
-        yield _line(name, not missing, value, f"{sys.executable} -m pip install {' '.join(missing)}")
+        yield _line(name, not missing, value, _typed(sys.executable, "-m", "pip", "install", *missing))
 
 
 def _torch() -> Iterator[Line]:
@@ -89,7 +97,7 @@ def _torch() -> Iterator[Line]:
     release = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2] if part.isdigit())
     built = f"CUDA {torch.version.cuda}" if torch.version.cuda else "CPU only"
     value = f"{torch.__version__} ({built}, {torch.get_num_threads()} threads)"
-    yield _line("torch", release >= (2, 8), value, "pip install 'torch>=2.8'", RED)
+    yield _line("torch", release >= (2, 8), value, 'pip install "torch>=2.8"', RED)
 
 
 def _gpu() -> Iterator[Line]:
@@ -125,8 +133,8 @@ def _compiler() -> Iterator[Line]:
         path, version = compiler
         yield Line("C++ compiler", GREEN, f"{version} ({path})")
     else:
-        fix = "sudo apt-get install g++ (Debian, Ubuntu) or xcode-select --install (macOS)"
-        yield Line("C++ compiler", AMBER, "none: torch.compile can't make CPU kernels", fix)
+        fix = "sudo apt-get install g++ (Debian, Ubuntu) or xcode-select --install (macOS); on Windows: WSL"
+        yield Line("C++ compiler", AMBER, "none: neurons run in the eager engine, large layers more slowly", fix)
 
 
 def warm() -> Line:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from snnkit import checks, files
-from snnkit.lab.tools.project import Project, ProjectError
+from snnkit.lab.tools.project import Copies, Project, ProjectError
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
@@ -39,10 +39,18 @@ _MARKDOWN = re.compile(r"^# %%\s+\[markdown\]")
 
 
 def notebook(project: Project, name: str) -> NotebookNode:
-    """The notebook that belongs to the source of `name`: no outputs, the same cell ids every time."""
+    """The notebook that belongs to the source of `name`: no outputs, the same cell ids every time.
+
+    Of copies, which have no sources, the notebook itself.
+    """
     import jupytext
     import nbformat
 
+    if isinstance(project, Copies):
+        try:
+            return nbformat.read(project.pair(name), as_version=4)
+        except Exception as error:  # nbformat has a dozen kinds
+            raise ProjectError(f"{project.pair(name)} is not a notebook: {checks.cut(str(error))}") from None
     source = _source_text(project, name)
     try:
         read = jupytext.reads(source, fmt="py:percent")
@@ -93,7 +101,7 @@ def build(project: Project, name: str) -> list[str]:
     for path, text in _wanted(project, name):
         if not path.exists() or path.read_text(encoding="utf-8", errors="replace") != text:
             files.write_text(path, text)
-            written.append(str(path.relative_to(project.root)))
+            written.append(path.relative_to(project.root).as_posix())
     return written
 
 
@@ -102,7 +110,7 @@ def check(project: Project, name: str) -> list[str]:
     differences = []
     checks.choice("name", name, [*project.names(), *project.workers()])
     for path, text in _wanted(project, name):
-        file = path.relative_to(project.root)
+        file = path.relative_to(project.root).as_posix()
         if not path.exists():
             differences.append(f"{file}: is missing")
             continue
@@ -158,12 +166,15 @@ def bootstrap(project: Project, name: str) -> str:
     but = f" but {', '.join(more)}" if more else ""
     # A line of its own for each, so that the longest list fits into the lines of the sources.
     listed = "".join(f'        _wanted += " {package}"\n' for package in more)
+    # Exactly a version that we have released. Until there is one, nobody owns the name on the package index: a cell
+    # that asked for the bare name, or for any version, could run a stranger's code.
+    wanted = f"=={project.released}" if project.released else f" @ git+{project.repository}@{project.branch}"
     return f"""# @title Setup: run this cell first
 import importlib.util
 import os
 import sys
 
-_snnkit = "snnkit @ git+{project.repository}@{project.branch}"
+_snnkit = "snnkit{wanted}"
 
 if importlib.util.find_spec("snnkit") is None:
     if "COLAB_RELEASE_TAG" in os.environ or "google.colab" in sys.modules:
@@ -173,8 +184,8 @@ if importlib.util.find_spec("snnkit") is None:
         importlib.invalidate_caches()
     else:
         raise ModuleNotFoundError(
-            "The kernel of this notebook has no snnkit. Start Jupyter by `make lab` in a clone of the repository, "
-            f"or install it here: %pip install '{{_snnkit}}'"
+            "The kernel of this notebook has no snnkit. Start Jupyter by `snnkit lab` (in a clone: `make lab`), "
+            f'or install it here: %pip install "{{_snnkit}}"'
         )
 
 import snnkit

@@ -1,4 +1,4 @@
-"""The project: its folder, its address on the web, and its notebooks."""
+"""The project: its folder, its address on the web, and its notebooks; and the copies of them that learners work in."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 from snnkit import checks
 from snnkit.checks import shown
@@ -17,6 +18,11 @@ else:
     import tomli as tomllib  # pyright: ignore[reportMissingImports]
 
 SOURCE_NAME = re.compile(r"\d\d_\w+")
+_VERSION = r"\d+(\.\d+)*((a|b|rc)\d+)?(\.post\d+)?"
+_CLONE = Path(__file__).resolve().parents[3]  # if the package is used where it is developed
+# Where pyproject.toml puts the notebooks into the wheel.
+_IN_THE_WHEEL = Path(__file__).parents[1] / "notebooks"
+MARK = ".snnkit-lab"  # file in a folder that `snnkit lab` has made; holds the version of the kit
 
 
 class ProjectError(ValueError):
@@ -29,12 +35,15 @@ class Project:
 
     Attributes:
         colab: for notebooks that need packages which Colab lacks: those packages, by the notebook's name.
+        released: the version that is on the package index; "": none is.
     """
 
     root: Path
     repository: str
     branch: str
     colab: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    released: str = ""
+    suffix: ClassVar[str] = ".py"  # of sources
 
     @property
     def notebooks(self) -> Path:
@@ -45,14 +54,15 @@ class Project:
         return self.notebooks / "src"
 
     def source(self, name: str) -> Path:
-        return self.sources / f"{name}.py"
+        return self.sources / f"{name}{self.suffix}"
 
     def pair(self, name: str) -> Path:
         return self.notebooks / f"{name}.ipynb"
 
     def names(self) -> list[str]:
         """Names of all notebooks that have a source, in order: `["00_preflight", ...]`."""
-        return sorted(path.stem for path in self.sources.glob("*.py") if SOURCE_NAME.fullmatch(path.stem))
+        found = (path.stem for path in self.sources.glob(f"*{self.suffix}"))
+        return sorted(name for name in found if SOURCE_NAME.fullmatch(name))
 
     def workers(self) -> list[str]:
         """Names of the notebooks made for sweeps: `["workers/xor_in_time"]`. They are no part of the course."""
@@ -71,7 +81,7 @@ class Project:
         """
         known = self.names()
         if not known:
-            raise ProjectError(f"there are no notebooks in {self.sources} (files named NN_name.py)")
+            raise ProjectError(f"there are no notebooks in {self.sources} (files named NN_name{self.suffix})")
         chosen: dict[str, None] = {}
         for word in wanted:
             stem = Path(word).stem if Path(word).suffix in {".py", ".ipynb"} else word
@@ -84,19 +94,54 @@ class Project:
         return list(chosen) or known
 
 
+@dataclass(frozen=True)
+class Copies(Project):
+    """A folder that `snnkit lab` has made: notebooks without sources, which are the learner's own."""
+
+    repository: str = ""
+    branch: str = ""
+    suffix: ClassVar[str] = ".ipynb"
+
+    @property
+    def notebooks(self) -> Path:
+        return self.root
+
+    @property
+    def sources(self) -> Path:
+        return self.root
+
+
 @checks.arguments
 def find(start: Path | None = None) -> Project:
     """The project around `start` (default: the current folder), or else the one that snnkit was imported from."""
     start = (start or Path.cwd()).resolve()
-    for folder in (start, *start.parents, Path(__file__).resolve().parents[3]):
+    for folder in (start, *start.parents, _CLONE):
         settings = _settings(folder / "pyproject.toml")
         if settings is not None:
             return Project(folder, *settings)
     raise ProjectError(f"no snnkit project at or above {start}: run this inside a clone of the repository")
 
 
-def _settings(pyproject: Path) -> tuple[str, str, dict[str, list[str]]] | None:
-    """(repository, branch, colab), or None if the file isn't there or has no `[tool.snnkit]`."""
+@checks.arguments
+def find_notebooks(start: Path | None = None) -> Project:
+    """The folder of `snnkit lab` at or above `start` (default: the current folder), or else what `find` finds."""
+    start = (start or Path.cwd()).resolve()
+    for folder in (start, *start.parents):
+        if (folder / MARK).is_file():
+            return Copies(folder)
+    try:
+        return find(start)
+    except ProjectError as error:
+        raise ProjectError(f"{error}, or in a folder that `snnkit lab` has made") from None
+
+
+def carried() -> Path:
+    """The folder with the notebooks that came with this package."""
+    return _IN_THE_WHEEL if _IN_THE_WHEEL.is_dir() else _CLONE / "notebooks"
+
+
+def _settings(pyproject: Path) -> tuple[str, str, dict[str, list[str]], str] | None:
+    """(repository, branch, colab, released), or None if the file isn't there or has no `[tool.snnkit]`."""
     try:
         table = tomllib.loads(pyproject.read_text(encoding="utf-8")).get("tool", {}).get("snnkit")
     except FileNotFoundError:
@@ -105,8 +150,10 @@ def _settings(pyproject: Path) -> tuple[str, str, dict[str, list[str]]] | None:
         raise ProjectError(f"{pyproject} can't be read: {error}") from None
     if table is None:
         return None
-    repository = str(table.get("repository")).removesuffix(".git")
+    repository, released = str(table.get("repository")).removesuffix(".git"), table.get("released", "")
     if not re.fullmatch(r"https://github\.com/[\w.-]+/[\w.-]+", repository):
         what = "https://github.com/OWNER/NAME"
         raise ProjectError(f"[tool.snnkit] repository in {pyproject} must be {what}, but it is {repository!r}")
-    return repository, str(table.get("branch", "main")), table.get("colab", {})
+    if released != "" and not (isinstance(released, str) and re.fullmatch(_VERSION, released)):
+        raise ProjectError(f'[tool.snnkit] released in {pyproject} must be a version, or "", but it is {released!r}')
+    return repository, str(table.get("branch", "main")), table.get("colab", {}), released

@@ -160,7 +160,7 @@ class Kernels:
         self.cwd, self.out, self.limit = cwd, out, limit
         self.environment = environment(at_once)
         self._clients: set[WatchedClient] = set()
-        self._stopping = False
+        self.stopping = False
 
     def execute(self, job: Job, on_message: Callable[[dict[str, Any]], None] = lambda message: None) -> Result:
         """Run one job and write its executed copy to `out/notebooks/NAME.ipynb`.
@@ -178,7 +178,7 @@ class Kernels:
         started = time.perf_counter()
         problem: Problem | None = None
         try:
-            if not self._stopping:
+            if not self.stopping:
                 client.run()
         except Exception as error:  # this notebook's failure, and no other's
             if not (isinstance(error, CellExecutionError) and client.problems):  # there it is with its traceback
@@ -186,7 +186,7 @@ class Kernels:
         finally:
             self._clients.discard(client)
         seconds = round(time.perf_counter() - started, 2)
-        if self._stopping:
+        if self.stopping:
             raise Stopped
         files.write_text(self.out / "notebooks" / f"{job.name}.ipynb", nbformat.writes(notebook) + "\n")
         peak = round(client.peak_bytes / 1e6, 1)
@@ -201,7 +201,7 @@ class Kernels:
 
     def stop(self) -> None:
         """End all kernels."""
-        self._stopping = True
+        self.stopping = True
         for client in list(self._clients):
             client.stop()
 

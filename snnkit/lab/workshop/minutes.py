@@ -158,7 +158,7 @@ def update(project: Project) -> list[str]:
         def row(old: str, name: str = name, minutes: int = tally.minutes) -> str:
             return re.sub(rf"(?m)^(\| \[{name[:2]} [^|]*\| )\d+( \|)", rf"\g<1>{minutes}\2", old)
 
-        rewrite(str(project.source(name).relative_to(project.root)), stated)
+        rewrite(project.source(name).relative_to(project.root).as_posix(), stated)
         rewrite("README.md", row)
         rewrite("workshop/gpu_budget.md", row)
         guide = f"{timetable.FACILITATOR}/{name[:2]}.md"

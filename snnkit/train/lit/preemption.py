@@ -13,7 +13,6 @@ import contextlib
 import os
 import re
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -26,6 +25,7 @@ import torch.distributed as dist
 
 from snnkit import checks
 from snnkit.train.distributed import RankInfo
+from snnkit.train.slurm.requeue import RequeueError as RequeueError, requeue as requeue
 
 REQUEUE = 1  # the least urgent: cancelling a job that is about to be requeued wins
 CTRL_C = 2
@@ -48,10 +48,6 @@ class Stopped(Exception):
 
 class RankError(RuntimeError):
     """This rank ended only because another one is gone, stuck, or never came."""
-
-
-class RequeueError(RuntimeError):
-    """The run is saved, but its job could not be put back into the queue."""
 
 
 @checks.arguments
@@ -151,21 +147,6 @@ class RankConsensus:
             for other in every:
                 if other[name] != value:
                     raise ValueError(f"{name} must be the same on all ranks, but it is {value!r} and {other[name]!r}")
-
-
-def requeue() -> str:
-    """Put this SLURM job back into the queue; returns a message. RequeueError, saying why, if that fails."""
-    job = os.environ.get("SLURM_JOB_ID", "")
-    if array := os.environ.get("SLURM_ARRAY_JOB_ID"):
-        job = f"{array}_{os.environ.get('SLURM_ARRAY_TASK_ID', '')}"
-    try:
-        done = subprocess.run(["scontrol", "requeue", job], capture_output=True, text=True, timeout=60)
-        failure = (done.stderr or done.stdout).strip() if done.returncode else ""
-    except (OSError, subprocess.TimeoutExpired) as error:
-        failure = str(error)
-    if failure:
-        raise RequeueError(f"job {job!r} can't be requeued: {failure}; submit it again by hand")
-    return f"job {job} is requeued"
 
 
 @contextlib.contextmanager

@@ -8,7 +8,8 @@
         print(line, why)
     slurm.check(text)                      # []: no problems
 
-``snnkit slurm`` does the same from a shell.
+A sweep may be a job array: ``Request("snnkit sweep xor.yaml --out results", array=8)``. ``snnkit slurm`` does the same
+from a shell.
 """
 
 from snnkit import lazy

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from snnkit import checks
 from snnkit.train.slurm.request import Request, script as write
-from snnkit.train.slurm.syntax import Command, Option, Script, clock, count, early_signal, parse, seconds
+from snnkit.train.slurm.syntax import Command, Option, Script, array, clock, count, early_signal, parse, seconds
 
 Meaning = str | Callable[[str, Script], str]
 
@@ -35,6 +35,20 @@ def _tasks(value: str, script: Script) -> str:
     return f"Each node starts {each}. In all: {_processes(script)}."
 
 
+def _array(value: str, _script: Script) -> str:
+    tasks, at_once = array(value)[0], value.partition("%")[2]
+    limit = f", at most {at_once} at a time" if at_once else ""
+    return f"The job is an array of {count(tasks, 'task')}{limit}: each is a job of its own that runs this script."
+
+
+def _output(_value: str, script: Script) -> str:
+    number = "%j its number"
+    if script.option("array"):
+        number = "%A the number of the array and %a that of the task, each of which has a log of its own"
+    goes = f"What the processes print goes into this file: %x is the job's name, {number}."
+    return f"{goes} Its folder must exist, or the job fails silently."
+
+
 DIRECTIVES: dict[str, Meaning] = {
     "job-name": "The name that `squeue` shows.",
     "account": "The project whose computing time is spent.",
@@ -55,8 +69,8 @@ DIRECTIVES: dict[str, Meaning] = {
     "from its first line on.",
     "no-requeue": "The job never goes back to the queue: when it ends, it is over.",
     "open-mode": "Whether a requeued run adds to the log of the run before (append) or overwrites it: {value}.",
-    "output": "What the processes print goes into this file: %x is the job's name, %j its number. Its folder must "
-    "exist, or the job fails silently.",
+    "output": _output,
+    "array": _array,
 }
 
 # The form of a line (a regular expression), and what it is for; groups of the form fill the braces.
@@ -70,6 +84,7 @@ COMMANDS: tuple[tuple[str, str], ...] = (
         "The port at which they meet comes from the job's number, so that two jobs on one node do not take the same.",
     ),
     (r"\bMASTER_PORT=", "The port at which the processes meet."),
+    (r"\bOMP_NUM_THREADS=\d", "PyTorch's threads on the CPU for each run: all that go on at a time share the cores."),
     (
         r"\bOMP_NUM_THREADS=",
         "PyTorch's threads on the CPU: as many as each process has cores, or the processes would fight for them.",
@@ -82,6 +97,9 @@ STEP: tuple[tuple[str, str], ...] = (
     (r"--kill-on-bad-exit", "If one fails, SLURM ends the others, which would only wait for it."),
     (r"--cpus-per-task", "Each gets the cores of the job, which srun needs since SLURM 22.05."),
     (r"\bsnnkit train\b", "The training itself: every process runs the same command, and finds its rank by itself."),
+    (r"\bsnnkit sweep\b", "The sweep itself: a run that has ended, or that another process does, is left out."),
+    (r"\bsweep\b.*--out\b", "--out is its folder, on a file system that all tasks see, with locks between nodes."),
+    (r"--workers", "--workers is the number of runs at a time in each process."),
     (r"\bpython[\d.]* ", "The program: every process runs the same one."),
     (r"--checkpoint", "--checkpoint is the file that holds all progress."),
     (r"--every", "--every is the number of updates after which it is written."),

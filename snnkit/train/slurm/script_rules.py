@@ -11,16 +11,28 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
-from signal import Signals
 from types import SimpleNamespace as Place
 from typing import Any, NamedTuple
 
-from snnkit.train.slurm.syntax import REQUEUE_SIGNAL, Option, Script, Step, clock, count, early_signal, parse, seconds
+from snnkit.train.slurm.syntax import (
+    REQUEUE_SIGNAL,
+    SIGNALS,
+    Option,
+    Script,
+    Step,
+    array,
+    clock,
+    count,
+    early_signal,
+    parse,
+    seconds,
+)
 
 # Ports below those that Linux hands out by itself (32768 on), and other ones for jobs that share a node.
 PORT = "$((20000 + SLURM_JOB_ID % 10000))"
 ADDRESS = '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)'
 LAST_PORT = 65535
+MOST_TASKS = 1000  # highest index of a job array where the administrator has not set MaxArraySize, which is 1001
 SIGNAL_SLACK = 60  # seconds by which SLURM may send a signal too early, says `man sbatch`
 LEAST_MEGABYTES = {"mem": 500, "mem-per-cpu": 100, "mem-per-gpu": 100}
 ONE_NODE = re.compile(r"/tmp\b|/var/tmp\b|/dev/shm\b|\$\{?(?:SLURM_)?TMPDIR\b")
@@ -113,6 +125,7 @@ def _whole_number(text: str) -> None:
 _READ: dict[str, Callable[[str], Any]] = {
     "time": seconds,
     "signal": early_signal,
+    "array": array,
     **dict.fromkeys(("nodes", "ntasks", "ntasks-per-node", "cpus-per-task"), _whole_number),
 }
 
@@ -199,7 +212,7 @@ def _devices(script: Script) -> Iterable[Place]:
 def _nodes_disagree(script: Script) -> Iterable[Place]:
     for step in script.whole:
         others = ("--num_nodes", "--num-nodes", "--trainer.num_nodes", "--nnodes")
-        given = step.value(*(("--nodes",) if step.requeues else others))
+        given = step.value(*(("--nodes",) if step in script.trainings else others))
         if given is not None and given.isdecimal() and int(given) != script.nodes:
             yield Place(line=step.line, given=count(int(given), "node"), nodes=script.nodes)
 
@@ -305,7 +318,8 @@ def _signal_too_early(script: Script) -> Iterable[Place]:
 
 def _signal_ignored(script: Script) -> Iterable[Place]:
     for early in _early(script):
-        names = rf"(?:SIG)?{early.name.removeprefix('SIG')}|{Signals[early.name]:d}"
+        name = early.name.removeprefix("SIG")
+        names = rf"(?:SIG)?{name}|{next(number for number, known in SIGNALS.items() if known == name)}"
         for command in script.commands:
             if re.match(rf"trap\s+(?:''|\"\")\s(?:.*\s)?(?:{names})\b", command.text):
                 yield Place(line=command.line, name=early.name)
@@ -327,6 +341,29 @@ def _same_checkpoint_at_once(script: Script) -> Iterable[Place]:
             if path in written:
                 yield Place(line=command.line, value=path)
             written |= {path} if command.text.endswith("&") else set()
+
+
+# --- job arrays ------------------------------------------------------------------------------------------------------
+
+
+def _arrays(script: Script) -> list[Place]:
+    """The array of the job, if it is one that sbatch can read."""
+    option = script.option("array")
+    read = _readable(option, array)
+    return [Place(line=option.line, value=option.value, tasks=read[0], last=read[1])] if option and read else []
+
+
+def _shared_log(script: Script) -> list[Option]:
+    """Files that all tasks of an array write: %j is the number of each, %A is that of all."""
+    logs = [script.option(name) for name in ("output", "error")] if script.option("array") else []
+    return [log for log in logs if log and not re.search(r"%\d*[ajJ]|/dev/null", log.value)]
+
+
+def _folders(script: Script, form: str) -> list[Option]:
+    """The folders of sweeps in an array, of this form."""
+    steps = script.sweeps if script.option("array") else []
+    folders = [Option("out", step.value("--out") or "", step.line) for step in steps]
+    return [folder for folder in folders if re.search(form, folder.value)]
 
 
 # --- the table -------------------------------------------------------------------------------------------------------
@@ -465,14 +502,14 @@ RULES: tuple[Rule, ...] = (
          "nothing else would get it.",
          "remove the line: the processes of srun get the signal themselves"),
     Rule("signal", lambda s: [early for early in _early(s) if early.name != REQUEUE_SIGNAL and s.snnkit],
-         "SLURM sends {0.name}, but `snnkit train` waits for SIGUSR1. A signal that a process does not handle ends it.",
+         "SLURM sends {0.name}, but snnkit waits for SIGUSR1. A signal that a process does not handle ends it.",
          "write --signal=SIGUSR1@{0.seconds}"),
     Rule("requeue", lambda s: [] if s.option("requeue", "no-requeue") else [Place(line=None)],
          "The script does not say whether the job may go back to the queue. On clusters where it may not by default, "
          "`scontrol requeue` is refused, and a job that hits its limit, or loses a node, is over.",
          "add #SBATCH --requeue (or --no-requeue, if that is what you want)"),
     Rule("requeue", lambda s: [o for o in [s.option("signal")] if o and s.gives_up and s.snnkit],
-         "Upon the signal the training requeues its job, which SLURM refuses after --no-requeue: it ends as failed.",
+         "Upon the signal snnkit requeues its job, which SLURM refuses after --no-requeue: it ends as failed.",
          "write #SBATCH --requeue, or leave --signal out"),
     Rule("append", _log_overwritten,
          "A requeued job opens its log again, and may overwrite what its first run has written.",
@@ -481,10 +518,10 @@ RULES: tuple[Rule, ...] = (
                             if s.processes > 1 and ("ntasks", "1", step.line) not in step.options],
          "Where one process dies, the others wait for it, and the job goes on costing money until its limit.",
          "write srun --kill-on-bad-exit=1 …"),
-    Rule("resume", lambda s: [step for step in s.snnkit if not s.gives_up and step.value("--checkpoint") is None],
+    Rule("resume", lambda s: [step for step in s.trainings if not s.gives_up and step.value("--checkpoint") is None],
          "The command writes no checkpoint: there is nothing that the requeued job could continue from.",
          "add --checkpoint FILE --resume"),
-    Rule("resume", lambda s: [step for step in s.snnkit if not s.gives_up
+    Rule("resume", lambda s: [step for step in s.trainings if not s.gives_up
                               and step.value("--checkpoint") and "--resume" not in step.program],
          "The command does not resume: the requeued job would start from scratch, and be stopped at the same point, "
          "for ever.",
@@ -502,5 +539,22 @@ RULES: tuple[Rule, ...] = (
     Rule("checkpoint", _same_checkpoint_at_once,
          "A step that runs at the same time writes {0.value} as well: each overwrites what the other saved.",
          "give each a file of its own, or add a line `wait` between them"),
+    # Job arrays
+    Rule("array", lambda s: [a for a in _arrays(s) if a.tasks == 1],
+         "--array={0.value} is a single task, whose index is {0.last}.",
+         "write --array=1-{0.last} for as many tasks, or leave it out"),
+    Rule("array", lambda s: [a for a in _arrays(s) if a.last > MOST_TASKS],
+         f"The highest index is {{0.last}}. Where MaxArraySize has its default, sbatch refuses more than {MOST_TASKS}.",
+         "take fewer tasks; where `scontrol show config` shows a larger MaxArraySize, say so in a comment",
+         unless=r"^\s*#.*MaxArraySize"),
+    Rule("array", _shared_log,
+         "All tasks of the array write {0.value}, over and between each other's lines.",
+         "name it by %A_%a, the numbers of the array and of the task: --{0.name}=%x-%A_%a.out"),
+    Rule("array", lambda s: _folders(s, ONE_NODE.pattern),
+         "{0.value} is on the disk of one node: tasks on other nodes do not see it, and each does the whole sweep.",
+         "write to a folder that all nodes share"),
+    Rule("array", lambda s: _folders(s, rf"SLURM_ARRAY_TASK_ID|SLURM_JOB_?ID|{NEW_EACH_TIME.pattern}"),
+         "{0.value} is another folder in each task of the array, and each does the whole sweep.",
+         "name one folder for all: tasks that share it divide the runs among them"),
 )
 # fmt: on

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import re
 import shlex
-import signal
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -33,7 +32,13 @@ TOOLS = {"cat", "cp", "date", "echo", "hostname", "ls", "mkdir", "nvidia-smi", "
 LARGEST = 100_000  # characters, a hundred times what scripts have
 LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "torch.distributed.run", "torch.distributed.launch")
 DAY = 86400
-REQUEUE_SIGNAL = "SIGUSR1"  # upon which `snnkit train` saves and requeues its job
+# Signals by their numbers on Linux, where the script will run; the system on which it is written may lack some.
+_NAMES = (
+    "HUP INT QUIT ILL TRAP ABRT BUS FPE KILL USR1 SEGV USR2 PIPE ALRM TERM STKFLT "
+    "CHLD CONT STOP TSTP TTIN TTOU URG XCPU XFSZ VTALRM PROF WINCH IO PWR SYS"
+)
+SIGNALS = dict(enumerate(_NAMES.split(), 1))
+REQUEUE_SIGNAL = "SIGUSR1"  # upon which `snnkit train` and `snnkit sweep` save and requeue their job
 
 
 class Option(NamedTuple):
@@ -82,8 +87,8 @@ class Step(NamedTuple):
 
     @property
     def requeues(self) -> bool:
-        """Whether it is a ``snnkit train``, which saves and requeues the job upon ``REQUEUE_SIGNAL``."""
-        return is_training(self.program)
+        """Whether it is a ``snnkit train`` or ``sweep``, which requeues the job upon ``REQUEUE_SIGNAL``."""
+        return is_training(self.program) or is_sweep(self.program)
 
     def value(self, *names: str) -> str | None:
         """What the program gets as ``--name VALUE``; None: it is not there."""
@@ -151,8 +156,18 @@ class Script:
 
     @property
     def snnkit(self) -> list[Step]:
-        """Every ``snnkit train``."""
+        """Every ``snnkit train``, and every ``snnkit sweep``."""
         return [step for step in self.programs if step.requeues]
+
+    @property
+    def trainings(self) -> list[Step]:
+        """Every ``snnkit train``."""
+        return [step for step in self.programs if is_training(step.program)]
+
+    @property
+    def sweeps(self) -> list[Step]:
+        """Every ``snnkit sweep``."""
+        return [step for step in self.programs if is_sweep(step.program)]
 
     @property
     def checkpoints(self) -> list[Option]:
@@ -315,18 +330,42 @@ def early_signal(text: str) -> EarlySignal:
         raise ValueError(f"signal must be written as SIGUSR1@90: a signal and seconds, but it is {shown(text)}")
     word = match[2]
     name = word.upper().removeprefix("SIG")
-    try:
-        known = signal.Signals(int(name)) if name.isdigit() else signal.Signals[f"SIG{name}"]
-    except (KeyError, ValueError):
-        raise ValueError(f"signal must be the name of a signal, such as 'SIGUSR1', but it is {shown(word)}") from None
-    return EarlySignal(known.name, int(match[3] or 60), "B" in (match[1] or ""))
+    name = SIGNALS.get(int(name), "") if name.isdecimal() else name
+    if name not in SIGNALS.values():
+        raise ValueError(f"signal must be the name of a signal, such as 'SIGUSR1', but it is {shown(word)}")
+    return EarlySignal(f"SIG{name}", int(match[3] or 60), "B" in (match[1] or ""))
+
+
+def array(text: str) -> tuple[int, int]:
+    """How many tasks ``--array`` makes, and the highest index; "8" is one task of index 8, "1-8%4" eight.
+
+    ValueError if it is in no form of sbatch's. Source: https://slurm.schedmd.com/sbatch.html#OPT_array
+    """
+    indices, _, at_once = text.strip().partition("%")
+    parts = [re.fullmatch(r"(\d{1,9})(?:-(\d{1,9})(?::([1-9]\d{0,8}))?)?", part) for part in indices.split(",")]
+    ranges = [range(int(p[1]), int(p[2] or p[1]) + 1, int(p[3] or 1)) for p in parts if p]
+    if len(ranges) < len(parts) or not all(ranges) or not re.fullmatch(r"\d{0,9}", at_once):
+        raise ValueError(f"array must be indices, such as 1-8, 1-8%4 or 1,3,7, but it is {shown(text)}")
+    return sum(map(len, ranges)), max(map(max, ranges))
 
 
 def is_training(words: Sequence[str]) -> bool:
     """Whether it is ``snnkit train …``, by whatever path, or ``python -m snnkit.lab.cli train …``."""
-    names = [PurePath(words[0]).name, *words[1:4]] if words else []
-    module = names[1:] == ["-m", "snnkit.lab.cli", "train"]
-    return names[:2] == ["snnkit", "train"] or (module and names[0].startswith("python"))
+    return bool(_own(words, "train"))
+
+
+def is_sweep(words: Sequence[str]) -> bool:
+    """Whether it is ``snnkit sweep MANIFEST …``, by whatever path, or by ``python -m``; not ``snnkit sweep show``."""
+    return _own(words, "sweep") not in ([], ["show"])
+
+
+def _own(words: Sequence[str], command: str) -> list[str]:
+    """The word behind a command of the kit's, [""] for none; empty where it is another program or command."""
+    names = [PurePath(words[0]).name, *words[1:5], ""] if words else []
+    if names[:2] == ["snnkit", command]:
+        return names[2:3]
+    module = names[1:4] == ["-m", "snnkit.lab.cli", command] and names[0].startswith("python")
+    return names[4:5] if module else []
 
 
 def command_option(words: Sequence[str], *names: str) -> str | None:
