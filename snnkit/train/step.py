@@ -235,7 +235,7 @@ def run_model(forward: Callable, model: nn.Module, encode: Function | None, x: A
             f"a batch norm of model can't train on a batch of {len(x)}: {str(error)[:1].lower()}{str(error)[1:]}. "
             "Choose another batch size, or leave out a last batch of one (drop_last=True of a DataLoader)"
         ) from error
-    except RuntimeError as error:
+    except (RuntimeError, TypeError) as error:
         dtypes = {p.dtype for p in model.parameters() if p.is_floating_point()}
         if sequence.dtype in dtypes or not dtypes or torch.is_autocast_enabled(sequence.device.type):
             raise

@@ -43,7 +43,8 @@ from tests.unit.test_hardware_fitting import machine
 # others, and the command line, which has texts of its own.
 ROOMS = """
     bench bench.compare bench.demo bench.local bench.neurons bench.plasticity bench.record bench.scaling bench.training
-    challenge course data data.augment data.events data.events.transforms data.sounds device encode engine exercises export
+    challenge course data data.augment data.events data.events.transforms data.sounds device encode engine exercises
+    export
     hardware.chips hardware.energy hardware.ipu hardware.roofline hardware.scaling interop loss measure models neuron
     nn pages plasticity quantize records surrogate sweep text tools.doctor tools.notebook_client tools.pair
     tools.parameters tools.project tools.run_report tools.runner tools.site train train.lit train.recipes train.slurm

@@ -56,7 +56,9 @@ def test_losses_that_take_no_time_axis_are_told(run):
         TypeError, match=r"loss must take \(out \[T, B, C\], targets \[B, ...\]\), but .* use snnkit.loss.rate"
     ):
         run(F.cross_entropy)
-    with pytest.raises(ValueError, match=r"\(out \[T, B, C\] = \[5, 4, 3\], targets \[B, ...\] = \[4\]\), but it raised"):
+    with pytest.raises(
+        ValueError, match=r"\(out \[T, B, C\] = \[5, 4, 3\], targets \[B, ...\] = \[4\]\), but it raised"
+    ):
         run(lambda out, labels: F.cross_entropy(out, labels))
     run(lambda out, labels: F.cross_entropy(out.sum(0), labels))
 
