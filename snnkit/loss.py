@@ -12,7 +12,7 @@ accelerator in every batch; and not inside ``torch.func`` transforms.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, ValuesView
 from typing import Any
 
 import torch
@@ -105,7 +105,9 @@ def rate_mse(spikes: Tensor, targets: Tensor) -> Tensor:
     return count_mse(spikes, targets) / spikes.shape[0]
 
 
-def spike_rate_regulariser(layers: Tensor | Sequence[Tensor], target: float = 0.1, *, weight: float = 1.0) -> Tensor:
+def spike_rate_regulariser(
+    layers: Tensor | Sequence[Tensor] | ValuesView[Tensor], target: float = 0.1, *, weight: float = 1.0
+) -> Tensor:
     """Pull each neuron's firing rate towards ``target``: busy neurons fire less, and quiet ones more often.
 
     Its gradient passes through the surrogate, so it helps a silent neuron only if its membrane comes near the
@@ -115,14 +117,14 @@ def spike_rate_regulariser(layers: Tensor | Sequence[Tensor], target: float = 0.
     (rate - target)². The result is ``weight`` times the mean over the layers. Add it to the loss of the task.
 
     Args:
-        layers: spikes [T, B, ...] of one layer, or a list of them, only of spiking layers. Pick them from the list that
-            ``Sequential.record`` gives.
+        layers: spikes [T, B, ...] of one layer, or a list of them, only of spiking layers: ``rec.spikes.values()`` of
+            ``nn.recording``, or picked from the list that ``Sequential.record`` gives.
         target: wanted rate, in [0, 1].
         weight: at least 0.
     """
     if isinstance(layers, Tensor):
         layers = [layers]
-    checks.instance("layers", layers, (list, tuple), "a tensor [T, B, ...] or a list of them")
+    checks.instance("layers", layers, (list, tuple, ValuesView), "a tensor [T, B, ...] or a list of them")
     if not layers:
         raise ValueError("layers must hold at least one tensor [T, B, ...], but it is empty")
     checks.number("target", target, at_least=0, at_most=1)

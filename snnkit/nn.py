@@ -26,8 +26,20 @@ from snnkit.linear import is_hooked, linear
 from snnkit.neuron import Neuron, Recurrent
 from snnkit.neuron.base import refuse_plain_sequential
 from snnkit.pooling import max_pool
+from snnkit.recording import ablate, recording
 
-__all__ = ["Once", "Recording", "Recurrent", "Sequential", "TimeBatched", "detach", "is_stateful", "is_static"]
+__all__ = [
+    "Once",
+    "Recording",
+    "Recurrent",
+    "Sequential",
+    "TimeBatched",
+    "ablate",
+    "detach",
+    "is_stateful",
+    "is_static",
+    "recording",
+]
 
 
 class Recording(NamedTuple):
