@@ -22,7 +22,7 @@ CPU would wait for an accelerator in every batch; and not inside ``torch.func`` 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, ValuesView
 from typing import Any, Literal
 
 import torch
@@ -225,7 +225,9 @@ def first_spike_mse(
     return _mean_square(times[None] / steps, wanted / steps, targets, weight, reduction)
 
 
-def spike_rate_regulariser(layers: Tensor | Sequence[Tensor], target: float = 0.1, *, weight: float = 1.0) -> Tensor:
+def spike_rate_regulariser(
+    layers: Tensor | Sequence[Tensor] | ValuesView[Tensor], target: float = 0.1, *, weight: float = 1.0
+) -> Tensor:
     """Pull each neuron's firing rate towards ``target``: busy neurons fire less, and quiet ones more often.
 
     Its gradient passes through the surrogate, so it helps a silent neuron only if its membrane comes near the
@@ -235,8 +237,8 @@ def spike_rate_regulariser(layers: Tensor | Sequence[Tensor], target: float = 0.
     (rate - target)². The result is ``weight`` times the mean over the layers. Add it to the loss of the task.
 
     Args:
-        layers: spikes [T, B, ...] of one layer, or a list of them, only of spiking layers. Pick them from the list that
-            ``Sequential.record`` gives.
+        layers: spikes [T, B, ...] of one layer, or a list of them, only of spiking layers: ``rec.spikes.values()`` of
+            ``nn.recording``, or picked from the list that ``Sequential.record`` gives.
         target: wanted rate, in [0, 1].
         weight: at least 0.
     """
@@ -245,7 +247,7 @@ def spike_rate_regulariser(layers: Tensor | Sequence[Tensor], target: float = 0.
     return weight * torch.stack(per_layer).mean()
 
 
-def spike_count_regulariser(layers: Tensor | Sequence[Tensor], *, weight: float = 1e-5) -> Tensor:
+def spike_count_regulariser(layers: Tensor | Sequence[Tensor] | ValuesView[Tensor], *, weight: float = 1e-5) -> Tensor:
     """``weight`` for each spike of all neurons, steps and samples (snnTorch's ``l1_rate_sparsity``): all fire less.
 
     It grows with B, T and the network. Add it to the loss of the task.
@@ -466,11 +468,11 @@ def _check_spikes(name: str, spikes: Tensor) -> None:
     _check_range(name, spikes, 0, 1, "spikes, in [0, 1]", ": pass the outputs of spiking layers only")
 
 
-def _check_layers(layers: Tensor | Sequence[Tensor], weight: float) -> list[Tensor]:
+def _check_layers(layers: Tensor | Sequence[Tensor] | ValuesView[Tensor], weight: float) -> list[Tensor]:
     """Spikes of layers in the precision of the arithmetic."""
     if isinstance(layers, Tensor):
         layers = [layers]
-    checks.instance("layers", layers, (list, tuple), "a tensor [T, B, ...] or a list of them")
+    checks.instance("layers", layers, (list, tuple, ValuesView), "a tensor [T, B, ...] or a list of them")
     if not layers:
         raise ValueError("layers must hold at least one tensor [T, B, ...], but it is empty")
     checks.number("weight", weight, at_least=0)

@@ -23,11 +23,13 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from snnkit import checks, lazy, neuron
 from snnkit.engine.memory_gate import is_captured
-from snnkit.engine.trace import name_of, observed
+from snnkit.engine.observe import Seen, observed
+from snnkit.engine.trace import name_of
 from snnkit.linear import is_hooked, linear
 from snnkit.neuron import Neuron, Recurrent
 from snnkit.neuron.base import refuse_plain_sequential
 from snnkit.pooling import max_pool
+from snnkit.recording import ablate, recording
 
 __all__ = [
     "Once",
@@ -38,9 +40,11 @@ __all__ = [
     "Sequential",
     "TimeBatched",
     "Voting",
+    "ablate",
     "detach",
     "is_stateful",
     "is_static",
+    "recording",
 ]
 
 # The fewest axes of one step of a batch. A convolution would take three as one image, and the batch as its channels.
@@ -373,8 +377,8 @@ def _observed(module: nn.Module, x: Tensor) -> Any:
     if torch.compiler.is_compiling():
         return module(x)
 
-    def refuse(step: Any, x: Tensor, out: Tensor) -> None:
-        raise TypeError(_needs_state(module, f"a {name_of(step)}"))
+    def refuse(seen: Seen) -> None:
+        raise TypeError(_needs_state(module, f"a {name_of(seen.step)}"))
 
     with observed(refuse):
         return module(x)

@@ -28,6 +28,7 @@ from torch.utils.checkpoint import checkpoint
 from snnkit import neuron as catalogue
 from snnkit.device.spike_packing import packed_input
 from snnkit.engine import NotElementwise, equation_of
+from snnkit.engine.observe import is_looked_into
 from snnkit.neuron import Neuron
 from snnkit.nn import Network, Once, Sequential, TimeBatched, is_hooked, stands_still, takes_repeat, through, with_state
 from snnkit.pooling import max_pool
@@ -66,7 +67,7 @@ class MemorySaving:
     def __call__(self, net: Sequential, x: Tensor, state: tuple | None) -> tuple[Tensor, tuple]:
         """``net(x, state)`` in less memory."""
         plain = not isinstance(x, Tensor) or x.dim() < 2 or not len(x) or None in net._modules.values()
-        if plain or any(_HOOKS_ON_ALL) or _is_transformed():
+        if plain or any(_HOOKS_ON_ALL) or _is_transformed() or is_looked_into(net.modules()):
             return net.run_modules(x, state)
         if self.steps is not None and torch.is_grad_enabled() and len(x) > self.steps:
             check_over_time(net)

@@ -56,12 +56,19 @@ class Gradients(NamedTuple):
         last: gradients of the last state, as ``Pass.state``, and then the equation's flags (``presence_of``).
         needs: whether x, and each parameter, requires a gradient.
         summed: the gradient of x is summed over time, [N] in the equation's dtype.
+        states: gradients of the states after every step, each contiguous [T, N] or None; empty: all are None.
     """
 
     out: Tensor
     last: Sequence[Tensor]
     needs: tuple[bool, ...]
     summed: bool = False
+    states: Sequence[Tensor | None] = ()
+
+    @property
+    def given(self) -> tuple[int, ...]:
+        """The parts of the state that have gradients after every step."""
+        return tuple(i for i, d in enumerate(self.states) if d is not None)
 
 
 def presence_of(equation: Equation, x: Tensor, gradients: Sequence[Tensor | None]) -> list[Tensor]:
@@ -78,12 +85,14 @@ class Forward(NamedTuple):
         last: the state after the last step, each [N].
         saved: what backward needs besides ``Pass``; empty unless it was to be saved.
         is_finite: whether the engine has seen that ``last`` is finite, while it was in the cache.
+        states: the state after every step, each part [T, N] in the equation's dtype; empty unless ``every``.
     """
 
     out: Tensor
     last: list[Tensor]
     saved: Sequence[Tensor] = ()
     is_finite: bool = False
+    states: Sequence[Tensor] = ()
 
 
 # Gradients of x, of the first state (and what became of the flags), and of the parameters.
@@ -97,8 +106,8 @@ class Backend(Protocol):
         """An empty string, or the reason why this engine can't run the equation there."""
         ...
 
-    def forward(self, run: Pass, out_dtype: torch.dtype, save: bool) -> Forward:
-        """Run over x. ``save``: whether backward will follow."""
+    def forward(self, run: Pass, out_dtype: torch.dtype, save: bool, every: bool = False) -> Forward:
+        """Run over x. ``save``: whether backward will follow; ``every``: whether all states are results, too."""
         ...
 
     def backward(self, run: Pass, saved: Sequence[Tensor], d: Gradients) -> Results:
@@ -200,8 +209,10 @@ def run(
     state: Any,
     out_dtype: torch.dtype,
     once: Tensor | None = None,
-) -> tuple[Tensor, Any, bool]:
-    """As ``eager.run``, by the ``equation`` of ``step``; the third result is ``Forward.is_finite``.
+    every: bool = False,
+) -> tuple[Tensor, Any, Any, bool]:
+    """As ``eager.run``, by the ``equation`` of ``step``; then the state after ``every`` step, each part [T, B, ...], or
+    None; the last result is ``Forward.is_finite``.
 
     ``once``: the one step if x is an expanded view of it; its gradient is summed over time at once. Raises
     CompilationFailed.
@@ -220,13 +231,15 @@ def run(
         repeat = 0
         if once is not None and not transformed:
             repeat, tensors[0] = len(x), layout.flatten_step(once).contiguous()
-        call = _Call(engine, equation, Origin(step, rebuild), out_dtype, repeat)
-        every = _Unrolled.apply(call, *tensors)
-        out, *last = every[: 1 + len(state)]  # type: ignore[index]
+        call = _Call(engine, equation, Origin(step, rebuild), out_dtype, repeat, every)
+        out, *rest = _Unrolled.apply(call, *tensors)  # type: ignore[misc]
+        last, states = rest[: len(state)], rest[len(state) : call.results - 1]
         is_finite = call.is_finite
     else:
-        out, last, _, is_finite = backend(engine).forward(_pass(equation, tensors), out_dtype, save=False)
-    return layout.restore_sequence(out), rebuild([layout.restore_step(part) for part in last]), is_finite
+        run = _pass(equation, tensors)
+        out, last, _, is_finite, states = backend(engine).forward(run, out_dtype, save=False, every=every)
+    after = rebuild([layout.restore_sequence(part) for part in states]) if every else None
+    return layout.restore_sequence(out), rebuild([layout.restore_step(part) for part in last]), after, is_finite
 
 
 @dataclass
@@ -236,6 +249,7 @@ class _Call:
     Attributes:
         origin: what ``equation`` was traced from.
         repeat: so many times x, one step [N], is repeated; 0: x is [T, N].
+        every: the states after every step are results, too.
         is_finite: as ``Forward.is_finite``, once forward has run.
     """
 
@@ -244,7 +258,13 @@ class _Call:
     origin: Origin
     out_dtype: torch.dtype
     repeat: int
+    every: bool
     is_finite: bool = False
+
+    @property
+    def results(self) -> int:
+        """The tensors of out, of the last state and of the states after every step."""
+        return 1 + self.equation.states * (1 + self.every)
 
 
 class _Function(torch.autograd.Function):
@@ -259,7 +279,7 @@ class _Function(torch.autograd.Function):
 
 
 class _Unrolled(_Function):
-    """(call, x, *state, *parameters) -> (out, *last, *saved)."""
+    """(call, x, *state, *parameters) -> (out, *last, *states, *saved)."""
 
     @staticmethod
     def forward(call: _Call, *tensors: Tensor) -> tuple[Tensor, ...]:
@@ -267,14 +287,14 @@ class _Unrolled(_Function):
         needs = (tensors[0].requires_grad, *(p.requires_grad for p in run.parameters))
         compiled = backend(call.engine)
         if any(needs) and hasattr(compiled, "expect_backward"):  # of a compiler that is another process
-            compiled.expect_backward(run, needs, call.repeat > 0)  # type: ignore[attr-defined]
-        out, last, saved, call.is_finite = compiled.forward(run, call.out_dtype, save=True)
-        return (out, *last, *saved)
+            compiled.expect_backward(run, needs, call.repeat > 0, call.every)  # type: ignore[attr-defined]
+        out, last, saved, call.is_finite, states = compiled.forward(run, call.out_dtype, save=True, every=call.every)
+        return (out, *last, *states, *saved)
 
     @staticmethod
     def setup_context(ctx, inputs, output) -> None:
         call, *tensors = inputs
-        saved = output[1 + call.equation.states :]
+        saved = output[call.results :]
         ctx.mark_non_differentiable(*saved)
         ctx.save_for_backward(*tensors, *saved)
         ctx.forms = [(t.dtype, t.stride()) for t in (*tensors, *saved)]
@@ -291,7 +311,7 @@ class _Unrolled(_Function):
         tensors, saved = every[: ctx.arguments], every[ctx.arguments :]
         call: _Call = ctx.call
         equation, needed = call.equation, ctx.needs_input_grad[1:]
-        first = 1 + equation.states
+        first, gradients = 1 + equation.states, gradients[: call.results]
         # Under torch.func's transforms gradients are always recorded; second derivatives were refused before.
         recorded = torch.is_grad_enabled() and not inside_functional_transform()
         higher = recorded and any(t is not None and t.requires_grad for t in (*every, *gradients))
@@ -303,13 +323,15 @@ class _Unrolled(_Function):
         needs = (needed[0], *needed[first:])
         run = _pass(equation, tensors, call.repeat)
         # Zeros that take the memory of one.
-        pairs = zip(gradients, (run.x, *run.state), strict=False)
+        pairs = zip(gradients[:first], (run.x, *run.state), strict=True)
         d = [t.new_zeros(()).expand(t.shape) if g is None else as_stored(g) for g, t in pairs]
         d += presence_of(equation, run.x, gradients[:first])
+        given = tuple(g is not None for g in gradients[first:])
+        d += [as_stored(g) for g in gradients[first:] if g is not None]
         try:
             # Only a transform differentiates the result.
             backward = _Backward.apply if inside_functional_transform() else _Backward.forward
-            results = backward(call, needs, *tensors, *d, *saved)
+            results = backward(call, needs, given, *tensors, *d, *saved)
         except CompilationFailed as error:
             raise RuntimeError(f"the backward pass can't be compiled ({error}); use engine='eager'") from None
         remaining = iter(results)  # type: ignore[arg-type]
@@ -323,8 +345,8 @@ class _Unrolled(_Function):
         rest = [samples.together(t, d) for t, d in zip(tensors[1:], dims, strict=True)]
         # The saved values have another shape then; without them, backward recomputes them.
         every = _Unrolled.apply(call, samples.x, *rest)
-        out, *last = every[: 1 + call.equation.states]  # type: ignore[index]
-        return (samples.apart(out), *(samples.apart(part) for part in last)), (1, *(0 for _ in last))
+        results = [samples.apart(t) for t in every[: call.results]]  # type: ignore[index]
+        return tuple(results), tuple(t.dim() - 2 for t in results)
 
 
 def _in_form(tensor: Tensor, dtype: torch.dtype, stride: tuple[int, ...]) -> Tensor:
@@ -350,22 +372,24 @@ def _require_same_step(call: _Call, names: Sequence[str], tensors: Sequence[Tens
 
 
 class _Backward(_Function):
-    """(call, needs, x, *state, *parameters, d_out, *d_last, *flags, *saved) -> the needed gradients; for a repeated x,
-    the sum over time.
+    """(call, needs, given, x, *state, *parameters, d_out, *d_last, *flags, *d_states, *saved) -> the needed gradients;
+    for a repeated x, the sum over time. ``given``: which parts of the states after every step have a gradient.
 
     It is a separate function, so that ``torch.func`` can transform it, and that only a request for a second derivative
     is refused.
     """
 
     @staticmethod
-    def forward(call: _Call, needs: tuple[bool, ...], *tensors: Tensor) -> tuple[Tensor, ...]:
+    def forward(call: _Call, needs: tuple[bool, ...], given: tuple[bool, ...], *tensors: Tensor) -> tuple[Tensor, ...]:
         equation, repeat = call.equation, call.repeat
         count = 1 + equation.states + equation.parameters
         run = _pass(equation, tensors[:count], repeat)
         d_out, *d_last = tensors[count : count + 1 + equation.carried]
-        saved = tensors[count + 1 + equation.carried :]
+        rest = iter(tensors[count + 1 + equation.carried :])
+        d_states = [next(rest).contiguous() if present else None for present in given]
+        saved = tuple(rest)
         d_last = [d if is_one_for_all(d) else d.contiguous() for d in d_last]
-        d = Gradients(side_by_side(d_out), d_last, needs, repeat > 0)
+        d = Gradients(side_by_side(d_out), d_last, needs, repeat > 0, d_states)
         d_x, d_state, d_parameters = backend(call.engine).backward(run, saved, d)
         d_x = None if d_x is None else d_x.to(run.x.dtype)
         return tuple(d for d in (d_x, *d_state[: equation.states], *d_parameters) if d is not None)
@@ -382,20 +406,21 @@ class _Backward(_Function):
         )
 
     @staticmethod
-    def vmap(info, in_dims, call: _Call, needs: tuple[bool, ...], *tensors: Tensor):
-        _, _, *dims = in_dims
+    def vmap(info, in_dims, call: _Call, needs: tuple[bool, ...], given: tuple[bool, ...], *tensors: Tensor):
+        _, _, _, *dims = in_dims
         equation, states = call.equation, call.equation.states
         samples = _Samples(info.batch_size, tensors[0], dims[0])
         together = [samples.together(t, d) for t, d in zip(tensors[1:], dims[1:], strict=True)]
         state, parameters = together[:states], together[states : states + equation.parameters]
-        gradients = slice(states + equation.parameters, 1 + states + equation.carried + equation.parameters)
+        first = states + equation.parameters
+        gradients = slice(first, first + 1 + equation.carried + sum(given))
         shared = [p.dim() == 0 for p in parameters]
         # Each sample has its own gradient, so one number for all is not enough.
         for i, need in enumerate(needs[1:]):
             if need and shared[i]:
                 parameters[i] = parameters[i].expand(samples.x.shape[1]).contiguous()
             shared[i] = tensors[1 + states + i].dim() - (dims[1 + states + i] is not None) == 0
-        flat = _Backward.apply(call, needs, samples.x, *state, *parameters, *together[gradients])
+        flat = _Backward.apply(call, needs, given, samples.x, *state, *parameters, *together[gradients])
         results = [samples.apart(d) for d in flat]  # type: ignore[union-attr]
         first = needs[0] + states
         wanted = [is_shared for is_shared, need in zip(shared, needs[1:], strict=True) if need]

@@ -89,24 +89,28 @@ def supports(equation: Equation, device: torch.device) -> str:
     return missing_compiler(device.type)
 
 
-def forward(run: Pass, out_dtype: torch.dtype, save: bool) -> Forward:
+def forward(run: Pass, out_dtype: torch.dtype, save: bool, every: bool = False) -> Forward:
     """Run over x [T, N]; saved are the states at the starts of all blocks but the first. See ``autograd.Backend``."""
     equation, x, state, parameters = run
     current = [s.contiguous() for s in state]
     out = fresh(x.shape, out_dtype, x.device)
+    states = [fresh(x.shape, equation.dtype, x.device) for _ in state] if every else []
     boundaries: list[Tensor] = []
-    xs, outs = x.unbind(0), out.unbind(0)
+    xs = x.unbind(0)
+    filled = [sequence.unbind(0) for sequence in (out, *states)]
     for start, steps in _blocks(len(xs), x.device):
         if save and start:
             boundaries += current
-        kernel = _kernel(equation, steps, x, out_dtype, run.dims, None)
-        current = list(kernel(*xs[start : start + steps], *outs[start : start + steps], *current, *parameters))
-    return Forward(out, current, boundaries)
+        kernel = _kernel(equation, steps, x, out_dtype, run.dims, None, written=len(states))
+        window = slice(start, start + steps)
+        rows = (row for sequence in filled for row in sequence[window])
+        current = list(kernel(*xs[window], *rows, *current, *parameters))
+    return Forward(out, current, boundaries, states=states)
 
 
 def backward(run: Pass, saved: Sequence[Tensor], d: Gradients) -> Results:
     """Gradients, block after block back in time. See ``autograd.Backend``."""
-    (equation, x, state, parameters), (d_out, d_last, needs, summed) = run, d
+    (equation, x, state, parameters), (d_out, d_last, needs, summed, d_states) = run, d
     blocks, states, carried = list(_blocks(len(x), x.device)), equation.states, equation.carried
     if len(saved) < states * (len(blocks) - 1):
         saved = forward(run, x.dtype, save=True).saved
@@ -116,12 +120,12 @@ def backward(run: Pass, saved: Sequence[Tensor], d: Gradients) -> Results:
     d_needed = [x.new_zeros(x.shape[1], dtype=equation.dtype) for need in sums if need]
     d_x = fresh(x.shape, x.dtype, x.device) if needs[0] and not summed else None
     d_state = [d.contiguous() for d in d_last]
-    xs, d_outs, d_xs = x.unbind(0), d_out.unbind(0), () if d_x is None else d_x.unbind(0)
+    sequences = [t.unbind(0) for t in (x, d_out, *(d_states[i] for i in d.given), d_x) if t is not None]
     for number, (start, steps) in reversed(list(enumerate(blocks))):
-        kernel = _kernel(equation, steps, x, x.dtype, run.dims, needs, summed)
-        window = slice(start, start + steps)
+        kernel = _kernel(equation, steps, x, x.dtype, run.dims, needs, summed, given=d.given)
+        rows = (row for sequence in sequences for row in sequence[start : start + steps])
         before = every[number * states : (number + 1) * states]
-        result = kernel(*xs[window], *d_outs[window], *d_xs[window], *before, *parameters, *d_state, *d_needed)
+        result = kernel(*rows, *before, *parameters, *d_state, *d_needed)
         d_state, d_needed = list(result[:carried]), list(result[carried:])
     per_neuron = iter(d_needed)
     if sums[0]:
@@ -150,14 +154,18 @@ def _kernel(
     dims: tuple[int, ...],
     needs: tuple[bool, ...] | None,
     summed: bool = False,
+    written: int = 0,
+    given: tuple[int, ...] = (),
 ) -> Callable:
     """The compiled block; with ``needs`` (whether x, and each parameter, needs a gradient) the backward one. With
-    ``summed`` it adds up the gradient of x."""
-    key = (equation.key, steps, x.dtype, out_dtype, x.device, dims, needs, summed, torch.get_num_threads())
+    ``summed`` it adds up the gradient of x. ``written``: the parts of the state that forward writes at every step;
+    ``given``: those that have gradients there."""
+    kind = (dims, needs, summed, written, given)
+    key = (equation.key, steps, x.dtype, out_dtype, x.device, *kind, torch.get_num_threads())
     with _lock:
         if key not in _kernels:
             try:
-                _kernels[key] = undisturbed(_compile, equation, steps, x, out_dtype, dims, needs, summed)
+                _kernels[key] = undisturbed(_compile, equation, steps, x, out_dtype, *kind)
             except Disturbed as error:
                 raise CompilationFailed(str(error)) from None
             except Exception as error:
@@ -176,6 +184,8 @@ def _compile(
     dims: tuple[int, ...],
     needs: tuple[bool, ...] | None,
     summed: bool,
+    written: int,
+    given: tuple[int, ...],
 ) -> Callable:
     def neurons(count: int, dtype: torch.dtype) -> list[Tensor]:
         return [torch.empty(_TYPICAL_NEURONS, dtype=dtype, device=x.device) for _ in range(count)]
@@ -183,13 +193,16 @@ def _compile(
     states = neurons(equation.states, equation.dtype)
     parameters = [torch.empty([_TYPICAL_NEURONS] * dim, dtype=equation.dtype, device=x.device) for dim in dims]
     if needs is None:
-        block = _forward_block(equation, steps)
-        example = [*neurons(steps, x.dtype), *neurons(steps, out_dtype), *states, *parameters]
+        block = _forward_block(equation, steps, written)
+        rows = [*neurons(steps, x.dtype), *neurons(steps, out_dtype), *neurons(steps * written, equation.dtype)]
+        example = [*rows, *states, *parameters]
     else:
-        block = _backward_block(equation, steps, needs, summed)
+        block = _backward_block(equation, steps, needs, summed, given)
         each = needs[0] and not summed
+        rows = [*neurons(2 * steps, x.dtype), *neurons(steps * len(given), equation.dtype)]
+        rows += neurons(steps * each, x.dtype)
         gradients = neurons(equation.carried + sum(needs) - each, equation.dtype)
-        example = [*neurons((2 + each) * steps, x.dtype), *states, *parameters, *gradients]
+        example = [*rows, *states, *parameters, *gradients]
 
     return _by_inductor(block, example)
 
@@ -226,34 +239,45 @@ def _by_inductor(block: Callable, example: list[Tensor]) -> Callable:
         return compiled(**here)
 
 
-def _forward_block(equation: Equation, steps: int) -> Callable:
-    """(x_1 … x_K, out_1 … out_K, state, parameters) -> state; fills the outs."""
+def _forward_block(equation: Equation, steps: int, written: int) -> Callable:
+    """(x_1 … x_K, out_1 … out_K, rows of the states, state, parameters) -> state; fills the outs, and the rows of each
+    part of the state that is ``written``: K for the first part, then K for the second."""
 
     def block(*tensors: Tensor) -> tuple[Tensor, ...]:
-        xs, outs, rest = tensors[:steps], tensors[steps : 2 * steps], tensors[2 * steps :]
+        sequences, rest = _sequences(tensors, 2 + written, steps)
         state, parameters = rest[: equation.states], rest[equation.states :]
-        for x, out in zip(xs, outs, strict=True):
-            spike, *state = equation.forward(x.to(equation.dtype), *state, *parameters)
-            out.copy_(spike)
+        for x, *rows in zip(*sequences, strict=True):
+            results = equation.forward(x.to(equation.dtype), *state, *parameters)
+            state = results[1:]
+            for row, result in zip(rows, results, strict=False):  # out, and the state if it is written
+                row.copy_(result)
         # A state that the equation does not change must still be another tensor.
         return tuple(part.clone() for part in state)
 
     return block
 
 
-def _backward_block(equation: Equation, steps: int, needs: Sequence[bool], summed: bool) -> Callable:
-    """(x_1 …, d_out_1 …, d_x_1 …, state, parameters, d_state, d_needed) -> d_state, d_needed; fills the d_xs.
+def _sequences(tensors: Sequence[Tensor], count: int, steps: int) -> tuple[list[Sequence[Tensor]], Sequence[Tensor]]:
+    """The first ``count`` · ``steps`` tensors as rows of so many sequences, and the rest."""
+    return [tensors[i * steps : (i + 1) * steps] for i in range(count)], tensors[count * steps :]
+
+
+def _backward_block(
+    equation: Equation, steps: int, needs: Sequence[bool], summed: bool, given: Sequence[int]
+) -> Callable:
+    """(x_1 …, d_out_1 …, gradients of the states after every step, d_x_1 …, state, parameters, d_state, d_needed) ->
+    d_state, d_needed; fills the d_xs. ``given``: the parts of the state that have such gradients.
 
     There are no d_xs if x needs no gradient, or one summed over time: that is then the first of d_needed.
     """
     states, carried, each = equation.states, equation.carried, needs[0] and not summed
 
     def block(*tensors: Tensor) -> tuple[Tensor, ...]:
-        xs, d_outs = tensors[:steps], tensors[steps : 2 * steps]
-        d_xs, rest = tensors[2 * steps : (2 + each) * steps], tensors[(2 + each) * steps :]
+        sequences, rest = _sequences(tensors, 2 + len(given) + each, steps)
+        xs, d_outs = sequences[:2]
         state, rest = rest[:states], rest[states:]
         parameters, rest = rest[: equation.parameters], rest[equation.parameters :]
-        d_state, d_needed = rest[:carried], list(rest[carried:])
+        d_state, d_needed = list(rest[:carried]), list(rest[carried:])
         # A parameter shared by all neurons is expanded, so that there is a gradient per neuron.
         spread = [p.expand_as(xs[0]) if p.dim() == 0 else p for p in parameters]
         xs = [x.to(equation.dtype) for x in xs]
@@ -261,10 +285,14 @@ def _backward_block(equation: Equation, steps: int, needs: Sequence[bool], summe
         for x in xs[:-1]:
             before.append(equation.forward(x, *before[-1], *parameters)[1:])
         for i in reversed(range(steps)):
+            for part, d_part in zip(given, sequences[2:], strict=False):
+                d_state[part] = d_state[part] + d_part[i]
+                if equation.flags:
+                    d_state[states + 1 + part] = torch.ones_like(d_state[part])
             gradients = (d_outs[i].to(equation.dtype), *d_state)
             d_x, *d_rest = equation.backward(xs[i], *before[i], *spread, *gradients)
             if each:
-                d_xs[i].copy_(d_x)
+                sequences[-1][i].copy_(d_x)
             d_state = d_rest[:carried]
             every = zip((d_x, *d_rest[carried:]), (needs[0] and summed, *needs[1:]), strict=True)
             wanted = [d for d, need in every if need]

@@ -49,16 +49,25 @@ def run(
     state: Any,
     dtype: torch.dtype,
     out_dtype: torch.dtype | None = None,
+    states: list[Any] | None = None,
 ) -> tuple[Tensor, Any]:
     """Apply ``step`` to x[0], x[1], … of [T, B, ...] and pass the state on: out [T, B, ...] and last state.
 
-    ``dtype`` is that of state and arithmetic; outputs get ``out_dtype``, by default that of ``x``.
+    ``dtype`` is that of state and arithmetic; outputs get ``out_dtype``, by default that of ``x``. The state after
+    every step is appended to ``states``, if given.
     """
     outputs = []
     for x_t in x.unbind(0):
         out, state = step(x_t.to(dtype), state)
         outputs.append(out.to(out_dtype or x.dtype))
+        if states is not None:
+            states.append(state)
     return torch.stack(outputs), state
+
+
+def stacked(states: Sequence[Any]) -> Any:
+    """States of T steps, each part [B, ...], as one with parts [T, B, ...]."""
+    return getattr(type(states[0]), "_make", tuple)(map(torch.stack, zip(*states, strict=True)))
 
 
 def checked(step: Callable | nn.Module, dtype: torch.dtype) -> Callable:
@@ -93,7 +102,8 @@ def recorded_backward(
     """The gradients of ``tensors`` (x, *state, *parameters) according to ``needs``, as functions of everything.
 
     x is one step [N], repeated ``repeat`` times, or [T, N] if that is 0. ``names`` are the parameters' names.
-    ``gradients`` are those of out and of the last state, None if a loss does not depend on one.
+    ``gradients`` are those of out, of the last state and, if the states after every step were requested, of these; None
+    if a loss does not depend on one.
     """
     higher = torch.is_grad_enabled()
     with torch.enable_grad():
@@ -104,8 +114,10 @@ def recorded_backward(
         step = origin.step
         if isinstance(step, nn.Module):
             step = _with(step, dict(zip(names, rest[states:], strict=True)))
-        out, last = run(step, sequence, origin.rebuild(rest[:states]), dtype, out_dtype)
-        pairs = [(o, g) for o, g in zip((out, *last), gradients, strict=False) if g is not None and o.requires_grad]
+        after: list[Any] | None = [] if len(gradients) > 1 + states else None
+        out, last = run(step, sequence, origin.rebuild(rest[:states]), dtype, out_dtype, after)
+        outputs = (out, *last, *(stacked(after) if after else ()))
+        pairs = [(o, g) for o, g in zip(outputs, gradients, strict=True) if g is not None and o.requires_grad]
         results = torch.autograd.grad(
             [o for o, _ in pairs],
             [t for t, need in zip(inputs, needs, strict=True) if need],

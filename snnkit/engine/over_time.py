@@ -14,9 +14,10 @@ from snnkit import checks
 from snnkit.engine import autograd, eager
 from snnkit.engine.autograd import CompilationFailed
 from snnkit.engine.memory_gate import parameters_and_buffers, shows_values
+from snnkit.engine.observe import Seen, all_changes, all_observers, observers_of, with_changes
 from snnkit.engine.ops import as_operation
 from snnkit.engine.plan import after_failure, check_engine, plan_for, state_dtype, warn_of_fallback
-from snnkit.engine.trace import all_observers, field_names, name_of, thread
+from snnkit.engine.trace import field_names, name_of, thread
 from snnkit.tables import size_of
 
 
@@ -66,12 +67,15 @@ def unroll(
     dtype = state_dtype(x)
     if isinstance(step, nn.Module):
         _check_parameters(step, x)
+    # Nobody observes most calls: these lists are there for a quick answer.
+    observers = observers_of(step) if not torch.compiler.is_compiling() and all_observers else ()
     try:
         if state is None:
             state = _initial_state(step, x, dtype)
         _check_state(state, x, dtype, step)
         out_dtype = _checked_out_dtype(out_dtype, step, x, state)
-        out, last = _run(engine, step, x, state, dtype, out_dtype, once)
+        every = any(one.states for one in observers)
+        out, last, states = _run(engine, step, x, state, dtype, out_dtype, once, every)
     except (AttributeError, RuntimeError) as error:
         clearer = None if torch.compiler.is_compiling() else _explained(error, step, x, state)
         if clearer is None:
@@ -81,8 +85,10 @@ def unroll(
         finally:
             del clearer  # it refers to this frame: the cycle would hold the tensors of a call that ran out of memory
     if not torch.compiler.is_compiling():
-        for observer in thread.observers or (*all_observers,):
-            observer(step, x, out)
+        out = with_changes(step, out) if all_changes else out
+        for one in observers:
+            if one.looks():
+                one.observer(Seen(step, out, state, last, states))
     return out, last
 
 
@@ -94,29 +100,37 @@ def _run(
     dtype: torch.dtype,
     out_dtype: torch.dtype,
     once: Tensor | None,
-) -> tuple[Tensor, Any]:
+    every: bool,
+) -> tuple[Tensor, Any, Any]:
+    """(out, last state, the states after ``every`` step or None)."""
     if thread.tracing:
-        return eager.run(eager.checked(step, dtype), x, state, dtype, out_dtype)
+        return *eager.run(eager.checked(step, dtype), x, state, dtype, out_dtype), None
     if torch.compiler.is_compiling():
         result = as_operation(check_engine(engine), step, x, state, dtype, out_dtype == torch.uint8)
-        # Inlined, the loop fuses with its neighbours.
-        return eager.run(eager.checked(step, dtype), x, state, dtype, out_dtype) if result is None else result
-    plan, result = plan_for(engine, step, x, state), None
+        if result is None:  # inlined, the loop fuses with its neighbours
+            result = eager.run(eager.checked(step, dtype), x, state, dtype, out_dtype)
+        return *result, None
+    many = every and len(x) > 1  # the last state is that after a single step
+    plan, result = plan_for(engine, step, x, state, many), None
     while result is None and plan.equation is not None:
         try:
-            result = autograd.run(plan.engine, plan.equation, step, x, state, out_dtype, once)
+            result = autograd.run(plan.engine, plan.equation, step, x, state, out_dtype, once, many)
         except CompilationFailed as error:
             # Another compiler may be able to.
             plan = after_failure(plan, error, x.device)
     warn_of_fallback(step, plan)
     if result is None:
-        result = (*eager.run(eager.checked(step, dtype), x, state, dtype, out_dtype), False)
-    out, last, is_finite = result
+        after: list[Any] | None = [] if many else None
+        out, last = eager.run(eager.checked(step, dtype), x, state, dtype, out_dtype, after)
+        result = out, last, after and eager.stacked(after), False
+    out, last, states, is_finite = result
+    if every and not many:
+        states = eager.stacked([last])
     if x.device.type == "cpu" and not is_finite and shows_values(x, *last):
         _check_finite(x, last, step)
     if out.dtype == torch.float16 and shows_values(out):
         _check_float16(out, step)
-    return out, last
+    return out, last, states
 
 
 def _initial_state(step: Callable | nn.Module, x: Tensor, dtype: torch.dtype) -> Any:

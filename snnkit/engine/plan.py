@@ -38,7 +38,8 @@ AUTO = {"cpu": (("cpp", 2**16), ("block", 2**20)), "cuda": (("block", 2**16), ("
 
 # "auto" gives smaller passes on a CPU to the C++ engine if they have at least this many steps: one call of its kernel
 # takes 60 microseconds, a step of the eager engine 50. Both engines must be equal to the bit (``is_exact``, an input
-# that is not static, as its gradient is a sum over time), so that a small layer's results are the reference's.
+# that is not static, as its gradient is a sum over time, and no gradients of the states in between), so that a small
+# layer's results are the reference's.
 FEWEST_STEPS = 4
 
 
@@ -68,16 +69,19 @@ class Facts(NamedTuple):
     enough_steps: bool = True  # whether there are FEWEST_STEPS
     static: bool = False  # whether the input is the same at each step (stride 0)
     stepwise: str = ""  # why PyTorch's own operations must run, step by step
+    inner: bool = False  # whether the states after every step have gradients
 
 
 # Sizes of passes that are planned alike: none, and from each limit on.
 _SIZES = (0, 1, 2**16, 2**20)
 
 
-def facts_of(engine: str, device: str, steps: int, neuron_steps: int, static: bool, stepwise: str = "") -> Facts:
+def facts_of(
+    engine: str, device: str, steps: int, neuron_steps: int, static: bool, stepwise: str = "", inner: bool = False
+) -> Facts:
     """The facts of a call that matter, and no others, so that equal calls have equal facts."""
     size = _SIZES[bisect(_SIZES, neuron_steps) - 1]
-    return Facts(engine, device, size, steps >= FEWEST_STEPS, static, stepwise)
+    return Facts(engine, device, size, steps >= FEWEST_STEPS, static, stepwise, inner)
 
 
 def candidates(facts: Facts) -> tuple[str, ...]:
@@ -87,7 +91,14 @@ def candidates(facts: Facts) -> tuple[str, ...]:
     if facts.engine != "auto":  # if it can't run the equation, block can: it knows every operation
         return tuple(dict.fromkeys((facts.engine, "block")))
     paying = tuple(engine for engine, least in AUTO[facts.device] if facts.size >= least)
-    return paying or (("cpp",) if facts.device == "cpu" and facts.enough_steps and not facts.static else ())
+    return paying or (("cpp",) if facts.device == "cpu" and facts.enough_steps and not _sums(facts) else ())
+
+
+def _sums(facts: Facts) -> str:
+    """Why a gradient is a sum that the engines add in different orders, or an empty string."""
+    if facts.static:
+        return "x is the same at each step, so its gradient is a sum over time"
+    return "every state has a gradient of its own, added in another order" if facts.inner else ""
 
 
 def make_plan(facts: Facts, equation: Callable[[], Equation | str], device: torch.device) -> Plan:
@@ -107,8 +118,8 @@ def make_plan(facts: Facts, equation: Callable[[], Equation | str], device: torc
     least = min(least for _, least in AUTO[facts.device])
     small = not requested and facts.size < least
     few = f"fewer than {least:,} neuron-steps: compiling would not pay"
-    if small and facts.device == "cpu" and facts.enough_steps and facts.static:
-        few = f"fewer than {least:,} neuron-steps, and x is the same at each step, so its gradient is a sum over time"
+    if small and facts.device == "cpu" and facts.enough_steps and _sums(facts):
+        few = f"fewer than {least:,} neuron-steps, and {_sums(facts)}"
     engines = candidates(facts)
     if not engines:
         return Plan("eager", few)
@@ -184,11 +195,14 @@ class _Plans(NamedTuple):
 _known: weakref.WeakKeyDictionary[Any, _Plans] = weakref.WeakKeyDictionary()
 
 
-def plan_for(engine: str, step: Callable | nn.Module, x: Tensor, state: Any) -> Plan:
-    """The plan for ``step`` over x [T, B, ...] from ``state``; nothing runs, and nothing changes."""
+def plan_for(engine: str, step: Callable | nn.Module, x: Tensor, state: Any, every: bool = False) -> Plan:
+    """The plan for ``step`` over x [T, B, ...] from ``state``; nothing runs, and nothing changes. ``every``: the states
+    after every step are wanted."""
     check_engine(engine)
     stepwise, size = _stepwise(step, x, state), x.numel()
-    facts = facts_of(engine, x.device.type, x.shape[0], size, not stepwise and size > 0 and x.stride(0) == 0, stepwise)
+    static = not stepwise and size > 0 and x.stride(0) == 0
+    inner = every and torch.is_grad_enabled() and any(t.requires_grad for t in (x, *state, *tensors_of(step).values()))
+    facts = facts_of(engine, x.device.type, x.shape[0], size, static, stepwise, inner)
     key = (facts, x.dtype == torch.float64, type(state), len(state))
     known = _current(step)
     plan = None if known is None else known.plans.get(key)

@@ -68,35 +68,9 @@ def locked(lock: Any) -> Iterator[None]:
 
 class _Thread(threading.local):
     tracing = False  # a step: then a layer that it calls has no trace of its own
-    observers: tuple[Callable[[Any, Tensor, Tensor], None], ...] = ()  # of every pass: step, x and out
 
 
 thread = _Thread()
-
-
-# Observers of all threads: one without its own may work for any of them.
-all_observers: list[Callable[[Any, Tensor, Tensor], None]] = []
-
-
-class observed:
-    """A context in which ``observer(step, x, out)`` is called after every pass of this thread, whoever holds the step,
-    and of threads that observe nothing themselves, as those that the work in here has started.
-
-    Code that ``torch.compile`` has compiled makes no calls and isn't seen.
-    """
-
-    def __init__(self, observer: Callable[[Any, Tensor, Tensor], None]) -> None:
-        self.observer = observer
-
-    def __enter__(self) -> None:
-        self.outer = thread.observers
-        thread.observers = (*self.outer, self.observer)
-        all_observers.append(self.observer)
-
-    def __exit__(self, *error: object) -> None:
-        thread.observers = self.outer
-        all_observers.remove(self.observer)
-
 
 _ENSURE = "_ensureCUDADeviceGuardSet"
 

@@ -46,7 +46,7 @@ ROOMS = """
     challenge course data data.augment data.events data.events.transforms data.sounds device encode engine exercises
     export
     hardware.chips hardware.energy hardware.ipu hardware.roofline hardware.scaling interop loss measure models neuron
-    nn pages plasticity quantize records surrogate sweep text tools.doctor tools.notebook_client tools.pair
+    nn pages plasticity quantize recording records surrogate sweep text tools.doctor tools.notebook_client tools.pair
     tools.parameters tools.project tools.run_report tools.runner tools.site train train.lit train.recipes train.slurm
     viz viz.figures viz.explorers workshop.bundle workshop.handouts workshop.minutes workshop.preflight
     workshop.timetable workshop.wheels
@@ -277,6 +277,7 @@ train.lit.SpikingModule.load_from_checkpoint: self=lit.SpikingModule, checkpoint
 train.recipes.get: name="digits"
 train.slurm: command="python train.py", text=SCRIPT, script=SCRIPT, request=slurm.Request("python train.py")
 train.slurm.seconds: text="01:00:00"
+recording.ablate: module=neuron.LIF(), mask=ones(8)
 viz: figure=viz.figures.raster(spikes(5, 3)), history=filled(), command="python train.py", script=SCRIPT, total_epochs=2
 viz.LivePanel.follow: update=train.BatchInfo(1, 1, 2, 4, zeros(3), zeros(5, 2, 3))
 viz.listing: texts={"a": "b"}

@@ -34,17 +34,24 @@ class Built(NamedTuple):
 
 
 def build(
-    name: str, kind: str, io: torch.dtype, architecture: int, neurons: int = 2**20, out: torch.dtype | None = None
+    name: str,
+    kind: str,
+    io: torch.dtype,
+    architecture: int,
+    neurons: int = 2**20,
+    out: torch.dtype | None = None,
+    every: bool = False,
 ) -> Built:
-    """The kernel of a neuron of the zoo, as ``launch`` would have it for ``neurons`` of them."""
+    """The kernel of a neuron of the zoo, as ``launch`` would have it for ``neurons`` of them; ``every``: with the
+    states after every step, and their gradients."""
     dtype = torch.float64 if io == torch.float64 else torch.float32
     equation, dims = equation_named(name, dtype)
-    keep = KINDS[kind]
+    keep, given = KINDS[kind], tuple(range(equation.states)) if every else ()
     if keep is None:
-        source = backward_source(equation, dims, (True,) * (1 + len(dims)))
+        source = backward_source(equation, dims, (True,) * (1 + len(dims)), given=given)
     else:
-        source = forward_source(equation, dims, keep)
-    block = launch.THREADS * launch.lanes(equation, neurons, io, keep is None)
+        source = forward_source(equation, dims, keep, every)
+    block = launch.THREADS * launch.lanes(equation, neurons, io, keep is None, len(given))
     types = dict.fromkeys(("x_ptr", "g_ptr", "d_x_ptr"), io) | {"out_ptr": out or io}
     return compiled(source, {n: _TYPES[t] for n, t in types.items()}, _TYPES[dtype], architecture, block)
 

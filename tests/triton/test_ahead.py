@@ -55,6 +55,13 @@ def test_few_neurons_and_float64(kind):
         assert build(name, kind, torch.float64, 90).spilled == 0
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["LIF", "CubaLIF-learnable", "Izhikevich"])
+def test_states_after_every_step(name, kind):
+    built = build(name, kind, torch.float32, 90, every=True)
+    assert built.spilled == 0 and sequence_loads(built.ptx) <= {"v4.b32", "v2.b32"}
+
+
 def test_uint8_spikes():
     built = build("LIF", "inference", torch.float32, 90, out=torch.uint8)
     assert built.spilled == 0 and re.search(r"st\.global(\.\w+)*\.b32", built.ptx)

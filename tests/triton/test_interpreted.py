@@ -6,6 +6,7 @@ from torch import nn
 
 from snnkit.engine import unroll
 from snnkit.neuron import LIF
+from tests.engine.test_every_state import assert_as_eager, of_one_part
 from tests.engine.zoo import FEATURES, ZOO, drive, results
 
 # Lanes past the last neuron compute with zeros, and divide by them.
@@ -38,6 +39,20 @@ def assert_same(neuron, x, tolerance=3e-6):
 def test_every_neuron(name, dtype, steps, tolerance):
     neuron = ZOO[name]().to(dtype)
     assert_same(neuron, drive(neuron, steps, 3, FEATURES, dtype=dtype), tolerance)
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_the_states_after_every_step(name):
+    neuron = ZOO[name]().double()
+    assert_as_eager(neuron, drive(neuron, 9, 3, FEATURES), "triton")
+
+
+def test_an_absent_gradient_of_one_part_of_every_state_is_not_zero_times_infinity():
+    x = torch.rand(9, 2, FEATURES, dtype=torch.float64) + 0.1
+    x[3, 0] = 0.0
+    torch.testing.assert_close(of_one_part("triton", "i", x), of_one_part("eager", "i", x))
+    x[3, 0] = 0.5
+    torch.testing.assert_close(of_one_part("triton", "v", x), of_one_part("eager", "v", x))
 
 
 # Blocks are of eight steps: less than one, one, two and a bit.

@@ -2,11 +2,12 @@
 
 import torch
 
-from snnkit import records
+from snnkit import nn, records
 from snnkit.lab.hardware import roofline
 from snnkit.lab.hardware.scaling import Measured
 from snnkit.lab.viz import figures
 from snnkit.lab.viz.figures import Marked
+from snnkit.neuron import LI, LIF
 
 from .test_viz_benchmarks import made
 
@@ -31,6 +32,14 @@ def _demo():
 def _supersteps():
     product = {"name": "mm", "kind": "matmul", "phase": "forward", "reads": 8e5, "writes": 4e5, "numel": 100_000}
     return figures.supersteps(roofline.Work("w", 1, (), (), 0, 0, 0), [roofline.Operation(**product)] * 2)
+
+
+def recorded(states=True):
+    """What two layers and a readout did."""
+    net = nn.Sequential(LIF(), nn.Recurrent(LIF(v_threshold=0.3), N), LI())
+    with torch.no_grad(), nn.recording(net, states=states) as rec:
+        net(2 * SPIKES.reshape(T, 1, N).roll(1, 2) + V[:, None, None])
+    return rec
 
 
 EXAMPLES = {
@@ -60,6 +69,7 @@ EXAMPLES = {
     "shares": lambda: figures.shares({"before": {"conv": 6.0, "rest": 2.0}, "after": {"conv": 3.0}}, "ms"),
     "spans": lambda: figures.spans({"rank 0": [("forward", 0, 2), ("backward", 2, 5)], "net": [("send", 4, 5)]}),
     "raster": lambda: figures.raster(SPIKES),
+    "recording": lambda: figures.recording(recorded()),
     "marked": lambda: figures.marked(
         [Marked("a net", "predicted", 2.0, 1.0, 4.0), Marked("a net", "measured", 3.0, 2.9, 3.1)], "ms", title="Both",
     ),

@@ -15,7 +15,7 @@ LIBRARY = [
     {"engine"},
     {"linear"},
     {"encode", "loss", "neuron"},
-    {"pooling"},
+    {"pooling", "recording"},
     {"nn"},
     {"data", "models"},
     {"device"},

@@ -9,6 +9,8 @@ from snnkit.lab.hardware import roofline as model
 from snnkit.lab.viz import figures
 from snnkit.lab.viz.figures import Marked, Run, lines, marked, roofline, shares, supersteps
 
+from .every_figure import recorded
+
 T, N = 20, 6
 SPIKES = (torch.arange(T * N).reshape(T, N) % 5 == 0).float()
 V = torch.linspace(0, 1, T)
@@ -32,6 +34,37 @@ def test_traces_mark_spikes_above_the_threshold():
     assert min(marks.y) > 3.0
     line = next(t for t in figure.data if t.name == "threshold")
     assert tuple(line.y) == (3.0, 3.0)
+
+
+def test_a_recording_has_a_raster_and_membranes_of_each_layer():
+    rec = recorded()
+    figure = figures.recording(rec, neurons={"0": [4, 1]})
+    titles = [note.text for note in figure.layout.annotations]
+    spikes = {name: out[:, 0] for name, out in rec.spikes.items()}
+    counts = {name: int(out.sum()) for name, out in spikes.items()}
+    busiest = {
+        name: sorted(out.sum(0).argsort(descending=True, stable=True)[:2].tolist()) for name, out in spikes.items()
+    }
+    highest = sorted(rec.states["2"].v[:, 0].amax(0).argsort(descending=True, stable=True)[:2].tolist())
+    assert titles == [
+        f"0: {counts['0']} spikes of 6 neurons",
+        "0: membrane of neurons 4, 1",
+        f"1.neuron: {counts['1.neuron']} spikes of 6 neurons",
+        "1.neuron: membrane of neurons {}, {}".format(*busiest["1.neuron"]),
+        "2: membrane of neurons {}, {}".format(*highest),
+    ]
+    marks = {trace.name: trace for trace in figure.data}
+    drawn = [("spikes of 0", [0, 2, 3, 5]), ("spikes of neuron 4 of 0", [4]), ("spikes of neuron 1 of 0", [1])]
+    for name, neurons in drawn:
+        found = set(
+            zip(marks[name].x.tolist(), np.broadcast_to(marks[name].y, len(marks[name].x)).tolist(), strict=True)
+        )
+        assert found == {(t, n) for t, n in spikes["0"].nonzero().tolist() if n in neurons} and found
+    np.testing.assert_allclose(marks["membrane of neuron 4 of 0"].y, rec.states["0"].v[:, 0, 4])
+    colour = marks["membrane of neuron 4 of 0"].line.color
+    assert marks["spikes of neuron 4 of 0"].marker.color == colour != marks["spikes of 0"].marker.color
+    assert len(figures.recording(recorded(False)).data) == 2
+    assert len(figures.recording(rec, neurons={name: [] for name in rec.states}).data) == 2
 
 
 @pytest.mark.parametrize("columns", [1, 2, 5])

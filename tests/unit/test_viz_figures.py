@@ -17,7 +17,7 @@ from snnkit.lab.viz.alt import MOST, alt_text
 from snnkit.lab.viz.figures import Marked
 from snnkit.lab.viz.png import rgba
 
-from .every_figure import EXAMPLES, PARTS, V
+from .every_figure import EXAMPLES, PARTS, V, recorded
 from .test_viz_benchmarks import made, race
 
 ZEROS, NAN = torch.zeros, math.nan
@@ -173,6 +173,17 @@ REFUSED = [
     ("shares", [{"a": {"x": -1.0}}], {}, ValueError, "'x' of 'a' must be at least 0, but it is -1.0"),
     ("spans", [{"rank 0": [("forward", 2.0, 1.0)]}], {}, ValueError, "end of 'forward' of 'rank 0' must be at least 2"),
     ("gallery", [{}], {}, ValueError, "runs must hold at least one neuron"),
+    ("recording", [V], {}, TypeError, "rec must be an Activity"),
+    ("recording", [recorded(), 1], {}, ValueError, "sample must be at most 0, but it is 1"),
+    ("recording", [recorded()], {"neurons": {"3": [0]}}, ValueError, r"recorded states \('0', '1.neuron', '2'\), but"),
+    ("recording", [recorded()], {"neurons": {"0": [6]}}, ValueError, "a neuron of '0' must be at most 5, but it is 6"),
+    (
+        "recording",
+        [recorded(False)],
+        {"neurons": {"0": [0]}},
+        ValueError,
+        r"recorded states \(none\), but it holds '0'",
+    ),
     ("spans", [{"rank 0": []}], {}, ValueError, "lanes must hold at least one lane with at least one span"),
     ("roofline", [[], 1.0, 1.0], {}, ValueError, "runs must hold at least one Run"),
     ("marked", [[], "ms"], {}, ValueError, "numbers must hold at least one Marked"),

@@ -75,27 +75,28 @@ def _untranslatable(equation: Equation) -> str:
     return ""
 
 
-def forward(run: Pass, out_dtype: torch.dtype, save: bool) -> Forward:
+def forward(run: Pass, out_dtype: torch.dtype, save: bool, every: bool = False) -> Forward:
     """Run over x [T, N]. See ``autograd.Backend``."""
     equation, x, state, parameters = run
     steps, neurons = x.shape
-    source, constants = forward_source(equation, x.dtype, out_dtype, run.dims)
+    source, constants = forward_source(equation, x.dtype, out_dtype, run.dims, every)
     out = _empty(x.shape, out_dtype)
     last = [_empty(s.shape, s.dtype) for s in state]
+    states = [_empty(x.shape, s.dtype) for s in state] if every else []
     threads = threads_for(x)
     streaming = out.numel() * out.element_size() >= STREAMING
     most = _FORWARD_TILE // max(_size(equation) * len(state), 1) if streaming else _CACHED_RUN
     tile = _tile(neurons, threads, most, streaming)
     sizes = (steps, neurons, x.stride(0), tile, streaming, *map(is_one_for_all, state))
-    is_finite = _call(source, (x, out, *state, *last, *parameters), constants, sizes, threads)
-    return Forward(out, last, is_finite=bool(is_finite))
+    is_finite = _call(source, (x, out, *state, *last, *states, *parameters), constants, sizes, threads)
+    return Forward(out, last, is_finite=bool(is_finite), states=states)
 
 
 def backward(run: Pass, saved: Sequence[Tensor], d: Gradients) -> Results:
     """Gradients from those of out and of the last state. See ``autograd.Backend``."""
-    (equation, x, state, parameters), (d_out, d_last, needs, summed) = run, d
+    (equation, x, state, parameters), (d_out, d_last, needs, summed, d_states) = run, d
     steps, neurons = x.shape
-    source, constants, rows = backward_source(equation, x.dtype, run.dims, needs, summed)
+    source, constants, rows = backward_source(equation, x.dtype, run.dims, needs, summed, d.given)
     d_x = None
     if needs[0]:
         d_x = _empty(x.shape[1:], equation.dtype) if summed else _empty(x.shape, x.dtype)
@@ -109,8 +110,9 @@ def backward(run: Pass, saved: Sequence[Tensor], d: Gradients) -> Results:
     tile = _tile(neurons, threads, most, streaming)
     sizes = (steps, neurons, x.stride(0), d_out.stride(0), tile, streaming, *map(is_one_for_all, (*state, *d_last)))
     sequences, sums = ((), (d_x, *d_parameters)) if summed else ((d_x,), d_parameters)
-    tensors = (x, d_out, *(t for t in sequences if t is not None), *state, *d_last, *d_first, *parameters)
-    tensors += tuple(t for t in sums if t is not None)
+    given = (d_states[i] for i in d.given)
+    tensors = (x, d_out, *sequences, *state, *d_last, *d_first, *given, *parameters, *sums)
+    tensors = [t for t in tensors if t is not None]
     if _call(source, tensors, constants, sizes, threads):
         need = threads * tile * steps * rows * _size(equation)
         raise MemoryError(
@@ -123,9 +125,10 @@ def backward(run: Pass, saved: Sequence[Tensor], d: Gradients) -> Results:
     return d_x, d_first, d_parameters
 
 
-def expect_backward(run: Pass, needs: tuple[bool, ...], summed: bool) -> None:
+def expect_backward(run: Pass, needs: tuple[bool, ...], summed: bool, every: bool) -> None:
     """Compile the kernel of ``backward`` beside that of ``forward``."""
-    source = backward_source(run.equation, run.x.dtype, run.dims, needs, summed)[0]
+    given = tuple(range(run.equation.states)) if every else ()
+    source = backward_source(run.equation, run.x.dtype, run.dims, needs, summed, given)[0]
     if source not in toolchain.loaded:
         toolchain.load_ahead(source)
 

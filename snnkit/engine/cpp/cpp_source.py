@@ -113,16 +113,21 @@ _FLUSH_GRADIENT = "flush(d_t, narrowed(narrow, d_strip, m), m * sizeof(X), strea
 
 
 @functools.lru_cache(maxsize=512)
-def forward_source(equation: Equation, x: torch.dtype, out: torch.dtype, dims: tuple[int, ...]) -> tuple[str, tuple]:
-    """(text, constants) of the forward kernel; ``dims``: 0 or 1 for each parameter, shared or one per neuron.
+def forward_source(
+    equation: Equation, x: torch.dtype, out: torch.dtype, dims: tuple[int, ...], every: bool = False
+) -> tuple[str, tuple]:
+    """(text, constants) of the forward kernel; ``dims``: 0 or 1 for each parameter, shared or one per neuron;
+    ``every``: it also writes the state after every step.
 
-    tensors: x, out, s0 …, last s0 …, p0 …; sizes: T, N, stride of x in time, tile, streaming, and for each
-    state whether it is one value for all neurons. Returns whether the last state is finite.
+    tensors: x, out, s0 …, last s0 …, (every s0 …,) p0 …; sizes: T, N, stride of x in time, tile, streaming, and for
+    each state whether it is one value for all neurons. Returns whether the last state is finite.
     """
     program = programs(equation).forward.lifted()
     states = range(equation.states)
     place = _Places(x=STORAGE[x], out=STORAGE[out], scalar=TYPES[equation.dtype], dims=dims)
     pointers = ["const X* x", "O* out", *(f"const S* first{i}" for i in states), *(f"S* last{i}" for i in states)]
+    written = states if every else ()
+    pointers += [f"S* every{i}" for i in written]
     body = [
         *place.arguments(program, pointers, "T N x_stride tile streaming"),
         *_uniform(program, dims),
@@ -148,6 +153,7 @@ def forward_source(equation: Equation, x: torch.dtype, out: torch.dtype, dims: t
             dims=dims,
         ),
         "      flush(out_t + at, narrowed(narrow, spikes, m), m * sizeof(O), streaming);",
+        *(f"      flush(every{i} + t * N + begin + at, s{i} + at, m * sizeof(S), streaming);" for i in written),
         "    }",
         "  }",
         *(f"  finite = finite && all_finite(s{i}, n);" for i in states),
@@ -160,16 +166,22 @@ def forward_source(equation: Equation, x: torch.dtype, out: torch.dtype, dims: t
 
 @functools.lru_cache(maxsize=512)
 def backward_source(
-    equation: Equation, x: torch.dtype, dims: tuple[int, ...], needs: tuple[bool, ...], summed: bool = False
+    equation: Equation,
+    x: torch.dtype,
+    dims: tuple[int, ...],
+    needs: tuple[bool, ...],
+    summed: bool = False,
+    given: tuple[int, ...] = (),
 ) -> tuple[str, tuple, int]:
     """(text, constants, numbers that it saves of a neuron's step) of the backward kernel.
 
-    ``needs``: whether x, and each parameter, wants a gradient; ``summed``: that of x over time.
+    ``needs``: whether x, and each parameter, wants a gradient; ``summed``: that of x over time; ``given``: the parts of
+    the state that have gradients after every step.
 
-    tensors: x, d_out, d_x (if needed), s0 …, gradients of the last state, of the first, p0 …, the sums (d_x if it is
-    one, and gradients of the parameters that need one); sizes: T, N, strides of x and d_out in time, tile, streaming,
-    and for each state and each of their gradients whether it is one value for all. Returns 1 if there is too little
-    memory.
+    tensors: x, d_out, d_x (if needed), s0 …, gradients of the last state, of the first, those after every step, p0 …,
+    the sums (d_x if it is one, and gradients of the parameters that need one); sizes: T, N, strides of x and d_out in
+    time, tile, streaming, and for each state and each of their gradients whether it is one value for all. Returns 1 if
+    there is too little memory.
     """
     states, carried = range(equation.states), range(equation.carried)
     wanted = [i for i, need in enumerate(needs[1:]) if need]
@@ -187,6 +199,7 @@ def backward_source(
         *(f"const S* first{i}" for i in states),
         *(f"const S* d_last{i}" for i in carried),
         *(f"S* d_first{i}" for i in carried),
+        *(f"const S* h{i}" for i in given),
     ]
     gradients = [f"S* d_{name}" for name in sums]
     rows = [f"k{i}" for i in range(len(saved))]
@@ -216,6 +229,8 @@ def backward_source(
                 "g": "g_strip[i]",
                 **{name: f"{row}[at + i]" for name, row in zip(saved, rows, strict=True)},
                 **{f"d{i}": f"d{i}[at + i]" for i in carried},
+                **{f"d{i}": f"d{i}[at + i] + h{i}_t[at + i]" for i in given},
+                **{f"d{equation.states + 1 + i}": "S(1)" for i in given},  # its flag, if there are flags
                 **place.parameters("before"),
             },
             writes=[
@@ -261,6 +276,7 @@ def backward_source(
         "    for (int64_t j = 0; j < T; ++j) {",
         "      const X* x_t = x + j * x_stride + begin;",
         "      const X* g_t = g + (T - 1 - j) * g_stride + before;",
+        *(f"      const S* h{i}_t = h{i} + (T - 1 - j) * N + before;" for i in given),
         *(f"      S* {row} = scratch + ({i} * T + (in_order ? j : T - 1 - j)) * pitch;" for i, row in enumerate(rows)),
         "      for (int64_t at = 0; at < std::max(ahead, behind); at += STRIP) {",
         *_indented(back, 8),

@@ -50,31 +50,36 @@ renew_in_children(globals(), _lock=threading.Lock)
 
 
 def forward(
-    run: Pass, out_dtype: torch.dtype, save: bool, wrap: Callable[[Any], Any] = lambda kernel: kernel
+    run: Pass,
+    out_dtype: torch.dtype,
+    save: bool,
+    every: bool = False,
+    wrap: Callable[[Any], Any] = lambda kernel: kernel,
 ) -> Forward:
     """See ``autograd.Backend``; saved is the state before every block of steps, [ceil(T/K), N] for each part."""
     equation, x, state, parameters = run
     steps, neurons = x.shape
-    source = forward_source(equation, run.dims, save)
+    source = forward_source(equation, run.dims, save, every)
     out = x.new_empty((steps, neurons), dtype=out_dtype)
     state = [s.contiguous() for s in state]
     last = [torch.empty_like(s) for s in state]
     blocks = (steps + BLOCK_STEPS - 1) // BLOCK_STEPS
     saved = [s.new_empty((blocks, neurons)) for s in state] if save and saves_state(equation) else []
-    tensors = (x, out, *state, *last, *saved, *parameters)
+    states = [s.new_empty(x.shape) for s in state] if every else []
+    tensors = (x, out, *state, *last, *saved, *states, *parameters)
     _launch(source, lanes(equation, neurons, x.dtype, False), tensors, x.shape, (x.stride(0),), wrap)
-    return Forward(out, last, saved)
+    return Forward(out, last, saved, states=states)
 
 
 def backward(
     run: Pass, saved: Sequence[Tensor], d: Gradients, wrap: Callable[[Any], Any] = lambda kernel: kernel
 ) -> Results:
     """See ``autograd.Backend``."""
-    (equation, x, _, parameters), (d_out, d_last, needs, summed) = run, d
+    (equation, x, _, parameters), (d_out, d_last, needs, summed, d_states) = run, d
     if not saved and saves_state(equation):
-        saved = forward(run, x.dtype, True, wrap)[2]
+        saved = forward(run, x.dtype, True, wrap=wrap).saved
     steps, neurons = x.shape
-    source = backward_source(equation, run.dims, needs, summed)
+    source = backward_source(equation, run.dims, needs, summed, d.given)
     d_x = None
     if needs[0]:
         d_x = x.new_empty(neurons, dtype=equation.dtype) if summed else x.new_empty((steps, neurons))
@@ -86,20 +91,22 @@ def backward(
     order = (*states, d_x, *each) if summed else (d_x, *states, *each)
     results = [t for t in order if t is not None]
     strides = (x.stride(0), d_out.stride(0))
-    tensors = (x, d_out, *results, *parameters)
-    _launch(source, lanes(equation, neurons, x.dtype, True), tensors, x.shape, strides, wrap)
+    given = [d for d in d_states if d is not None]
+    tensors = (x, d_out, *results, *given, *parameters)
+    _launch(source, lanes(equation, neurons, x.dtype, True, len(given)), tensors, x.shape, strides, wrap)
     pairs = zip(each, parameters, strict=True)
     return d_x, d_first, [d.sum() if d is not None and p.dim() == 0 else d for d, p in pairs]
 
 
-def lanes(equation: Equation, neurons: int, x: torch.dtype, backward: bool) -> int:
-    """Neurons per thread: as many as one load of 128 bits brings, unless their values don't fit into registers."""
+def lanes(equation: Equation, neurons: int, x: torch.dtype, backward: bool, given: int = 0) -> int:
+    """Neurons per thread: as many as one load of 128 bits brings, unless their values don't fit into registers.
+    ``given``: how many parts of the state have gradients after every step."""
     if neurons < FEW:
         return 1
     words = 2 if equation.dtype == torch.float64 else 1
     if not backward:
         return 16 // x.itemsize
-    room = _ROOM // (words * values_held(equation))
+    room = _ROOM // (words * (values_held(equation) + given))
     return next(count for count in (4, 2, 1) if count <= max(room, 1))
 
 

@@ -22,8 +22,8 @@ from snnkit.engine.triton import launch
 def _forward(x, state, parameters, equation: str, uint8: bool, save: bool, wrap: Callable) -> list[Tensor]:
     out_dtype = torch.uint8 if uint8 else x.dtype
     run = Pass(equation_named(equation), x, state, parameters)
-    out, last, saved, _ = launch.forward(run, out_dtype, save, wrap)
-    return [out, *last, *saved]
+    done = launch.forward(run, out_dtype, save, wrap=wrap)
+    return [done.out, *done.last, *done.saved]
 
 
 def _backward(x, state, saved, parameters, d_out, d_last, equation: str, needs, wrap: Callable) -> list[Tensor]:

@@ -210,9 +210,9 @@ class Writer:
             *(["# The same in all steps.", *same] if same else []),
         ]
 
-    def loads(self, name: str, steps: int) -> list[str]:
+    def loads(self, name: str, steps: int, stride: str) -> list[str]:
         """A block's loads, all of them before anything waits for the first."""
-        rows = [f"{name}_row" + (f" + {i} * {name}_step" if i else "") for i in range(steps)]
+        rows = [f"{name}_row" + (f" + {i} * {stride}" if i else "") for i in range(steps)]
         return [f"{name}_{i} = tl.load({row} + lane, mask={_mask(i)}, other=0.0)" for i, row in enumerate(rows)]
 
     def store(self, name: str, step: int, value: str) -> str:
@@ -300,10 +300,11 @@ def values_held(equation: Equation) -> int:
 
 
 @functools.lru_cache(maxsize=512)
-def forward_source(equation: Equation, dims: tuple[int, ...], save: bool) -> Source:
-    """The forward kernel; ``dims``: 0 or 1 for each parameter, shared or one per neuron; ``save``: for backward.
+def forward_source(equation: Equation, dims: tuple[int, ...], save: bool, every: bool = False) -> Source:
+    """The forward kernel; ``dims``: 0 or 1 for each parameter, shared or one per neuron; ``save``: for backward;
+    ``every``: it also writes the state after every step.
 
-    Pointers: x, out, first state, last state, saved state (with ``save``), parameters.
+    Pointers: x, out, first state, last state, saved state (with ``save``), states (with ``every``), parameters.
 
     Raises:
         Untranslatable: the step has an operation that Triton has no expression for.
@@ -312,14 +313,16 @@ def forward_source(equation: Equation, dims: tuple[int, ...], save: bool) -> Sou
     write = Writer(equation, dims, program)
     states = [f"s{i}" for i in range(equation.states)]
     saved = states if save and saves_state(equation) else []
-    block = [*write.loads("x", BLOCK_STEPS), ""]
+    written = {s: f"{s}_every" for s in states} if every else {}
+    block = [*write.loads("x", BLOCK_STEPS, "x_step"), ""]
     if saved:
         block += ["# Backward runs this block again from here.", *(_store(f"{s}_row", s) for s in saved), ""]
     for step in range(BLOCK_STEPS):
         out, *after = (write.result(r) for r in program.results)
         block += [f"# Step {step}.", *write.step(program, step, {}), write.store("out", step, out)]
-        block += [*write.updates(states, after, step), ""]
-    block += [f"x_row += {BLOCK_STEPS} * x_step", f"out_row += {BLOCK_STEPS} * N", *(f"{s}_row += N" for s in saved)]
+        block += [*write.updates(states, after, step), *(write.store(row, step, s) for s, row in written.items()), ""]
+    block += [f"x_row += {BLOCK_STEPS} * x_step", f"out_row += {BLOCK_STEPS} * N"]
+    block += [*(f"{row}_row += {BLOCK_STEPS} * N" for row in written.values()), *(f"{s}_row += N" for s in saved)]
     body = [
         *write.opening(["x_step"]),
         *(["# The state stays in registers from the first step to the last."] if states else []),
@@ -328,22 +331,31 @@ def forward_source(equation: Equation, dims: tuple[int, ...], save: bool) -> Sou
         "x_row = x_ptr + first",
         "out_row = out_ptr + first",
         *(f"{s}_row = {s}_saved_ptr + first" for s in saved),
+        *(f"{row}_row = {row}_ptr + first" for row in written.values()),
         f"for start in range(0, T, {BLOCK_STEPS}):",
         *indented(block),
         *(_store(f"{s}_last_ptr + first", s) for s in states),
     ]
     pointers = ["x", "out", *(f"{s}_{when}" for when in ("first", "last") for s in states)]
-    pointers += [f"{s}_saved" for s in saved]
+    pointers += [*(f"{s}_saved" for s in saved), *written.values()]
     about = _FORWARD.format(f"; the state before every {BLOCK_STEPS}th is saved" if saved else "")
     return write.kernel("neuron_forward", about, pointers, ["x_step"], body)
 
 
 @functools.lru_cache(maxsize=512)
-def backward_source(equation: Equation, dims: tuple[int, ...], needs: tuple[bool, ...], summed: bool = False) -> Source:
-    """The backward kernel; ``needs``: whether x, and each parameter, wants a gradient; ``summed``: that of x over time.
+def backward_source(
+    equation: Equation,
+    dims: tuple[int, ...],
+    needs: tuple[bool, ...],
+    summed: bool = False,
+    given: tuple[int, ...] = (),
+) -> Source:
+    """The backward kernel; ``needs``: whether x, and each parameter, wants a gradient; ``summed``: that of x over time;
+    ``given``: the parts of the state that have gradients after every step.
 
     Pointers: x, gradient of out, gradient of x (if needed), saved state (if ``saves_state``), gradients of the last and
-    of the first state, the sums (gradient of x if it is one, gradients of parameters that need one), parameters.
+    of the first state, the sums (gradient of x if it is one, gradients of parameters that need one), gradients of the
+    states after every step, parameters.
 
     Raises:
         Untranslatable: the step or its derivative has an operation that Triton has no expression for.
@@ -358,7 +370,8 @@ def backward_source(equation: Equation, dims: tuple[int, ...], needs: tuple[bool
     inputs = [name for name in ("x", "g") if name in reads(recompute, backward)]
     outputs = ["d_x"] if needs[0] and not summed else []
     block = [f"start = (blocks - 1 - block) * {BLOCK_STEPS}"]
-    block += [line for name in inputs for line in write.loads(name, BLOCK_STEPS)]
+    block += [line for name in inputs for line in write.loads(name, BLOCK_STEPS, f"{name}_step")]
+    block += [line for i in given for line in write.loads(f"h{i}", BLOCK_STEPS, "N")]
     if recompute.results:
         block += ["", "# Forward again: the state before each step."]
         block += [f"{s}_0 = {write.load(f'{s}_row')}" for s in saved]
@@ -369,6 +382,8 @@ def backward_source(equation: Equation, dims: tuple[int, ...], needs: tuple[bool
     for step in reversed(range(BLOCK_STEPS)):
         block += ["", f"# Back through step {step}."]
         before = {s: f"{s}_{step}" for s in saved}
+        block += [f"d{i} += h{i}_{step}" for i in given]
+        block += [f"d{equation.states + 1 + i} = {write.constant(1.0)}" for i in given if equation.flags]
         block += write.step(backward, step, before)
         results = [write.result(r, before) for r in backward.results]
         d_x = [results.pop(0)] if needs[0] else []
@@ -377,7 +392,8 @@ def backward_source(equation: Equation, dims: tuple[int, ...], needs: tuple[bool
         results[count:count] = d_x
         new = [*results[:count], *(f"{d} + {r}" for d, r in zip(sums, results[count:], strict=True))]
         block += write.updates([*gradients, *sums], new, step)
-    strides = {**{name: f"{name}_step" for name in inputs}, **dict.fromkeys(outputs, "N")}
+    strides = {name: f"{name}_step" for name in inputs}
+    strides |= dict.fromkeys([*outputs, *(f"h{i}" for i in given)], "N")
     block += ["", *(f"{name}_row -= {BLOCK_STEPS} * {stride}" for name, stride in strides.items())]
     block += [f"{s}_row -= N" for s in saved]
     body = [
@@ -397,6 +413,7 @@ def backward_source(equation: Equation, dims: tuple[int, ...], needs: tuple[bool
     ]
     pointers = ["x", "g", *outputs, *(f"{s}_saved" for s in saved)]
     pointers += [*(f"{d}_{when}" for when in ("last", "first") for d in gradients), *sums]
+    pointers += [f"h{i}" for i in given]
     return write.kernel("neuron_backward", _BACKWARD, pointers, ["x_step", "g_step"], body)
 
 

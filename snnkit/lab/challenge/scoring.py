@@ -23,7 +23,8 @@ from torch import Tensor, nn
 
 from snnkit import checks
 from snnkit.data import xor_in_time
-from snnkit.engine.trace import name_of, observed, renew_in_children
+from snnkit.engine.observe import Seen, observed
+from snnkit.engine.trace import name_of, renew_in_children
 from snnkit.neuron import Neuron
 
 STEPS, CHANNELS, CLASSES = 24, 8, 2
@@ -203,10 +204,11 @@ def _recording(neurons: dict[Any, str], batch: int) -> Iterator[dict[str, list[T
     trains: dict[str, list[Tensor]] = {name: [] for name in neurons.values()}
     neurons = dict(neurons)
 
-    def record(neuron: Any, x: Tensor, out: Tensor) -> None:
+    def record(seen: Seen) -> None:
+        neuron = seen.step
         if neuron not in neurons:
             neurons[neuron] = f"{name_of(neuron)} {len(neurons)}, no submodule"
-        name, spikes = neurons[neuron], out.detach()
+        name, spikes = neurons[neuron], seen.out.detach()
         trains.setdefault(name, [])
         if not getattr(neuron, "spiking", True):
             raise RuleError(f"{name} ({name_of(neuron)}) must fire spikes, but it hands on its potential")

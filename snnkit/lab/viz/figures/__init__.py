@@ -10,6 +10,7 @@ from snnkit.lab.viz.figures.activity import (
     gallery as gallery,
     raster as raster,
     rate_histogram as rate_histogram,
+    recording as recording,
     traces as traces,
 )
 from snnkit.lab.viz.figures.bars import shares as shares, spans as spans, supersteps as supersteps

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from snnkit.lab.viz.drawing import (
     times,
     whole_ticks,
 )
+from snnkit.recording import Activity
 
 
 @checks.arguments
@@ -139,6 +140,91 @@ def gallery(
         figure.update_xaxes(range=time.ends, tickvals=whole_ticks(time.at, 6), **last, **place)
     figure.update_yaxes(title_text="potential", col=1)
     return finish(figure, title, height=90 + 165 * rows)
+
+
+@checks.arguments
+def recording(
+    rec: Activity,
+    sample: int = 0,
+    neurons: Mapping[str, Sequence[int]] | None = None,
+    title: str = "Inside the network",
+) -> go.Figure:
+    """The layers that ``nn.recording`` has seen, in order: the raster of each and, if its states were recorded, the
+    membranes of a few neurons, which have the same colours in both.
+
+    Args:
+        rec: read after a call of the network.
+        sample: of the batch.
+        neurons: name of a layer to the neurons whose membranes to draw, as counted in a step that was flattened; None:
+            of each layer the two that fired most or, without spikes, rose highest.
+    """
+    spikes = {name: _one(out, sample, "spikes", name) for name, out in rec.spikes.items()}
+    # The first part of a state is the membrane, whatever its name.
+    membranes = {name: _one(state[0], sample, "states", name) for name, state in rec.states.items()}
+    chosen = {name: _most_active(spikes.get(name), v) for name, v in membranes.items()}
+    for name, some in (neurons or {}).items():
+        if name not in membranes:
+            known = ", ".join(map(repr, membranes)) or "none"
+            raise ValueError(f"neurons must hold names of layers with recorded states ({known}), but it holds {name!r}")
+        last = membranes[name].shape[1] - 1
+        chosen[name] = [checks.integer(f"a neuron of {name!r}", one, at_least=0, at_most=last) for one in some]
+    rows = [(name, spikes) for name in spikes] + [(name, membranes) for name, some in chosen.items() if some]
+    order = list(membranes or spikes)
+    rows.sort(key=lambda row: order.index(row[0]))  # a layer's spikes stay before its membranes
+    if not rows:
+        raise ValueError("rec must hold spikes or states of a layer, but it holds none")
+    titles = [_about(name, spikes[name] if kind is spikes else None, chosen.get(name, ())) for name, kind in rows]
+    each, gap = 118, 36  # pixels
+    plot = len(rows) * (each + gap) - gap
+    figure = panels(len(rows), 1, titles, shared_xaxes=True, vertical_spacing=gap / plot)
+    for row, (name, kind) in enumerate(rows, start=1):
+        place: dict[str, Any] = {"row": row, "col": 1}
+        array = kind[name]
+        time = times(len(array), None)
+        if kind is spikes:
+            when, who = np.nonzero(array)
+            crowd = ~np.isin(who, chosen.get(name, ()))
+            size = tick_size(array.shape[1], each)
+            hover = f"neuron %{{y}}<br>{time.title} %{{x}}<extra></extra>"
+            look: dict[str, Any] = {"symbol": TICK, "hovertemplate": hover} | place
+            crowd_look = look | {"size": size, "colour": theme.TEXT, "name": f"spikes of {name}"}
+            add_marks(figure, time.at[when[crowd]], who[crowd], **crowd_look)
+            for i, neuron in enumerate(chosen.get(name, ())):
+                own = look | {"size": max(size, 8), "colour": theme.colour(i)}
+                add_marks(
+                    figure, time.at[when[who == neuron]], neuron, name=f"spikes of neuron {neuron} of {name}", **own
+                )
+            figure.update_yaxes(title_text="neuron", range=[-0.7, array.shape[1] - 0.3], **place)
+            figure.update_yaxes(tickvals=whole_ticks([0, array.shape[1] - 1], 5), **place)
+        else:
+            for i, neuron in enumerate(chosen[name]):
+                label = f"membrane of neuron {neuron} of {name}"
+                look = {"colour": theme.colour(i), "dash": theme.dash(i), "showlegend": False}
+                look |= {"hovertemplate": f"neuron {neuron}<br>%{{y:.3g}}<extra></extra>"} | place
+                add_line(figure, time.at, array[:, neuron], label, **look)
+            figure.update_yaxes(title_text="potential", **place)
+        figure.update_xaxes(**_across(time), **place)
+    figure.update_xaxes(title_text="time step", row=len(rows), col=1)
+    margin = theme.MARGIN | {"t": theme.MARGIN["t"] + 24}
+    return finish(figure, title, height=plot + margin["t"] + margin["b"], margin=margin)
+
+
+def _one(sequence: Any, sample: int, what: str, name: str) -> np.ndarray:
+    """One sample of [T, B, ...] as [T, N]."""
+    sample = checks.integer("sample", sample, at_least=0, at_most=sequence.shape[1] - 1)
+    return as_array(sequence[:, sample].reshape(len(sequence), -1), f"{what} of {name}", "[T, N]")
+
+
+def _most_active(spikes: np.ndarray | None, v: np.ndarray) -> list[int]:
+    """Two neurons, in order."""
+    activity = v.max(0) if spikes is None else spikes.sum(0)
+    return sorted(np.argsort(-activity, kind="stable")[:2].tolist())
+
+
+def _about(name: str, spikes: np.ndarray | None, neurons: Sequence[int]) -> str:
+    if spikes is None:
+        return f"{name}: membrane of {'neurons' if len(neurons) > 1 else 'neuron'} {', '.join(map(str, neurons))}"
+    return f"{name}: {np.count_nonzero(spikes):,} spikes of {spikes.shape[1]:,} neurons"
 
 
 @checks.arguments
