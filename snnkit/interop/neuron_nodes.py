@@ -83,6 +83,17 @@ class EulerNeuron(Neuron):
         if self.spiking:
             self.threshold_and_reset(numbers["v_threshold"], numbers["v_reset"])  # type: ignore[arg-type]
 
+    @property
+    def threshold(self) -> Value | None:
+        """Its ``v_threshold``; None for a readout."""
+        return self.v_threshold if self.spiking else None
+
+    @property
+    def decay(self) -> Value:
+        """1 - dt over the time constant of the membrane; 1 if it has none."""
+        tau = next((getattr(self, name) for name in ("tau", "tau_mem") if name in self.names), None)
+        return 1.0 if tau is None else 1 - self.dt / tau
+
     def charge(self, x: Tensor, state: Any) -> Any:
         """The state before the reset."""
         raise NotImplementedError

@@ -16,7 +16,8 @@ _SAME = {
     "potential after a spike": ("v_reset", "c", "reset_v"),
     "potential at rest": ("v_leak", "v_rest"),
     "spike function": ("surrogate", "spike_grad", "surrogate_function", "surrogate_grad_fn", "spike_fn"),
-    "shape": ("features", "linear_features"),
+    "time constant in time steps": ("tau", "init_tau", "tau_mem"),
+    "number of neurons": ("features", "linear_features"),
     "connection": ("connection", "recurrent", "rec_connect"),
     "decay of the input": ("decay_input", "norm_input"),
     "number of steps": ("steps", "rho_reset", "refractory_period"),
@@ -24,10 +25,10 @@ _SAME = {
 
 # A number in other terms, by the argument that the neuron takes.
 _CONVERTED = {
-    "tau": "1 / tau is what the membrane loses per step: tau = 1 / (1 - beta) with decay_input=False, as Leaky(beta)",
-    "init_tau": "1 / tau is what the membrane loses per step: init_tau = 1 / (1 - beta) with decay_input=False",
-    "beta": "its decay per step is beta: exp(-dt / tau) is beta_of(tau, dt), and SpikingJelly's and Norse's steps "
-    "have 1 - 1 / tau and 1 - dt tau_mem_inv",
+    "tau": "its membrane loses 1 / tau per step, so tau = 1 / (1 - beta), with decay_input=False as in Leaky(beta)",
+    "init_tau": "its membrane loses 1 / tau per step, so init_tau = 1 / (1 - beta), with decay_input=False",
+    "beta": "its decay per step is beta: beta_of(tau, dt) is exp(-dt / tau); that of SpikingJelly's LIFNode is "
+    "1 - 1 / tau, that of Norse's LIF 1 - dt * tau_mem_inv",
     "tau_mem_inv": "its time constants are rates in 1/s: tau_mem_inv = 1 / tau, tau_syn_inv = 1 / tau_syn",
 }
 _CONSTANTS = ("tau", "tau_mem", "tau_syn", "tau_mem_inv", "tau_syn_inv", "alpha", "beta", "alpha_mem")
@@ -88,7 +89,7 @@ _REQUIRED = {
 }
 
 _LSTM = "cells with gates do not spike by an equation of their own: torch.nn.LSTM, with a neuron after it"
-_PARALLEL = "without a reset a membrane is Readout(beta), and a spike H(membrane - threshold) of it"
+_PARALLEL = "without a reset, the membrane is Readout({0}), and its spikes are surrogate.ATan()(membrane - threshold)"
 _LEFT_OUT = "is left out; a neuron of your own is one step of a few lines, see docs/adding_a_neuron.md"
 
 #: Names that a user may look for in ``snnkit.neuron``, and what is here.
@@ -101,9 +102,9 @@ NAMES = {
     "OneToOne(Synaptic(alpha, beta), V)",
     "SLSTM": _LSTM,
     "SConv2dLSTM": _LSTM,
-    "LeakyParallel": _PARALLEL,
-    "StateLeaky": _PARALLEL,
-    "LinearLeaky": f"{_PARALLEL}, after a torch.nn.Linear",
+    "LeakyParallel": _PARALLEL.format("beta"),
+    "StateLeaky": _PARALLEL.format("math.exp(beta - 1)"),
+    "LinearLeaky": f"{_PARALLEL.format('math.exp(beta - 1)')}, after a torch.nn.Linear",
     "DeltaLeaky": f"it {_LEFT_OUT}",
     "AssociativeLeaky": f"it {_LEFT_OUT}",
     "BatchNormTT1d": "a norm for each step is a list of torch.nn.BatchNorm1d; nn.Sequential has one for all steps",
@@ -116,7 +117,8 @@ NAMES = {
     "EIF": "docs/adding_a_neuron.md writes it, and AdEx has its exponential with a synapse and an adaptation",
     "EIFNode": "docs/adding_a_neuron.md writes it, and AdEx has its exponential with a synapse and an adaptation",
     "IzhikevichNode": "it is Izhikevich, with the equations and numbers of 2003",
-    "CUBALIFNode": "it is Synaptic or CubaLIF",
+    "CUBALIFNode": 'it is Synaptic(c_decay, v_decay, v_threshold, reset_mechanism="zero", reset_delay=False), '
+    "which fires above its threshold, not at it",
     "NonSpikingIFNode": "it is Readout(1.0)",
     "NonSpikingLIFNode": "it is Readout(1 - 1 / tau, decay_input=True)",
     "TernaryIFNode": f"a neuron with spikes of -1, 0 and 1 {_LEFT_OUT}",

@@ -118,6 +118,17 @@ def test_through_a_file_each_neuron_comes_back_the_same(tmp_path, neuron):
     assert_same(back, net)
 
 
+@pytest.mark.parametrize("neuron", [one for one in NEURONS if "Euler" in repr(one)], ids=lambda one: type(one).__name__)
+def test_threshold_and_decay_of_eulers_neurons(neuron):
+    rest, silence = neuron.initial_state(torch.zeros(1, 4)), torch.zeros(1, 4)
+    moved = rest._replace(v=rest.v + 0.01)
+    ends = [neuron.membrane(neuron.step(silence, state)[1]) for state in (rest, moved)]
+    torch.testing.assert_close(ends[1] - ends[0], 0.01 * neuron.decay + silence, rtol=1e-4, atol=1e-6)
+    assert (neuron.threshold is None) is not neuron.spiking
+    if neuron.spiking:
+        assert torch.as_tensor(neuron.threshold).allclose(torch.as_tensor(neuron.v_threshold))
+
+
 @pytest.mark.parametrize("bias", [False, True])
 def test_recurrent_convolutions(tmp_path, bias):
     net = quick(Sequential(Recurrent(LIF(), connection=nn.Conv2d(2, 2, 3, padding=1, bias=bias)), OneToOne(IF(), 0.2)))

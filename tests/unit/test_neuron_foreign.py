@@ -8,18 +8,33 @@ import torch
 from torch import nn
 
 from snnkit import neuron, surrogate
-from snnkit.neuron import IF, LIF, AdEx, CubaLIF, Leaky, OneToOne, Readout, Recurrent, Refractory, Synaptic, foreign
+from snnkit.neuron import (
+    IF,
+    LIF,
+    PLIF,
+    AdEx,
+    CubaLIF,
+    Leaky,
+    OneToOne,
+    Readout,
+    Recurrent,
+    Refractory,
+    Synaptic,
+    foreign,
+)
 from snnkit.surrogate import ATan
 
 CALLS = [
     (lambda: LIF(v_th=1.0), "LIF has no argument v_th: its threshold is v_threshold"),
     (lambda: LIF(threshold=1.0), "LIF has no argument threshold: its threshold is v_threshold"),
-    (lambda: LIF(beta=0.9), r"LIF has no argument beta: .* tau = 1 / \(1 - beta\) with decay_input=False"),
+    (lambda: LIF(beta=0.9), r"LIF has no argument beta: .* tau = 1 / \(1 - beta\), with decay_input=False"),
+    (lambda: LIF(tau_mem=9.0), "LIF has no argument tau_mem: its time constant in time steps is tau"),
+    (lambda: PLIF(tau=9.0), "PLIF has no argument tau: its time constant in time steps is init_tau"),
     (lambda: LIF(surrogate_function=ATan()), "its spike function is surrogate"),
     (lambda: LIF(step_mode="m"), r"LIF has no argument step_mode: .* all steps x \[T, B, ...\]"),
     (lambda: LIF(backend="cupy"), 'LIF has no argument backend: engine="auto"'),
     (lambda: LIF(store_v_seq=True), "LIF has no argument store_v_seq: .* out, state = neuron"),
-    (lambda: Leaky(tau=20.0), r"Leaky has no argument tau: its decay per step is beta: .* beta_of\(tau, dt\)"),
+    (lambda: Leaky(tau=20.0), r"Leaky has no argument tau: its decay per step is beta: beta_of\(tau, dt\) is exp"),
     (lambda: Leaky(0.9, v_threshold=1.0), "Leaky has no argument v_threshold: its threshold is threshold"),
     (lambda: Leaky(0.9, v_reset=0.0), 'Leaky has no argument v_reset: reset_mechanism="zero" resets to zero'),
     (
@@ -43,7 +58,7 @@ CALLS = [
     (lambda: Recurrent(Leaky(0.9), V=1.0), r"Recurrent has no argument V: .* OneToOne\(neuron, weight\)"),
     (
         lambda: Recurrent(Leaky(0.9), linear_features=3),
-        "Recurrent has no argument linear_features: its shape is features",
+        "Recurrent has no argument linear_features: its number of neurons is features",
     ),
     (lambda: Recurrent(Leaky(0.9), conv2d_channels=3), "connection=torch.nn.Conv2d"),
     (lambda: Refractory(LIF(), rho_reset=5), "Refractory has no argument rho_reset: its number of steps is steps"),
