@@ -393,7 +393,7 @@ def _check_x(x: Tensor, name: str, *, within: tuple[float, float] | None = None,
 
 
 _TARGETS = "nothing: the losses of snnkit.loss take labels"
-__getattr__ = lazy.missing(
+__getattr__ = lazy.instead(
     __name__,
     {
         "spikegen": "encode.poisson, encode.latency and encode.delta",

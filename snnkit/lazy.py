@@ -6,6 +6,7 @@ from collections.abc import Callable
 from types import ModuleType
 
 MOVED: dict[str, str] = {}  #: full names of rooms that had another place once, from the old one to that of today
+ELSEWHERE: dict[str, str] = {}  #: full names of what other libraries have, with a sentence on what is here instead
 
 
 class _Moved:
@@ -13,11 +14,22 @@ class _Moved:
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> None:
-        if name in MOVED:
-            raise ModuleNotFoundError(f"{name} is now {MOVED[name]}")
+        if name in MOVED or name in ELSEWHERE:
+            raise ModuleNotFoundError(_hint(name))
 
 
 sys.meta_path.append(_Moved)  # type: ignore[arg-type]
+
+
+def _hint(name: str) -> str:
+    return f"{name} is now {MOVED[name]}" if name in MOVED else f"there is no {name}: {ELSEWHERE[name]}"
+
+
+def missing(room: str, name: str) -> AttributeError:
+    """The error for a name that a room does not have; it says where or what is there instead."""
+    full = f"{room}.{name}"
+    known = full in MOVED or full in ELSEWHERE
+    return AttributeError(_hint(full) if known else f"module {room!r} has no attribute {name!r}")
 
 
 def attach(room: str, *parts: str) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
@@ -35,9 +47,7 @@ def attach(room: str, *parts: str) -> tuple[Callable[[str], object], Callable[[]
 
     def __getattr__(name: str) -> object:
         if name not in places:
-            full = f"{room}.{name}"
-            missing = f"module {room!r} has no attribute {name!r}"
-            raise AttributeError(f"{full} is now {MOVED[full]}" if full in MOVED else missing)
+            raise missing(room, name)
         module = importlib.import_module(f"{room}.{places[name]}")
         return module if places[name] == name else getattr(module, name)
 
@@ -45,17 +55,17 @@ def attach(room: str, *parts: str) -> tuple[Callable[[str], object], Callable[[]
     return __getattr__, lambda: sorted(names), names
 
 
-def missing(room: str, instead: dict[str, str]) -> Callable[[str], object]:
-    """``__getattr__`` of a room, for its last line: it names what is here for a name of PyTorch or of another library.
+def instead(room: str, names: dict[str, str]) -> Callable[[str], object]:
+    """``__getattr__`` of a room that is a single file, for its last line.
 
     Args:
         room: the module's ``__name__``.
-        instead: by the name that is not here, what to use.
+        names: what to use, by names of PyTorch or of another library that are not here.
     """
+    ELSEWHERE.update((f"{room}.{name}", f"use {use}") for name, use in names.items())
 
     def __getattr__(name: str) -> object:
-        use = f": use {instead[name]}" if name in instead else ""
-        raise AttributeError(f"module {room!r} has no attribute {name!r}{use}", name=name, obj=sys.modules[room])
+        raise missing(room, name)
 
     return __getattr__
 

@@ -584,7 +584,7 @@ def _check_rank(x: Any) -> None:
         raise ValueError(f"x must have at least one time step, but its shape is {list(x.shape)}")
 
 
-__getattr__ = lazy.missing(
+__getattr__ = lazy.instead(
     __name__,
     {
         **{name: f"torch.nn.{name}" for name in nn.modules.__all__},

@@ -8,16 +8,17 @@ NIR (Pedersen et al. 2024, doi:10.1038/s41467-024-52259-9) is a graph of layers 
 so both functions need ``dt``, in seconds like all time constants. Differential equations are read and written by
 Euler's rule, which is the step of every neuron here. ``python -m pip install nir`` installs the package it needs.
 
-- *Written exactly*: ``IF``, ``LIF``, ``PLIF`` with a hard reset, ``Leaky`` with reset "zero", ``CubaLIF``, ``LI``,
-  ``Recurrent`` around them, linear and convolutional layers, average and sum pooling, ``Scale``, ``Flatten``; one after
-  the other, or as branches that join in a ``Graph``. From that, ``from_nir`` makes the same modules again, as notes in
+- *Written exactly*: ``IF``, ``LIF``, ``PLIF`` with a hard reset, ``Leaky`` with reset "zero", ``Synaptic`` with it and
+  without a delay, ``CubaLIF``, ``LI``, ``Readout``; ``OneToOne`` and ``Recurrent`` around them, with a linear map or a
+  convolution; linear and convolutional layers, average and sum pooling, ``Scale``, ``Flatten``; one after the other,
+  or as branches that join in a ``Graph``. From that, ``from_nir`` makes the same modules again, as notes in
   the metadata say what NIR does not: their names, which numbers are learned, the surrogates of this package. There is
   one difference, when a membrane is exactly at its threshold: ``IF``, ``LIF`` and ``PLIF`` fire, NIR fires only above.
   An ``InexactWarning`` says so. ``from_nir`` reads a note in the node's metadata and fires like the original.
 - *Refused*, as NIR can't express it: a soft reset, no reset, max pooling, batch norm (fold it into the layer
-  before), adaptive thresholds, Izhikevich.
+  before), adaptive thresholds, a refractory period, membranes that are not linear (``QIF``, ``AdEx``, ``Izhikevich``).
 - *Read*: r, v_leak, v_reset and w_in of each neuron, unchanged. Thresholds are never rescaled. Subgraphs, and branches
-  that join (inputs add up), run unchanged in a ``Graph``. The only possible loop is a matrix from a neuron to itself.
+  that join (inputs add up), run unchanged in a ``Graph``. The only possible loop is weights from a neuron to itself.
 - *Not said*: files of nir before 1.0.6 have no v_reset: ``reset=`` decides, and a warning asks for it. Some libraries
   write steps for seconds: graphs of Sinabs need ``dt=1``. Elsewhere they are silent, and a warning says so.
 
@@ -34,6 +35,7 @@ from snnkit.interop.layer_nodes import Scale as Scale, SumPool2d as SumPool2d
 from snnkit.interop.neuron_nodes import (
     EulerCubaLI as EulerCubaLI,
     EulerCubaLIF as EulerCubaLIF,
+    EulerI as EulerI,
     EulerIF as EulerIF,
     EulerLI as EulerLI,
     EulerLIF as EulerLIF,

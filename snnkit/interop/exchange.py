@@ -17,10 +17,20 @@ from snnkit import checks
 from snnkit.engine import check_sequence
 from snnkit.files import check_hdf5, expanded
 from snnkit.interop.graph import INPUT, OUTPUT, Graph, graph_of, in_order, sources_of
-from snnkit.interop.layer_nodes import KEY, LAYERS, Shape, check_numbers, nir_package, node_of, note_of
-from snnkit.interop.neuron_nodes import EULER, described, euler_neuron, neuron_of, note_on, reach, surrogate_of
+from snnkit.interop.layer_nodes import KEY, LAYERS, Scale, Shape, check_numbers, nir_package, node_of, note_of
+from snnkit.interop.neuron_nodes import (
+    EULER,
+    described,
+    euler_neuron,
+    neuron_of,
+    note_on,
+    one_to_one,
+    reach,
+    surrogate_of,
+    weights_of,
+)
 from snnkit.interop.structure import TRANSPARENT, Structure, built, connected, transparent
-from snnkit.neuron import IF, LIF, PLIF, Neuron, Recurrent
+from snnkit.neuron import IF, LIF, PLIF, Neuron, OneToOne, Recurrent
 from snnkit.nn import Once, Residual, Sequential, TimeBatched, is_stateful, time_batched
 from snnkit.surrogate import ATan
 
@@ -235,10 +245,12 @@ class _Writer:
             return [kind.__name__, *inside], x
         name = self._free(name or kind.__name__.lower())
         try:
-            if kind is Recurrent:
+            if kind in (Recurrent, OneToOne):
+                shape = tuple(x.shape[2:])
                 self.nodes[name] = self._neuron(module.neuron, name, x)  # type: ignore[arg-type]
                 weight = self._free(f"{name}_rec")
-                self.nodes[weight] = node_of(module.weight, tuple(x.shape[2:]))  # type: ignore[arg-type]
+                node = weights_of(module, shape) if kind is OneToOne else node_of(module.weight, shape)  # type: ignore[arg-type]
+                self.nodes[weight] = node
                 self.loops += [(name, weight), (weight, name)]
             elif isinstance(module, Neuron):
                 self.nodes[name] = self._neuron(module, name, x)
@@ -415,15 +427,18 @@ def _shape(types: Any, key: str, name: str) -> Shape:
     return tuple(int(size) for size in np.atleast_1d(np.asarray(value)))
 
 
+_LOOPS = ("Linear", "Affine", "Conv1d", "Conv2d", "Scale")
+
+
 def _recurrent(flat: _Flat) -> dict[str, str]:
-    """Matrices from the outputs of a neuron to its own inputs only, each with its neuron."""
+    """Weights from the outputs of a neuron to its own inputs only, each with its neuron."""
     before = sources_of(flat.edges)
     after = sources_of([(b, a) for a, b in flat.edges])
     loops: dict[str, str] = {}
     around: set[str] = set()
     for name, node in flat.nodes.items():
         neuron, *others = before[name]
-        is_loop = type(node).__name__ in ("Linear", "Affine") and not others and after[name] == [neuron]
+        is_loop = type(node).__name__ in _LOOPS and not others and after[name] == [neuron]
         if is_loop and type(flat.nodes.get(neuron)).__name__ in EULER and neuron not in around:
             loops[name] = neuron
             around.add(neuron)
@@ -514,11 +529,12 @@ class _Reader:
         return net if is_stateful(net) else None
 
     def _layers(self, flat: _Flat, recurrent: dict[str, str], edges: list[tuple[str, str]]) -> dict[str, nn.Module]:
-        """Every node's layer, from the input on; a neuron with a matrix to itself becomes a ``Recurrent``."""
+        """Every node's layer, from the input on; neurons with weights to themselves become one ``Recurrent`` layer, or
+        ``OneToOne``."""
         shapes: dict[str, Shape] = {INPUT: flat.input_shape}
         layers: dict[str, nn.Module] = {}
         before = sources_of(edges)
-        matrices = {neuron: flat.nodes[name] for name, neuron in recurrent.items()}
+        weights = {neuron: flat.nodes[name] for name, neuron in recurrent.items()}
         for name in in_order(edges):
             if name == INPUT:
                 continue
@@ -541,17 +557,22 @@ class _Reader:
                     continue
                 inputs = [flat.nodes.get(source) for source in before[name]]
                 layers[name], shapes[name] = self._neuron(name, node, shape, inputs), shape
-                if name in matrices:
-                    matrix = matrices[name]
-                    weight: Any = LAYERS[type(matrix).__name__](matrix, self.dtype)
-                    around = Recurrent(layers[name], weight.out_features, bias=weight.bias is not None)  # type: ignore[arg-type]
-                    around.weight = weight
-                    layers[name] = around
+                if name in weights:
+                    layers[name] = self._around(layers[name], weights[name], shape)  # type: ignore[arg-type]
             except (TypeError, ValueError, RuntimeError, IndexError, OverflowError) as error:
                 raise ValueError(
                     f"node {name!r} of graph ({type(node).__name__}) with input {list(shape)}: {error}"
                 ) from error
         return layers
+
+    def _around(self, neuron: Neuron, node: Any, shape: Shape) -> nn.Module:
+        """``neuron`` with the weights of ``node`` to itself."""
+        weight = LAYERS[type(node).__name__](node, self.dtype)
+        if (after := _shape_after(weight, shape, self.dtype)) != shape:
+            raise ValueError(f"its weights to itself must keep its shape {list(shape)}, but they make {list(after)}")
+        return (
+            one_to_one(neuron, node, self.dtype) if isinstance(weight, Scale) else Recurrent(neuron, connection=weight)
+        )
 
     def _neuron(self, name: str, node: Any, shape: Shape, inputs: list[Any]) -> Neuron:
         kind = type(node).__name__

@@ -104,5 +104,5 @@ def in_order(edges: Edges) -> list[str]:
     except CycleError as error:
         loop = " → ".join(reversed(error.args[1]))
         raise ValueError(
-            f"loops of graph must be a matrix from a neuron to itself, as Recurrent has it, but there is {loop}"
+            f"loops of graph must be weights from a neuron to itself, as Recurrent has them, but there is {loop}"
         ) from None

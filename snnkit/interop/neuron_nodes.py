@@ -23,8 +23,25 @@ import torch
 from torch import Tensor, nn
 
 from snnkit import surrogate as surrogates
-from snnkit.interop.layer_nodes import KEY, note_of
-from snnkit.neuron import IF, LI, LIF, PLIF, CubaLIF, Leaky, Neuron
+from snnkit.interop.layer_nodes import KEY, Shape, nir_package, note_of
+from snnkit.neuron import (
+    ALIF,
+    IF,
+    LI,
+    LIF,
+    PLIF,
+    QIF,
+    AdEx,
+    Alpha,
+    CubaLIF,
+    Izhikevich,
+    Leaky,
+    Neuron,
+    OneToOne,
+    Readout,
+    Refractory,
+    Synaptic,
+)
 from snnkit.neuron.base import MembraneState, Value, between, reset_membrane
 from snnkit.neuron.cuba import SynapticState
 from snnkit.surrogate import ATan, Surrogate
@@ -33,7 +50,7 @@ _DEFAULTS = {"v_leak": 0.0, "v_reset": 0.0, "w_in": 1.0}
 
 
 class EulerNeuron(Neuron):
-    """Base class of the five neurons: a step charges the membrane, which then fires if it has a threshold.
+    """Base class of the six neurons: a step charges the membrane, which then fires if it has a threshold.
 
     Args:
         numbers: of the equation, by NIR's names; ``v_leak`` and ``v_reset`` are 0 by default, ``w_in`` is 1. With
@@ -66,6 +83,17 @@ class EulerNeuron(Neuron):
         if self.spiking:
             self.threshold_and_reset(numbers["v_threshold"], numbers["v_reset"])  # type: ignore[arg-type]
 
+    @property
+    def threshold(self) -> Value | None:
+        """Its ``v_threshold``; None for a readout."""
+        return self.v_threshold if self.spiking else None
+
+    @property
+    def decay(self) -> Value:
+        """1 - dt over the time constant of the membrane; 1 if it has none."""
+        tau = next((getattr(self, name) for name in ("tau", "tau_mem") if name in self.names), None)
+        return 1.0 if tau is None else 1 - self.dt / tau
+
     def charge(self, x: Tensor, state: Any) -> Any:
         """The state before the reset."""
         raise NotImplementedError
@@ -87,6 +115,20 @@ class EulerIF(EulerNeuron):
 
     names = ("r", "v_threshold", "v_reset")
     resting: ClassVar[dict[str, str]] = {"v": "v_reset"}
+
+    def charge(self, x: Tensor, state: MembraneState) -> MembraneState:
+        return MembraneState(state.v + self.dt * self.r * x)
+
+
+class EulerI(EulerNeuron):
+    """v ← v + dt r x; its output is v.
+
+    Numbers: r, resistance (1/s for a dimensionless membrane).
+    """
+
+    names = ("r",)
+    resting: ClassVar[dict[str, str]] = {}
+    spiking = False
 
     def charge(self, x: Tensor, state: MembraneState) -> MembraneState:
         return MembraneState(state.v + self.dt * self.r * x)
@@ -144,7 +186,8 @@ class EulerCubaLIF(EulerCubaLI):
 
 # By NIR's name of the equation.
 EULER: dict[str, type[EulerNeuron]] = {
-    kind.__name__.removeprefix("Euler"): kind for kind in (EulerIF, EulerLI, EulerLIF, EulerCubaLI, EulerCubaLIF)
+    kind.__name__.removeprefix("Euler"): kind
+    for kind in (EulerI, EulerIF, EulerLI, EulerLIF, EulerCubaLI, EulerCubaLIF)
 }
 
 Numbers = dict[str, Any]  # floats, and float64 arrays that broadcast against one sample
@@ -158,8 +201,9 @@ def described(neuron: Neuron, dt: float) -> Described:
     """
     writer = _WRITERS.get(type(neuron))
     if writer is None:
+        why = next((f", as {text}" for kind, text in _NO_NODE.items() if isinstance(neuron, kind)), "")
         known = ", ".join(kind.__name__ for kind in _WRITERS)
-        raise TypeError(f"NIR has no node for {type(neuron).__name__}; it has nodes for {known}")
+        raise TypeError(f"NIR has no node for {type(neuron).__name__}{why}; it has nodes for {known}")
     own_dt = _plain(getattr(neuron, "dt", dt))
     # As a tensor it may have been rounded to float32.
     if not np.allclose(own_dt, dt, rtol=1e-9 if isinstance(own_dt, float) else 1e-6, atol=0):
@@ -200,11 +244,49 @@ def _of_leaky(neuron: Leaky, dt: float) -> Described:
         )
     beta = _plain(between(neuron.beta, 0, 1))
     reset = _threshold_and_reset(neuron.threshold, 0.0)
-    if np.all(beta == 1):
+    if _adds_up(beta, neuron):
         return "IF", {"r": 1 / dt, **reset}
-    if np.any(beta == 1):
-        raise ValueError("beta of Leaky must be below 1 for all its neurons, or 1 for all: NIR has two nodes for these")
     return "LIF", {"tau": dt / (1 - beta), "r": 1 / (1 - beta), "v_leak": 0.0, **reset}
+
+
+def _adds_up(beta: Any, neuron: Neuron) -> bool:
+    """Whether nothing decays; ValueError if that is so for some of its neurons."""
+    if not np.all(beta == 1) and np.any(beta == 1):
+        name = type(neuron).__name__
+        raise ValueError(
+            f"beta of {name} must be below 1 for all its neurons, or 1 for all: NIR has two nodes for these"
+        )
+    return bool(np.all(beta == 1))
+
+
+def _of_readout(neuron: Readout, dt: float) -> Described:
+    beta = _plain(between(neuron.beta, 0, 1))
+    if not neuron.decay_input and _adds_up(beta, neuron):
+        return "I", {"r": 1 / dt}
+    if np.any(beta == 1):
+        raise ValueError("beta of Readout with decay_input must be below 1 for NIR: with 1 it has no input")
+    return "LI", {"tau": dt / (1 - beta), "r": 1.0 if neuron.decay_input else 1 / (1 - beta), "v_leak": 0.0}
+
+
+def _of_synaptic(neuron: Synaptic, dt: float) -> Described:
+    if neuron.reset_mechanism != "zero" or neuron.reset_delay:
+        delay = ", reset_delay=True" if neuron.reset_mechanism == "zero" else ""
+        raise ValueError(
+            f'Synaptic has reset_mechanism="{neuron.reset_mechanism}"{delay}, which NIR can\'t express; '
+            'use "zero" with reset_delay=False, and train the network with it'
+        )
+    left = {name: 1 - np.asarray(_plain(between(getattr(neuron, name), 0, 1))) for name in ("alpha", "beta")}
+    for name, value in left.items():
+        if np.any(value == 0):
+            raise ValueError(f"{name} of Synaptic must be below 1 for NIR, whose currents and membranes decay")
+    return "CubaLIF", {
+        "tau_syn": dt / left["alpha"],
+        "tau_mem": dt / left["beta"],
+        "r": 1 / left["beta"],
+        "v_leak": 0.0,
+        "w_in": 1 / left["alpha"],
+        **_threshold_and_reset(neuron.threshold, 0.0),
+    }
 
 
 def _synaptic(neuron: CubaLIF | LI, dt: float) -> Numbers:
@@ -242,7 +324,21 @@ _WRITERS: dict[type, Callable[[Any, float], Described]] = {
     Leaky: _of_leaky,
     CubaLIF: _of_cuba,
     LI: lambda neuron, dt: ("CubaLI", _synaptic(neuron, dt)),
+    Synaptic: _of_synaptic,
+    Readout: _of_readout,
     **dict.fromkeys(EULER.values(), _of_euler),
+}
+
+
+# Why there is no node for the others.
+_NO_NODE: dict[type[Neuron], str] = {
+    Alpha: "its two currents and its membrane are reset together",
+    QIF: "its membrane is quadratic",
+    AdEx: "its membrane is exponential, and it adapts",
+    Izhikevich: "its membrane is quadratic, and it adapts",
+    ALIF: "its threshold adapts",
+    Refractory: "no node has a refractory period",
+    OneToOne: "a neuron with weights to itself is two nodes, and here it is inside another one",
 }
 
 
@@ -288,6 +384,8 @@ _ARGUMENTS: dict[type[Neuron], tuple[str, ...]] = {
     Leaky: ("beta", "threshold", "reset_mechanism", "reset_delay"),
     CubaLIF: ("tau_mem_inv", "tau_syn_inv", "v_leak", "v_th", "v_reset", "dt"),
     LI: ("tau_mem_inv", "tau_syn_inv", "v_leak", "dt"),
+    Synaptic: ("alpha", "beta", "threshold", "reset_mechanism", "reset_delay"),
+    Readout: ("beta", "decay_input"),
     **{kind: (*kind.names, "dt") for kind in EULER.values()},
 }
 _CLASSES = {kind.__name__: kind for kind in _ARGUMENTS}
@@ -296,19 +394,42 @@ _SURROGATES = {name: kind for name in surrogates.__all__ if (kind := getattr(sur
 
 def note_on(neuron: Neuron) -> dict[str, Any]:
     """The metadata of the node of ``neuron``: numbers as HDF5 stores them, and what it does not store of them."""
-    values = {name: getattr(neuron, name) for name in _ARGUMENTS[type(neuron)]}
-    tensors = {name: value for name, value in values.items() if isinstance(value, Tensor)}
-    # An array without dimensions can't be compressed, and bfloat16 is unknown to NumPy.
-    stored = {name: np.atleast_1d(np.asarray(_plain(value))) for name, value in tensors.items()}
-    note = {KEY: type(neuron).__name__, **values, **stored}
-    note["single"] = " ".join(name for name, value in tensors.items() if value.dim() == 0)
-    note["learnable"] = " ".join(name for name, value in tensors.items() if isinstance(value, nn.Parameter))
+    note = _note(neuron, _ARGUMENTS[type(neuron)])
     spike = neuron.surrogate
     if spike is not None:
         known = type(spike) is _SURROGATES.get(type(spike).__name__)
         settings = dataclasses.asdict(spike) if known else None  # type: ignore[call-overload]
         note["surrogate"] = json.dumps([getattr(type(spike), "__name__", ""), settings])
     return note
+
+
+def _note(neuron: Neuron, names: tuple[str, ...]) -> dict[str, Any]:
+    values = {name: getattr(neuron, name) for name in names}
+    tensors = {name: value for name, value in values.items() if isinstance(value, Tensor)}
+    # An array without dimensions can't be compressed, and bfloat16 is unknown to NumPy.
+    stored = {name: np.atleast_1d(np.asarray(_plain(value))) for name, value in tensors.items()}
+    note = {KEY: type(neuron).__name__, **values, **stored}
+    note["single"] = " ".join(name for name, value in tensors.items() if value.dim() == 0)
+    note["learnable"] = " ".join(name for name, value in tensors.items() if isinstance(value, nn.Parameter))
+    return note
+
+
+def weights_of(neuron: OneToOne, shape: Shape) -> Any:
+    """The node of the weights from each neuron to itself, for samples of this shape."""
+    scale = np.broadcast_to(_plain(neuron.weight), shape).astype(np.float64)
+    return nir_package().Scale(scale=scale, metadata=_note(neuron, ("weight",)))
+
+
+def one_to_one(neuron: Neuron, node: Any, dtype: torch.dtype) -> OneToOne:
+    """``neuron`` with the weights of a node to itself: as noted, if the note fits, or else learned."""
+    scale, note = np.array(node.scale, np.float64), note_of(node)
+    try:
+        weight = _restored("weight", note)
+        if np.allclose(np.broadcast_to(_plain(weight), scale.shape), scale, rtol=1e-6, atol=1e-12):
+            return OneToOne(neuron, weight).to(dtype)
+    except (KeyError, TypeError, ValueError):  # no note of ours
+        pass
+    return OneToOne(neuron, nn.Parameter(torch.tensor(scale, dtype=dtype)))
 
 
 def neuron_of(

@@ -1,10 +1,24 @@
 """All neurons. Each is one equation, written as one step; engines run it over time."""
 
+from typing import NoReturn
+
+from snnkit import lazy
+from snnkit.neuron import foreign
 from snnkit.neuron.adaptive import ALIF, ALIFState, Izhikevich, IzhikevichState
-from snnkit.neuron.base import MembraneState, Neuron, Recurrent, RecurrentState, Value
-from snnkit.neuron.cuba import LI, CubaLIF, SynapticState
-from snnkit.neuron.integrate import IF, LIF, PLIF
-from snnkit.neuron.leaky import Leaky, LeakyState, beta_of
+from snnkit.neuron.around import OneToOne, Recurrent, RecurrentState, Refractory
+from snnkit.neuron.base import MembraneState, Neuron, Value, named_neurons
+from snnkit.neuron.cuba import LI, AdEx, AdExState, CubaLIF, SynapticState
+from snnkit.neuron.integrate import IF, LIF, PLIF, QIF
+from snnkit.neuron.leaky import (
+    Alpha,
+    AlphaState,
+    Leaky,
+    LeakyState,
+    Readout,
+    Synaptic,
+    SynapticLeakyState,
+    beta_of,
+)
 
 __all__ = [
     "ALIF",
@@ -12,7 +26,12 @@ __all__ = [
     "LI",
     "LIF",
     "PLIF",
+    "QIF",
     "ALIFState",
+    "AdEx",
+    "AdExState",
+    "Alpha",
+    "AlphaState",
     "CubaLIF",
     "Izhikevich",
     "IzhikevichState",
@@ -20,9 +39,26 @@ __all__ = [
     "LeakyState",
     "MembraneState",
     "Neuron",
+    "OneToOne",
+    "Readout",
     "Recurrent",
     "RecurrentState",
+    "Refractory",
+    "Synaptic",
+    "SynapticLeakyState",
     "SynapticState",
     "Value",
     "beta_of",
+    "named_neurons",
 ]
+
+for _kind in (IF, LIF, PLIF, QIF, Leaky, Synaptic, Alpha, Readout, CubaLIF, LI, AdEx, ALIF, Izhikevich):
+    foreign.explain_arguments(_kind)
+for _kind in (Recurrent, OneToOne, Refractory):
+    foreign.explain_arguments(_kind)
+
+lazy.ELSEWHERE.update((f"{__name__}.{name}", sentence) for name, sentence in foreign.NAMES.items())
+
+
+def __getattr__(name: str) -> NoReturn:
+    raise lazy.missing(__name__, name)

@@ -65,6 +65,16 @@ class ALIF(Neuron):
         self.number("beta", beta, at_least=0)
         self.threshold_and_reset(v_threshold, v_reset)
 
+    @property
+    def threshold(self) -> Value:
+        """Its ``v_threshold``: that at rest, which ``beta * state.a`` raises."""
+        return self.v_threshold
+
+    @property
+    def decay(self) -> Value:
+        """exp(-1 / tau)."""
+        return _decay(self.tau)
+
     def step(self, x: Tensor, state: ALIFState) -> tuple[Tensor, ALIFState]:
         v = _decay(self.tau) * state.v + x
         threshold = between(self.v_threshold, 0.0 if self.v_reset is None else self.v_reset, open=True)
@@ -134,6 +144,16 @@ class Izhikevich(Neuron):
         self.number("d", d)
         self.number("dt", dt, above=0, at_most=1)
         self.threshold_above_reset("v_peak", "c")
+
+    @property
+    def threshold(self) -> float:
+        """Its ``v_peak``, where a spike is cut off, in mV."""
+        return self.v_peak
+
+    @property
+    def decay(self) -> None:
+        """None: how fast it goes to rest depends on where it is."""
+        return None
 
     def initial_state(self, x: Tensor) -> IzhikevichState:
         """As published: v = -65 mV and u = b v."""

@@ -1,20 +1,19 @@
 """A neuron is an equation: one step in plain elementwise PyTorch. The engines do the rest.
 
-``Neuron`` is the base of all; ``Recurrent`` puts recurrent weights around any of them.
+``Neuron`` is the base of all; ``around`` has what is put around any of them, such as recurrent weights.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from snnkit import checks
-from snnkit.engine import check_engine, check_sequence, handle_of, state_dtype, unroll
-from snnkit.linear import linear
+from snnkit.engine import check_engine, handle_of, unroll
 from snnkit.surrogate import Surrogate
 
 Value = float | Tensor
@@ -57,12 +56,20 @@ class Neuron(nn.Module):
     An optimiser may move a learnable number out of its range. One rule for the neurons of this package: a step takes
     the nearest number in the range (``between``), and there the gradient of the number is 0. The number itself is left
     as it is. If it lies outside after training, lower its learning rate, or learn a function of it as ``PLIF`` does.
+
+    For analysis, every neuron has ``membrane(state)``, and those of this package have two read-only numbers, which
+    yours have if you define them: ``threshold``, which the membrane is compared with (at rest, if it adapts; None for a
+    readout), and ``decay``, the part of a membrane's distance from rest that is left after a step without input (None
+    if it is not one number).
     """
 
     State: ClassVar[Any] = MembraneState
 
     # Whether the output is spikes, 0 or 1; a readout's is a potential.
     spiking: ClassVar[bool] = True
+
+    # The part of the state that decides about a spike, or that a readout gives out.
+    membrane_name: ClassVar[str] = "v"
 
     # Parts of the state that do not rest at 0, and the attributes that hold their value at rest (None counts as 0).
     resting: ClassVar[dict[str, str]] = {}
@@ -87,6 +94,15 @@ class Neuron(nn.Module):
         """
         values = [getattr(self, self.resting[part]) if part in self.resting else 0.0 for part in self.State._fields]
         return self.State(*(everywhere(x, 0.0 if value is None else value) for value in values))
+
+    def membrane(self, state: Any) -> Tensor:
+        """The membrane potential in a state [B, ...], whatever the neuron calls it."""
+        if self.membrane_name not in getattr(state, "_fields", ()):
+            raise TypeError(
+                f"state of {type(self).__name__} must have a part named {self.membrane_name!r} as its membrane, but it "
+                f"is a {type(state).__name__}; the class attribute membrane_name gives the part another name"
+            )
+        return getattr(state, self.membrane_name)
 
     def forward(
         self, x: Tensor, state: Any = None, *, out_dtype: torch.dtype | None = None, repeat: int | None = None
@@ -279,53 +295,10 @@ def _in_order(layer: nn.Module) -> list[nn.Module]:
     return [part for each in layer for part in _in_order(each)] if type(layer) is nn.Sequential else [layer]
 
 
-class RecurrentState(NamedTuple):
-    """State of a ``Recurrent`` layer.
-
-    Attributes:
-        neuron: state of the neurons.
-        out: their last output [B, N]; the next step gets it back through the recurrent weights.
-    """
-
-    neuron: Any
-    out: Tensor
-
-
-class Recurrent(nn.Module):
-    """``out[t], state = neuron(x[t] + W out[t-1], state)``: all-to-all recurrent weights around any neuron.
-
-    The weights mix neurons, so time goes step by step in every engine. The neuron's own engine computes each step.
-
-    Args:
-        neuron: the neurons; called on [1, B, N].
-        features: N, their number.
-        bias: whether the recurrent connection has one.
-        device, dtype: of the weights, as in ``torch.nn.Linear``.
-    """
-
-    def __init__(self, neuron: Neuron, features: int, *, bias: bool = False, device=None, dtype=None) -> None:
-        super().__init__()
-        checks.flag("bias of Recurrent", bias)
-        checks.instance("neuron of Recurrent", neuron, Neuron, "a Neuron such as LIF()")
-        features = checks.integer("features of Recurrent", features, at_least=1)
-        self.neuron = neuron
-        self.weight = nn.Linear(features, features, bias=bias, device=device, dtype=dtype)
-
-    def forward(self, x: Tensor, state: RecurrentState | None = None) -> tuple[Tensor, RecurrentState]:
-        """x [T, B, N] to out [T, B, N] and the state after the last step; ``state=None`` starts at rest."""
-        refuse_plain_sequential(self)
-        check_sequence(x, "Recurrent")
-        features = self.weight.in_features
-        if x.dim() != 3 or x.shape[2] != features:
-            raise ValueError(f"x of Recurrent must be [T, B, {features}], but its shape is {list(x.shape)}")
-        if state is None:
-            inner, out = None, torch.zeros(x.shape[1:], dtype=state_dtype(x), device=x.device)
-        else:
-            inner, out = checks.instance("state of Recurrent", state, RecurrentState, "a RecurrentState or None")
-        outputs = []
-        for x_t in x.unbind(0):
-            current = x_t + linear(self.weight, out.to(x.dtype))
-            spikes, inner = self.neuron(current.unsqueeze(0), inner)
-            out = spikes.squeeze(0)
-            outputs.append(out)
-        return torch.stack(outputs), RecurrentState(inner, out)
+def named_neurons(net: nn.Module) -> Iterator[tuple[str, Neuron]]:
+    """The layers of neurons in ``net`` with their names, without those that are a part of another neuron."""
+    inner: set[nn.Module] = set()
+    for name, module in net.named_modules():
+        if isinstance(module, Neuron) and module not in inner:
+            inner.update(module.modules())
+            yield name, module

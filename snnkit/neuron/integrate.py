@@ -1,4 +1,4 @@
-"""IF, LIF and PLIF: integrate-and-fire neurons in SpikingJelly's conventions.
+"""IF, LIF, PLIF and QIF: integrate-and-fire neurons in SpikingJelly's conventions.
 
 Charge, fire, reset, in this order and within one step. A membrane at the threshold fires (``v >= v_threshold``).
 Time constants are in time steps, potentials are dimensionless.
@@ -19,7 +19,7 @@ from snnkit.surrogate import ATan
 
 
 class _Integrator(Neuron):
-    """What IF, LIF and PLIF share: fire at the threshold, then reset hard or softly."""
+    """What the four share: fire at the threshold, then reset hard or softly."""
 
     resting: ClassVar[dict[str, str]] = {"v": "v_reset"}
     v_threshold: Value
@@ -37,6 +37,11 @@ class _Integrator(Neuron):
         super().__init__(surrogate=surrogate, engine=engine)
         self.flag("detach_reset", detach_reset)
         self.threshold_and_reset(v_threshold, v_reset)
+
+    @property
+    def threshold(self) -> Value:
+        """Its ``v_threshold``."""
+        return self.v_threshold
 
     def fire_and_reset(self, v: Tensor) -> tuple[Tensor, MembraneState]:
         threshold = between(self.v_threshold, 0.0 if self.v_reset is None else self.v_reset, open=True)
@@ -69,6 +74,11 @@ class IF(_Integrator):
         engine: str = "auto",
     ) -> None:
         super().__init__(v_threshold, v_reset, surrogate, detach_reset, engine)
+
+    @property
+    def decay(self) -> float:
+        """1: nothing leaks."""
+        return 1.0
 
     def step(self, x: Tensor, state: MembraneState) -> tuple[Tensor, MembraneState]:
         return self.fire_and_reset(state.v + x)
@@ -108,6 +118,11 @@ class LIF(_Integrator):
         super().__init__(v_threshold, v_reset, surrogate, detach_reset, engine)
         self.number("tau", tau, at_least=1)
         self.flag("decay_input", decay_input)
+
+    @property
+    def decay(self) -> Value:
+        """1 - 1 / tau."""
+        return 1 - 1 / between(self.tau, 1.0)
 
     def step(self, x: Tensor, state: MembraneState) -> tuple[Tensor, MembraneState]:
         leak = state.v if self.v_reset is None else state.v - self.v_reset
@@ -157,6 +172,11 @@ class PLIF(_Integrator):
         """The learned time constant, in time steps; the shape of ``w``."""
         return 1 / torch.sigmoid(self.w)
 
+    @property
+    def decay(self) -> Tensor:
+        """1 - 1 / tau; the shape of ``w``."""
+        return torch.sigmoid(-self.w)
+
     def step(self, x: Tensor, state: MembraneState) -> tuple[Tensor, MembraneState]:
         leak = state.v if self.v_reset is None else state.v - self.v_reset
         rate = torch.sigmoid(self.w)
@@ -165,3 +185,55 @@ class PLIF(_Integrator):
         else:
             v = state.v - leak * rate + x
         return self.fire_and_reset(v)
+
+
+class QIF(_Integrator):
+    """Quadratic integrate-and-fire: beyond the critical potential, the membrane drives itself up.
+
+    v ← v + (x + a0 (v - v_rest) (v - v_c)) / tau;  then fire and reset as ``IF``. Left alone it settles at ``v_rest``
+    from below ``v_c``, and fires from above. Model: Latham et al. 2000, doi:10.1152/jn.2000.83.2.808. Equation and
+    defaults: SpikingJelly's ``QIFNode`` (doi:10.1126/sciadv.adi1480), which gives the same spikes and membranes.
+
+    Args:
+        tau: membrane time constant in time steps, at least 1.
+        v_c: critical potential, above ``v_rest``.
+        a0: curvature, positive.
+        v_threshold, v_reset: as in ``IF``; at rest the membrane begins at ``v_reset``.
+        v_rest: potential at rest.
+        surrogate, detach_reset, engine: as in ``IF``.
+    """
+
+    tau: Value
+    v_c: Value
+    a0: Value
+    v_rest: Value
+
+    def __init__(
+        self,
+        tau: Value = 2.0,
+        v_c: Value = 0.8,
+        a0: Value = 1.0,
+        v_threshold: Value = 1.0,
+        v_rest: Value = 0.0,
+        v_reset: Value | None = -0.1,
+        *,
+        surrogate: Callable[..., Tensor] = ATan(),
+        detach_reset: bool = False,
+        engine: str = "auto",
+    ) -> None:
+        super().__init__(v_threshold, v_reset, surrogate, detach_reset, engine)
+        self.number("tau", tau, at_least=1)
+        self.number("a0", a0, above=0)
+        self.number("v_rest", v_rest)
+        self.number("v_c", v_c)
+        self.threshold_above_reset("v_c", "v_rest")
+
+    @property
+    def decay(self) -> None:
+        """None: how fast it goes to rest depends on where it is."""
+        return None
+
+    def step(self, x: Tensor, state: MembraneState) -> tuple[Tensor, MembraneState]:
+        v = state.v
+        curve = between(self.a0, 0.0) * (v - self.v_rest) * (v - between(self.v_c, self.v_rest))
+        return self.fire_and_reset(v + (x + curve) / between(self.tau, 1.0))

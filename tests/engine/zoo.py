@@ -6,7 +6,23 @@ import torch
 from torch import nn
 
 from snnkit.engine import state_dtype
-from snnkit.neuron import ALIF, IF, LI, LIF, PLIF, CubaLIF, Izhikevich, Leaky
+from snnkit.neuron import (
+    ALIF,
+    IF,
+    LI,
+    LIF,
+    PLIF,
+    QIF,
+    AdEx,
+    Alpha,
+    CubaLIF,
+    Izhikevich,
+    Leaky,
+    OneToOne,
+    Readout,
+    Refractory,
+    Synaptic,
+)
 from snnkit.surrogate import FastSigmoid, Sigmoid, SuperSpike, Triangle
 
 # Layers are [B, N] = [3, 5]: a learnable [N] parameter is one per neuron, a buffer () one for all.
@@ -42,12 +58,38 @@ ZOO = {
     "Izhikevich-learnable": lambda: Izhikevich(d=nn.Parameter(torch.tensor(6.0)), dt=0.5),
     "LI": lambda: LI(),
     "LI-learnable": lambda: LI(per_neuron(50.0, 300.0)),
+    "QIF": lambda: QIF(),
+    "QIF-soft-learnable": lambda: QIF(per_neuron(2.0, 6.0), a0=nn.Parameter(torch.tensor(0.8)), v_reset=None),
+    "AdEx": lambda: AdEx(surrogate=SuperSpike(10.0)),
+    "AdEx-learnable": lambda: AdEx(
+        per_neuron(80.0, 200.0),
+        adaptation_spike=nn.Parameter(torch.tensor(0.5)),
+        v_peak=1.5,
+        surrogate=SuperSpike(10.0),
+    ),
+    "Synaptic": lambda: Synaptic(0.8, 0.9),
+    "Synaptic-zero": lambda: Synaptic(0.8, 0.9, reset_mechanism="zero"),
+    "Synaptic-now-learnable": lambda: Synaptic(
+        per_neuron(0.3, 0.9), nn.Parameter(torch.tensor(0.7)), reset_delay=False
+    ),
+    "Alpha": lambda: Alpha(0.9, 0.8),
+    "Alpha-subtract-learnable": lambda: Alpha(
+        per_neuron(0.8, 0.95), nn.Parameter(torch.tensor(0.5)), reset_mechanism="subtract"
+    ),
+    "Readout": lambda: Readout(0.9),
+    "Readout-learnable": lambda: Readout(per_neuron(0.5, 0.95), decay_input=True),
+    "OneToOne": lambda: OneToOne(LIF(), 0.5),
+    "OneToOne-learnable": lambda: OneToOne(Refractory(Leaky(0.9), 1), per_neuron(-0.5, 0.5)),
+    "Refractory": lambda: Refractory(LIF(), 2),
+    "Refractory-adapts": lambda: Refractory(ALIF(tau=5.0, beta=nn.Parameter(torch.tensor(0.5))), 2),
 }
+
+STRENGTH = {"Izhikevich": 20.0, "CubaLIF": 1.5, "AdEx": 1.5, "Alpha": 1.5, "Refractory": 1.5}
 
 
 def drive(neuron: nn.Module, *shape: int, dtype: torch.dtype = torch.float64) -> torch.Tensor:
     """Random input of a strength at which the neuron fires now and then."""
-    strength = {"Izhikevich": 20.0, "CubaLIF": 1.5}.get(type(neuron).__name__, 1.0)
+    strength = STRENGTH.get(type(neuron).__name__, 1.0)
     return (torch.rand(*shape, dtype=torch.float64) * strength * 1.4).to(dtype)
 
 
@@ -65,5 +107,6 @@ def results(neuron: nn.Module, x: torch.Tensor, name: str, with_state: bool = Tr
     weight = torch.randn(out.shape, generator=generator, dtype=torch.float64).to(out)
     loss = (out * weight).sum() + sum((part * 0.3).sum() for part in last)
     inputs = [x, *(state or ()), *neuron.parameters()]
-    gradients = torch.autograd.grad(loss, inputs)
+    # The membrane of Alpha is only compared with its threshold, so nothing depends on its first value.
+    gradients = torch.autograd.grad(loss, inputs, allow_unused=True, materialize_grads=True)
     return out.detach(), [part.detach() for part in last], gradients

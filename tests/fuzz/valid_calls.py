@@ -171,6 +171,7 @@ hardware.scaling.Workload: samples=16, gradient_bytes=4000
 hardware.scaling.curve: ranks=[1, 2, 4]
 hardware.scaling.fit_link: measured=[(2, 1000, 1e-4), (2, 10**6, 1e-3)]
 interop: model=mlp((8, 6, 3), reset_mechanism="zero"), r=1.0
+interop.EulerI: r=1.0
 interop.EulerIF: r=1.0, v_threshold=1.0
 interop.EulerLI: tau=0.02, r=1.0
 interop.EulerLIF: tau=0.02, r=1.0, v_threshold=1.0
@@ -192,6 +193,11 @@ models.Population.statistics: state=models.Population(8, 2)(spikes(5, 2, 8))[1]
 models.StatisticalSNN: inputs=8, hidden=6, classes=3, populations=2
 models.StatisticalSNN.*: self=models.StatisticalSNN(8, 6, 3, populations=2, steps=5), x=rand(2, 8)
 neuron.Leaky: beta=0.9
+neuron.Readout: beta=0.9
+neuron.Synaptic: alpha=0.8, beta=0.9
+neuron.Alpha: alpha=0.9, beta=0.8
+neuron.OneToOne: neuron=neuron.LIF()
+neuron.Refractory: neuron=neuron.LIF(), steps=2
 neuron.Recurrent: neuron=neuron.LIF(), features=8
 neuron.Neuron.*: self=neuron.LIF()
 neuron.Neuron.initial_state: x=rand(2, 8)

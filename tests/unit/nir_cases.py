@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from snnkit.interop import Graph, Scale, SumPool2d, from_nir, to_nir
-from snnkit.neuron import IF, LI, LIF, PLIF, CubaLIF, Leaky, Neuron, Recurrent
+from snnkit.neuron import IF, LI, LIF, PLIF, CubaLIF, Leaky, Neuron, OneToOne, Readout, Recurrent, Synaptic
 from snnkit.nn import Residual, Sequential, TimeBatched
 from snnkit.surrogate import ATan, SuperSpike, Triangle
 
@@ -77,7 +77,7 @@ def neurons(draw, shape):
     def number(low, high):
         return value(draw, low, high, shape)
 
-    kind = draw(st.sampled_from([IF, LIF, PLIF, Leaky, CubaLIF, LI]))
+    kind = draw(st.sampled_from([IF, LIF, PLIF, Leaky, CubaLIF, LI, Synaptic, Readout]))
     gradient = {"surrogate": draw(st.sampled_from([ATan(), SuperSpike(30.0), Triangle()]))}
     reset = {**gradient, "detach_reset": draw(st.booleans())}
     if kind is IF:
@@ -90,6 +90,12 @@ def neurons(draw, shape):
     if kind is Leaky:
         beta = draw(st.sampled_from([0.0, 1.0, 0.9, number(0, 0.99)]))
         return Leaky(beta, number(0.2, 2), reset_mechanism="zero", reset_delay=draw(st.booleans()), **gradient)
+    if kind is Synaptic:
+        decays = number(0, 0.99), number(0, 0.99)
+        return Synaptic(*decays, number(0.2, 2), reset_mechanism="zero", reset_delay=False, **gradient)
+    if kind is Readout:
+        beta = draw(st.sampled_from([0.0, 0.9, number(0, 0.99)]))
+        return Readout(1.0) if draw(st.booleans()) else Readout(beta, decay_input=draw(st.booleans()))
     rates = {"tau_mem_inv": number(50, 400), "tau_syn_inv": number(50, 400), "v_leak": number(-0.5, 0.1), "dt": DT}
     if kind is LI:
         return LI(**rates)
@@ -105,7 +111,10 @@ def networks(draw):
     if front == "images":
         start = (2, 6, 6)
         bias, groups = draw(st.booleans()), draw(st.sampled_from([1, 2]))
-        layers += [nn.Conv2d(2, 4, 3, padding=1, bias=bias, groups=groups), draw(neurons((4, 6, 6)))]
+        cells = draw(neurons((4, 6, 6)))
+        back = nn.Conv2d(4, 4, 3, padding=1, bias=bias)
+        cells = draw(st.sampled_from([cells, Recurrent(cells, connection=back), OneToOne(cells, -0.5)]))
+        layers += [nn.Conv2d(2, 4, 3, padding=1, bias=bias, groups=groups), cells]
         average = nn.AvgPool2d((2, 2), (2, 2), (0, 0))
         layers += [draw(st.sampled_from([average, SumPool2d(2), SumPool2d(2, 2)])), nn.Flatten()]
         width = 36
@@ -119,10 +128,11 @@ def networks(draw):
         size = draw(st.integers(1, 6))
         neuron = draw(neurons((size,)))
         recurrent = Recurrent(neuron, size, bias=draw(st.booleans()))
-        layers += [nn.Linear(width, size, bias=draw(st.booleans())), draw(st.sampled_from([neuron, recurrent]))]
+        alone = OneToOne(neuron, value(draw, -0.5, 0.5, (size,)))
+        layers += [nn.Linear(width, size, bias=draw(st.booleans())), draw(st.sampled_from([neuron, recurrent, alone]))]
         width = size
     for layer in layers:
-        if hasattr(layer, "weight") and not isinstance(layer, Recurrent):
+        if hasattr(layer, "weight") and not isinstance(layer, (Recurrent, OneToOne)):
             layer.weight.data += 0.3  # so that few networks are silent
     return quick(Sequential(*layers)), start
 

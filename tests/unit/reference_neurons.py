@@ -88,3 +88,120 @@ def izhikevich(xs, a=0.02, b=0.2, c=-65.0, d=8.0, dt=1.0):
         spikes.append(float(spike))
         membrane.append(v)
     return spikes, membrane
+
+
+def qif(xs, tau=2.0, critical=0.8, a0=1.0, threshold=1.0, rest=0.0, reset=-0.1):
+    """SpikingJelly's QIF; returns spikes and the membrane after reset."""
+    v, spikes, membrane = 0.0 if reset is None else reset, [], []
+    for x in xs:
+        v = v + (x + a0 * (v - rest) * (v - critical)) / tau
+        spike = v >= threshold
+        if spike:
+            v = v - threshold if reset is None else reset
+        spikes.append(float(spike))
+        membrane.append(v)
+    return spikes, membrane
+
+
+def adex(
+    xs,
+    mem=100.0,
+    syn=200.0,
+    ada=2.0,
+    coupling=4.0,
+    jump=0.02,
+    delta=0.5,
+    leak=0.0,
+    threshold=1.0,
+    peak=None,
+    reset=0.0,
+    dt=1e-3,
+):
+    """Norse's LIFAdEx; a peak beyond the threshold makes it that of Brette and Gerstner 2005."""
+    v, i, a, spikes, membrane = leak, 0.0, 0.0, [], []
+    for x in xs:
+        i = i + x
+        charged = v + dt * mem * (leak - v + delta * math.exp((v - threshold) / delta) + i - a)
+        a = a + dt * ada * (coupling * (v - leak) - a)
+        i = i - dt * syn * i
+        spike = charged > (threshold if peak is None else peak)
+        v = reset if spike else charged
+        a = a + spike * jump
+        spikes.append(float(spike))
+        membrane.append(v)
+    return spikes, membrane
+
+
+def synaptic(xs, alpha, beta, threshold=1.0, mechanism="subtract", delay=True):
+    """snnTorch's Synaptic; returns spikes and the membrane as snnTorch returns it."""
+    syn, mem, spikes, membrane = 0.0, 0.0, [], []
+    for x in xs:
+        fired = mem > threshold
+        syn = alpha * syn + x
+        mem = beta * mem + syn
+        if fired:
+            mem = {"subtract": mem - threshold, "zero": 0.0, "none": mem}[mechanism]
+        spike = mem > threshold
+        if not delay:
+            due = int(spike) - int(fired)
+            mem -= {"subtract": due * threshold, "zero": due * mem, "none": 0.0}[mechanism]
+        spikes.append(float(spike))
+        membrane.append(mem)
+    return spikes, membrane
+
+
+def alpha(xs, alpha, beta, threshold=1.0, mechanism="zero"):
+    """snnTorch's Alpha; returns spikes and the membrane as snnTorch returns it."""
+    exc, inh, mem, spikes, membrane = 0.0, 0.0, 0.0, [], []
+    scale = math.log(alpha) / (math.log(beta) - math.log(alpha)) + 1
+    for x in xs:
+        fired, before = mem > threshold, inh
+        exc, inh = alpha * exc + x, beta * inh - x
+        mem = scale * (exc + inh)
+        if fired and mechanism == "zero":
+            exc, inh, mem = 0.0, 0.0, 0.0
+        elif fired and mechanism == "subtract":
+            exc, inh, mem = exc - threshold, 0.0, mem + before
+        spikes.append(float(mem > threshold))
+        membrane.append(mem)
+    return spikes, membrane
+
+
+def readout(xs, beta, decay_input=False):
+    """A leaky sum; returns it twice, as output and as membrane."""
+    mem, membrane = 0.0, []
+    for x in xs:
+        mem = beta * mem + ((1 - beta) * x if decay_input else x)
+        membrane.append(mem)
+    return membrane, membrane
+
+
+def one_to_one(xs, weight, tau=2.0):
+    """SpikingJelly's LIF, which gets its last spike back through a weight, as snnTorch's RLeaky does."""
+    v, out, spikes, membrane = 0.0, 0.0, [], []
+    for x in xs:
+        v = v + (x + weight * out - v) / tau
+        out = float(v >= 1.0)
+        v = 0.0 if out else v
+        spikes.append(out)
+        membrane.append(v)
+    return spikes, membrane
+
+
+def refractory(xs, steps):
+    """Norse's LIFRefrac: the membrane stands still for some steps after a spike, the current goes on."""
+    v, i, wait, spikes, membrane = 0.0, 0.0, 0, [], []
+    for x in xs:
+        i = i + x
+        spike = False
+        if wait > 0:
+            wait -= 1
+        else:
+            v = v + 0.1 * (i - v)
+            spike = v > 1.0
+            if spike:
+                v, wait = 0.0, steps
+        i = i - 0.2 * i
+        spikes.append(float(spike))
+        membrane.append(v)
+    return spikes, membrane

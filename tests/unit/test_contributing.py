@@ -35,33 +35,47 @@ def executed(code, tmp_path, name, monkeypatch):
 
 
 @pytest.fixture
-def quadratic(tmp_path, monkeypatch):
-    return executed(example("quadratic integrate-and-fire"), tmp_path, "quadratic_example", monkeypatch)
+def exponential(tmp_path, monkeypatch):
+    return executed(example("exponential integrate-and-fire"), tmp_path, "exponential_example", monkeypatch)
 
 
-def test_the_neuron_is_its_equation(quadratic):
-    xs = (torch.rand(300, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * 60 - 10).tolist()
-    spikes, membrane = quadratic.quadratic(xs)
-    out, (v,) = quadratic.QIF()(torch.tensor(xs, dtype=torch.float64)[:, None, None])
-    assert out.flatten().tolist() == spikes and 3 < sum(spikes) < 100
-    assert v.item() == pytest.approx(membrane[-1], rel=1e-12)
+def test_the_neuron_is_its_equation(exponential):
+    xs = (torch.rand(300, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * 1.6 - 0.4).tolist()
+    spikes, membrane = exponential.exponential(xs)
+    cell = exponential.EIF()
+    out, state = cell(torch.tensor(xs, dtype=torch.float64)[:, None, None])
+    assert out.flatten().tolist() == spikes and 3 < sum(spikes) < 200
+    assert cell.membrane(state).item() == pytest.approx(membrane[-1], rel=1e-12)
+    assert (cell.threshold, cell.decay) == (1.0, None)
 
 
-def test_the_explorer_takes_it_with_the_numbers_of_its_class(quadratic):
-    (name, cell), *more = equations.variants(quadratic.QIF).items()
+def test_the_neuron_is_that_of_spikingjelly(exponential):
+    pytest.importorskip("spikingjelly")
+    from spikingjelly.activation_based import neuron
+
+    x = torch.rand(60, 2, 3, generator=torch.Generator().manual_seed(0)) * 1.6 - 0.4
+    out, state = exponential.EIF(3.0)(x)
+    theirs = neuron.EIFNode(3.0, v_reset=-0.1, step_mode="m")
+    assert torch.equal(theirs(x), out) and 0 < out.mean() < 1
+    torch.testing.assert_close(theirs.v, state.v)
+
+
+def test_the_explorer_takes_it_with_the_numbers_of_its_class(exponential):
+    (name, cell), *more = equations.variants(exponential.EIF).items()
     source = equations.written(cell)
-    assert name == "hard" and not more and "[-10.0]" in source and '"v_peak"' in source
+    assert name == "hard" and not more and "[0.800000011920929]" in source and '"theta_rh"' in source
 
 
 @pytest.mark.parametrize("engine", ["cpp", "block"])
-def test_every_engine_runs_it_with_its_gradients(quadratic, engine):
-    x = torch.rand(16, 3, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(1)) * 60 - 10
+def test_every_engine_runs_it_with_its_gradients(exponential, engine):
+    x = torch.rand(16, 3, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(1)) * 1.6 - 0.2
     results = []
     for name in ("eager", engine):
-        tau = torch.nn.Parameter(torch.linspace(10e-3, 40e-3, 5, dtype=torch.float64))
-        neuron, drive = quadratic.QIF(tau, engine=name).double(), x.clone().requires_grad_()
+        tau = torch.nn.Parameter(torch.linspace(2, 6, 5, dtype=torch.float64))
+        neuron, drive = exponential.EIF(tau, engine=name).double(), x.clone().requires_grad_()
         out, state = neuron(drive)
         (out.sum() + state.v.sum()).backward()
+        assert out.sum() > 0
         results.append((out, state.v, drive.grad, neuron.tau.grad))
     for eager, compiled in zip(*results, strict=True):
         torch.testing.assert_close(compiled, eager)

@@ -12,7 +12,23 @@ import torch
 from torch import nn
 from torch.nn.utils.parametrizations import weight_norm
 
-from snnkit.neuron import ALIF, IF, LI, LIF, CubaLIF, Leaky, Recurrent
+from snnkit.neuron import (
+    ALIF,
+    IF,
+    LI,
+    LIF,
+    QIF,
+    AdEx,
+    Alpha,
+    CubaLIF,
+    Izhikevich,
+    Leaky,
+    OneToOne,
+    Readout,
+    Recurrent,
+    Refractory,
+    Synaptic,
+)
 from snnkit.nn import PerStep, Residual, Sequential, Voting
 
 nir, h5py = pytest.importorskip("nir"), pytest.importorskip("h5py")
@@ -47,7 +63,19 @@ WIDTHS = Graph({"a": nn.Linear(3, 2)}, [("a", "output"), ("input", "a"), ("input
         (Leaky(torch.tensor([1, 0.5, 1]), reset_mechanism="zero"), X, DT, ValueError, "beta of Leaky must be below 1"),
         (CubaLIF(dt=1e-3), X, 1e-4, ValueError, "dt must be that of the network's CubaLIF, 0.001 s, but it is 0.0001"),
         (LIF(torch.full((4,), 2.0)), X, DT, ValueError, r"its tau of shape \[4\] does not broadcast against samples"),
-        (ALIF(), X, DT, TypeError, "alif of model: NIR has no node for ALIF; it has nodes for IF, LIF"),
+        (ALIF(), X, DT, TypeError, "NIR has no node for ALIF, as its threshold adapts; it has nodes for IF, LIF"),
+        (Izhikevich(), X, DT, TypeError, "NIR has no node for Izhikevich, as its membrane is quadratic, and it adapts"),
+        (QIF(), X, DT, TypeError, "qif of model: NIR has no node for QIF, as its membrane is quadratic"),
+        (AdEx(), X, DT, TypeError, "NIR has no node for AdEx, as its membrane is exponential"),
+        (Alpha(0.9, 0.8), X, DT, TypeError, "NIR has no node for Alpha, as its two currents and its membrane are"),
+        (Refractory(LIF(), 2), X, DT, TypeError, "NIR has no node for Refractory, as no node has a refractory period"),
+        (Recurrent(OneToOne(LIF()), 3), X, DT, TypeError, "NIR has no node for OneToOne, as a neuron with weights to"),
+        (Recurrent(LIF(), connection=nn.Tanh()), X, DT, TypeError, "NIR has no node for Tanh"),
+        (Synaptic(0.5, 0.5), X, DT, ValueError, 'reset_mechanism="subtract", which NIR can\'t express; use "zero"'),
+        (Synaptic(0.5, 0.5, reset_mechanism="zero"), X, DT, ValueError, '="zero", reset_delay=True, which NIR can'),
+        (Synaptic(1.0, 0.5, reset_mechanism="zero", reset_delay=False), X, DT, ValueError, "alpha of Synaptic must be"),
+        (Readout(1.0, decay_input=True), X, DT, ValueError, "beta of Readout with decay_input must be below 1"),
+        (Readout(torch.tensor([1, 0.5, 1])), X, DT, ValueError, "beta of Readout must be below 1 for all its neurons"),
         (Sequential(Own()), X, DT, TypeError, "0 of model: NIR has no node for Own"),
         (Sequential(Voting(3)), X, DT, TypeError, "0 of model: NIR has no node for Voting"),
         (Residual(PerStep(nn.Identity())), X, DT, TypeError, "main of model: NIR has no node for PerStep"),
@@ -124,8 +152,8 @@ THROUGH = [("input", "a"), ("a", "output")]
         (chain(LINEAR, size=4), r"node '0' of graph \(Linear\) with input \[4\]"),
         (graph_of({"a": node()}, [*THROUGH, ("a", "b")]), "edge 'a' → 'b' of graph: there is no node 'b'"),
         (graph_of({"a": node(), "b": node()}, [*THROUGH, ("a", "b")]), "node 'b' of graph must be on a path"),
-        (graph_of({"a": LINEAR}, [*THROUGH, ("a", "a")]), "loops of graph must be a matrix .* but there is a → a"),
-        (graph_of({"a": LINEAR, "b": LINEAR}, [*THROUGH, ("a", "b"), ("b", "a")]), "loops of graph must be a matrix"),
+        (graph_of({"a": LINEAR}, [*THROUGH, ("a", "a")]), "loops of graph must be weights .* but there is a → a"),
+        (graph_of({"a": LINEAR, "b": LINEAR}, [*THROUGH, ("a", "b"), ("b", "a")]), "loops of graph must be weights"),
         (graph_of({"a": node(), "c": nir.Input({"input": [3]})}, [*THROUGH, ("c", "a")]), "one input, but it has 2"),
     ],
 )

@@ -13,13 +13,14 @@ nir = pytest.importorskip("nir")
 from snnkit.interop import (  # noqa: E402
     EulerCubaLI,
     EulerCubaLIF,
+    EulerI,
     EulerIF,
     EulerLI,
     EulerLIF,
     Scale,
     SumPool2d,
 )
-from snnkit.neuron import IF, LI, LIF, PLIF, CubaLIF, Leaky, Recurrent  # noqa: E402
+from snnkit.neuron import IF, LI, LIF, PLIF, CubaLIF, Leaky, OneToOne, Readout, Recurrent, Synaptic  # noqa: E402
 from snnkit.nn import Once, Residual, Sequential, TimeBatched  # noqa: E402
 from snnkit.surrogate import ATan, Surrogate, Triangle  # noqa: E402
 from tests.unit.nir_cases import (  # noqa: E402
@@ -100,6 +101,15 @@ NEURONS = [
     CubaLIF(learned(90.0), 130.0, v_leak=learned(0.05, 4), v_th=0.6, dt=torch.tensor(DT), surrogate=ATan(3.0)),
     LI(90.0, 130.0, v_leak=0.05),
     LI(learned(90.0), learned(130.0, 1), v_leak=torch.rand(4)),
+    Synaptic(0.6, 0.8, 0.7, reset_mechanism="zero", reset_delay=False),
+    Synaptic(learned(0.6, 4), learned(0.8), learned(0.7), reset_mechanism="zero", reset_delay=False),
+    Readout(0.9),
+    Readout(learned(0.9, 4), decay_input=True),
+    Readout(torch.tensor(1.0)),
+    OneToOne(LIF(3.3), -0.4),
+    OneToOne(Leaky(learned(0.85), reset_mechanism="zero"), learned(0.3)),
+    OneToOne(IF(), torch.rand(4)),
+    EulerI(r=learned(800.0), dt=DT),
     EulerIF(r=learned(800.0), v_threshold=0.7, v_reset=-0.1, dt=DT),
     EulerLIF(tau=learned(4e-3), r=2.0, v_threshold=torch.tensor(0.4), dt=DT),
     EulerLI(tau=torch.rand(4) + 1, r=learned(2.0, 4), dt=DT),
@@ -119,6 +129,36 @@ def test_through_a_file_each_neuron_comes_back_the_same(tmp_path, neuron):
     assert out.abs().sum() > 0, "a silent network would prove nothing"
     assert torch.equal(run(back, x), out)
     assert_same(back, net)
+
+
+@pytest.mark.parametrize("neuron", [one for one in NEURONS if "Euler" in repr(one)], ids=lambda one: type(one).__name__)
+def test_threshold_and_decay_of_eulers_neurons(neuron):
+    rest, silence = neuron.initial_state(torch.zeros(1, 4)), torch.zeros(1, 4)
+    moved = rest._replace(v=rest.v + 0.01)
+    ends = [neuron.membrane(neuron.step(silence, state)[1]) for state in (rest, moved)]
+    torch.testing.assert_close(ends[1] - ends[0], 0.01 * neuron.decay + silence, rtol=1e-4, atol=1e-6)
+    assert (neuron.threshold is None) is not neuron.spiking
+    if neuron.spiking:
+        assert torch.as_tensor(neuron.threshold).allclose(torch.as_tensor(neuron.v_threshold))
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_recurrent_convolutions(tmp_path, bias):
+    net = quick(Sequential(Recurrent(LIF(), connection=nn.Conv2d(2, 2, 3, padding=1, bias=bias)), OneToOne(IF(), 0.2)))
+    x = sequence((2, 5, 5)) * 2
+    nir.write(tmp_path / "net.nir", written(net, x))
+    back = read(tmp_path / "net.nir")
+    out = run(net, x)
+    assert 0 < out.sum() < out.numel() and torch.equal(run(back, x), out)
+    assert_same(back, net)
+
+
+def test_weights_to_itself_that_another_program_changed_are_learned():
+    graph = written(quick(OneToOne(IF(), 0.5)), sequence((3,)))
+    graph.nodes["onetoone_rec"].scale = np.array([0.5, 0.25, 0.5])
+    back = read(graph)
+    (layer,) = back if isinstance(back, Sequential) else [back]
+    assert isinstance(layer.weight, nn.Parameter) and layer.weight.tolist() == [0.5, 0.25, 0.5]
 
 
 def test_a_module_without_others_and_one_in_two_places():

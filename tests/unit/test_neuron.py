@@ -20,12 +20,19 @@ from snnkit.neuron import (
     LI,
     LIF,
     PLIF,
+    QIF,
+    AdEx,
+    Alpha,
     CubaLIF,
     Izhikevich,
     Leaky,
     MembraneState,
     Neuron,
+    OneToOne,
+    Readout,
     Recurrent,
+    Refractory,
+    Synaptic,
     beta_of,
 )
 from snnkit.surrogate import ATan, FastSigmoid, Sigmoid, SuperSpike, Triangle
@@ -123,6 +130,56 @@ def test_a_given_tensor_is_copied():
     assert neuron.tau.item() == 2.0
 
 
+@every_neuron
+def test_decay_is_what_is_left_of_a_membrane_after_a_silent_step(make):
+    neuron, silence = make().double(), torch.zeros(1, 5, dtype=torch.float64)
+    rest, name = neuron.initial_state(silence), neuron.membrane_name
+    assert neuron.membrane(rest) is getattr(rest, name)
+    if neuron.decay is None:
+        assert isinstance(neuron, (QIF, AdEx, Izhikevich, Alpha))
+        return
+    moved = rest._replace(**{name: neuron.membrane(rest) + 0.01})
+    ends = [neuron.membrane(neuron.step(silence, state)[1]) for state in (rest, moved)]
+    torch.testing.assert_close(ends[1] - ends[0], 0.01 * neuron.decay + silence)
+
+
+@every_neuron
+def test_threshold_is_the_highest_membrane_without_a_spike(make):
+    neuron = make().double()
+    if not neuron.spiking:
+        assert neuron.threshold is None
+        return
+
+    def highest(current):
+        state, spikes, membranes = neuron.initial_state(current), [], []
+        for _ in range(4):
+            spike, state = neuron.step(current, state)
+            spikes.append(spike)
+            membranes.append(neuron.membrane(state))
+        return torch.stack(spikes).amax(0) > 0, torch.stack(membranes).amax(0)
+
+    low, high = torch.zeros(1, 5, dtype=torch.float64), torch.full((1, 5), 1e4, dtype=torch.float64)
+    for _ in range(60):
+        middle = (low + high) / 2
+        fired, _ = highest(middle)
+        low, high = torch.where(fired, low, middle), torch.where(fired, middle, high)
+    torch.testing.assert_close(highest(low)[1], neuron.threshold + 0 * low, rtol=1e-6, atol=1e-6)
+
+
+def test_a_membrane_of_another_name_is_named():
+    class Other(Neuron):
+        State = neuron.LeakyState
+
+        def step(self, x, state):
+            return x, state
+
+    state = neuron.LeakyState(torch.ones(2))
+    with pytest.raises(TypeError, match=r"state of Other must have a part named 'v' as its membrane, .* membrane_name"):
+        Other().membrane(state)
+    Other.membrane_name = "mem"
+    assert Other().membrane(state) is state.mem
+
+
 def test_detach_reset_changes_gradients_but_not_spikes():
     x = torch.rand(20, 1, 4, dtype=torch.float64) * 2
     gradients, spikes = [], []
@@ -179,12 +236,36 @@ MOVED = [
     (ALIF, "beta", -0.1, 0.0),
     (ALIF, "v_threshold", -0.5, 1e-6),
     (Izhikevich, "c", 40.0, 29.0),
+    (QIF, "tau", 0.3, 1.0),
+    (QIF, "a0", -0.5, 0.0),
+    (QIF, "v_c", -0.5, 0.0),
+    (AdEx, "tau_ada_inv", -50.0, 0.0),
+    (AdEx, "delta_T", -1.0, 1e-6),
+    (AdEx, "v_th", -0.5, -0.5),
+    (partial(AdEx, v_peak=1.0, v_th=0.5, v_reset=nn.Parameter(torch.tensor(0.2))), "v_peak", 0.1, 0.2 + 1.2e-6),
+    (partial(Synaptic, beta=0.9), "alpha", 1.5, 1.0),
+    (partial(Synaptic, 0.5), "beta", -0.5, 0.0),
+    (partial(Synaptic, 0.5, 0.5), "threshold", -0.5, 1e-6),
+    (partial(Alpha, beta=0.25), "alpha", 0.1, 0.25 + 1.25e-6),
+    (partial(Alpha, 0.9), "beta", -0.5, 1e-6),
+    (Readout, "beta", 1.5, 1.0),
 ]
 
 
 @pytest.mark.parametrize(("kind", "name", "moved", "nearest"), MOVED)
 def test_a_number_that_was_moved_out_of_its_range_counts_as_the_nearest_in_it(kind, name, moved, nearest):
-    start = {"tau": 2.0, "beta": 0.5, "tau_mem_inv": 100.0, "tau_syn_inv": 200.0, "c": -65.0, "tau_adapt": 20.0}
+    start = {
+        "tau": 2.0,
+        "beta": 0.5,
+        "alpha": 0.8,
+        "v_c": 0.8,
+        "delta_T": 0.5,
+        "tau_ada_inv": 2.0,
+        "tau_mem_inv": 100.0,
+        "tau_syn_inv": 200.0,
+        "c": -65.0,
+        "tau_adapt": 20.0,
+    }
     x = 2 * torch.randn(12, 3, 5, generator=torch.Generator().manual_seed(0))
     outs = []
     for value in (moved, nearest):
@@ -216,7 +297,10 @@ def test_a_membrane_beyond_float16_is_refused(engine):
     assert LI(engine=engine)(x.bfloat16())[0].isfinite().all() and LI(engine=engine)((x / 9).half())[0].isfinite().all()
 
 
-@pytest.mark.parametrize("kind", [IF, LIF, PLIF, ALIF, CubaLIF, Izhikevich, LI, partial(Leaky, 0.9), *SURROGATES])
+EVERY = [IF, LIF, PLIF, ALIF, CubaLIF, Izhikevich, LI, QIF, AdEx, partial(Leaky, 0.9), partial(Synaptic, 0.8, 0.9)]
+
+
+@pytest.mark.parametrize("kind", [*EVERY, partial(Alpha, 0.9, 0.8), partial(OneToOne, LIF()), *SURROGATES])
 def test_extreme_numbers_are_refused_or_give_finite_gradients(kind):
     drives = [torch.rand(5, 2, 3) * 4 - 1, torch.ones(5, 2, 3), torch.zeros(5, 2, 3)]
     numbers = [name for name, p in inspect.signature(kind).parameters.items() if type(p.default) is float]
@@ -251,6 +335,23 @@ BAD_NUMBERS = [
     (lambda: Izhikevich(dt=2.0), ValueError, "dt of Izhikevich must be at most 1"),
     (lambda: Izhikevich(c=40.0), ValueError, "v_peak of Izhikevich must be greater than c"),
     (lambda: Recurrent(nn.Linear(2, 2), 2), TypeError, "neuron of Recurrent must be a Neuron"),
+    (lambda: QIF(v_c=0.0), ValueError, "v_c of QIF must be greater than v_rest, but they are 0.0 and 0.0"),
+    (lambda: QIF(a0=0.0), ValueError, "a0 of QIF must be greater than 0"),
+    (lambda: AdEx(delta_T=0.0), ValueError, "delta_T of AdEx must be at least 1e-06"),
+    (lambda: AdEx(tau_ada_inv=3000.0), ValueError, r"dt \* tau_ada_inv of AdEx must be at most 2, but it is 3"),
+    (lambda: AdEx(v_peak=0.9), ValueError, r"\(v_peak - v_th\) / delta_T of AdEx must be at least 0"),
+    (lambda: AdEx(v_peak=30.0), ValueError, r"\(v_peak - v_th\) / delta_T of AdEx must be at most 50"),
+    (lambda: Synaptic(1.5, 0.9), ValueError, "alpha of Synaptic must be at most 1"),
+    (lambda: Synaptic(0.9, 0.9, reset_mechanism="hard"), ValueError, "reset_mechanism of Synaptic must be"),
+    (lambda: Alpha(0.8, 0.9), ValueError, "alpha of Alpha must be greater than beta, but they are 0.8 and 0.9"),
+    (lambda: Readout(-0.1), ValueError, "beta of Readout must be at least 0"),
+    (lambda: OneToOne(nn.Linear(2, 2)), TypeError, "neuron of OneToOne must be a Neuron"),
+    (lambda: OneToOne(LIF(), "1"), TypeError, "weight of OneToOne must be a number"),
+    (lambda: Refractory(LIF(), -1), ValueError, "steps of Refractory must be at least 0"),
+    (lambda: Refractory(LIF(), 0.5), TypeError, "steps of Refractory must be an integer"),
+    (lambda: Refractory(LI(), 2), TypeError, "neuron of Refractory must fire, but LI is a readout"),
+    (lambda: Refractory(OneToOne(LIF()), 2), TypeError, "put OneToOne around Refractory"),
+    (lambda: OneToOne(OneToOne(LIF())), TypeError, "can't be a OneToOne: its State has a part 'out' already"),
 ]
 
 
@@ -330,6 +431,19 @@ def inputs(strength=1.0, steps=200):
 REST = {"tau": 5.0, "threshold": 0.4, "reset": -0.6, "decay_input": False}
 ZERO_NOW = {"beta": 0.8, "threshold": 0.7, "mechanism": "zero", "delay": False}
 BURSTS = {"c": -50.0, "d": 2.0, "dt": 0.5}
+QIF_SOFT = {"tau": 4.0, "critical": 0.5, "a0": 0.7, "threshold": 1.2, "rest": 0.1, "reset": None}
+# In mV and s: 281 pF over 30 nS, and steps of 0.1 ms; a current of 30 mV times the conductance is 0.9 nA.
+PUBLISHED = {"tau_mem_inv": 30 / 0.281, "tau_syn_inv": 1e4, "tau_ada_inv": 1 / 0.144, "adaptation_current": 4 / 30}
+PUBLISHED |= {"adaptation_spike": 80.5 / 30, "delta_T": 2.0, "v_leak": -70.6, "v_th": -50.4, "v_peak": 20.0}
+PUBLISHED |= {"v_reset": -70.6, "dt": 1e-4}
+PUBLISHED_NUMBERS = dict(zip(
+    ("mem", "syn", "ada", "coupling", "jump", "delta", "leak", "threshold", "peak", "reset", "dt"),
+    PUBLISHED.values(), strict=True,
+))  # fmt: skip
+SYNAPTIC_ZERO = {"alpha": 0.5, "beta": 0.8, "mechanism": "zero"}
+SYNAPTIC_NONE = {"alpha": 0.2, "beta": 0.1, "mechanism": "none"}
+ALPHA_SUBTRACT = {"alpha": 0.8, "beta": 0.3, "mechanism": "subtract"}
+ALPHA_NONE = {"alpha": 0.5, "beta": 0.3, "mechanism": "none"}
 CASES = {
     "IF": (IF(), reference.if_or_lif, {}, 1.0),
     "IF soft": (IF(v_reset=None), reference.if_or_lif, {"reset": None}, 1.0),
@@ -353,6 +467,32 @@ CASES = {
     "ALIF": (ALIF(beta=0.5), reference.alif, {"beta": 0.5}, 0.5),
     "Izhikevich": (Izhikevich(), reference.izhikevich, {}, 15.0),
     "Izhikevich bursts": (Izhikevich(**BURSTS), reference.izhikevich, BURSTS, 15.0),
+    "QIF": (QIF(), reference.qif, {}, 1.0),
+    "QIF soft": (QIF(4.0, 0.5, 0.7, 1.2, 0.1, None), reference.qif, QIF_SOFT, 0.8),
+    "AdEx": (AdEx(), reference.adex, {}, 2.0),
+    "AdEx of Brette and Gerstner": (AdEx(**PUBLISHED), reference.adex, PUBLISHED_NUMBERS, 200.0),
+    "Synaptic subtract": (Synaptic(0.5, 0.8), reference.synaptic, {"alpha": 0.5, "beta": 0.8}, 0.5),
+    "Synaptic zero": (Synaptic(0.5, 0.8, reset_mechanism="zero"), reference.synaptic, SYNAPTIC_ZERO, 0.5),
+    "Synaptic none": (Synaptic(0.2, 0.1, reset_mechanism="none"), reference.synaptic, SYNAPTIC_NONE, 1.4),
+    "Synaptic subtract now": (
+        Synaptic(0.5, 0.8, 0.9, reset_delay=False),
+        reference.synaptic,
+        {"alpha": 0.5, "beta": 0.8, "threshold": 0.9, "delay": False},
+        0.5,
+    ),
+    "Synaptic zero now": (
+        Synaptic(0.5, 0.8, reset_mechanism="zero", reset_delay=False),
+        reference.synaptic,
+        SYNAPTIC_ZERO | {"delay": False},
+        0.5,
+    ),
+    "Alpha zero": (Alpha(0.9, 0.8), reference.alpha, {"alpha": 0.9, "beta": 0.8}, 1.0),
+    "Alpha subtract": (Alpha(0.8, 0.3, reset_mechanism="subtract"), reference.alpha, ALPHA_SUBTRACT, 1.0),
+    "Alpha none": (Alpha(0.5, 0.3, reset_mechanism="none"), reference.alpha, ALPHA_NONE, 1.5),
+    "Readout": (Readout(0.9), reference.readout, {"beta": 0.9}, 1.0),
+    "Readout decayed": (Readout(0.7, decay_input=True), reference.readout, {"beta": 0.7, "decay_input": True}, 1.0),
+    "OneToOne": (OneToOne(LIF(), 0.6), reference.one_to_one, {"weight": 0.6}, 1.5),
+    "Refractory": (Refractory(CubaLIF(), 5), reference.refractory, {"steps": 5}, 2.0),
 }
 
 
@@ -362,7 +502,7 @@ def test_equals_the_published_equation(name):
     xs = inputs(strength)
     spikes, membrane = run(neuron, xs)
     expected_spikes, expected_membrane = equation(xs, **arguments)
-    if name == "LI":
+    if not neuron.spiking:
         assert spikes == pytest.approx(expected_membrane)
     else:
         assert 3 < sum(expected_spikes) < 195, "a trace without spikes, or with nothing else, proves little"

@@ -56,6 +56,12 @@ export const KINDS = {
       reset_mechanism: k.reset === "hard" ? "zero" : "subtract"}),
     scale: charge,
   },
+  Synaptic: {
+    call: (k) => ({alpha: 0.8, beta: Math.exp(-1 / k.tau), threshold: k.threshold,
+      reset_mechanism: k.reset === "hard" ? "zero" : "subtract"}),
+    scale: (k) => 0.2 * charge(k),
+    others: ["syn"],
+  },
   ALIF: {
     call: (k) => ({tau: k.tau, beta: 0.2, v_threshold: k.threshold, v_reset: reset(k)}),
     scale: charge,
@@ -81,6 +87,12 @@ export const KINDS = {
     scale: () => 0.2,
     silent: true,
     others: ["i"],
+    note: "threshold and reset do nothing here",
+  },
+  Readout: {
+    call: (k) => ({beta: Math.exp(-1 / k.tau)}),
+    scale: charge,
+    silent: true,
     note: "threshold and reset do nothing here",
   },
 };

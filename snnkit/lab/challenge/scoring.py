@@ -25,7 +25,7 @@ from snnkit import checks
 from snnkit.data import xor_in_time
 from snnkit.engine.observe import Seen, observed
 from snnkit.engine.trace import name_of, renew_in_children
-from snnkit.neuron import Neuron
+from snnkit.neuron import Neuron, named_neurons
 
 STEPS, CHANNELS, CLASSES = 24, 8, 2
 # What a network can rely on: a cue lasts 3 steps, its 4 units fire in each with a probability of 0.8 (9.6 spikes on
@@ -183,7 +183,7 @@ def _uncompiled() -> contextlib.AbstractContextManager[Any]:
 
 def neurons_of(net: nn.Module) -> dict[str, Neuron]:
     """Name -> layer of neurons; RuleError if there is none, or one that does not spike."""
-    neurons = {name or type(net).__name__: module for name, module in net.named_modules() if isinstance(module, Neuron)}
+    neurons = {name or type(net).__name__: module for name, module in named_neurons(net)}
     if not neurons:
         raise RuleError(
             "net must have neurons (snnkit.neuron.Neuron, or a subclass of your own), as it is their spikes that are "

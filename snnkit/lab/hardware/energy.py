@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from snnkit import checks
 from snnkit.device import untouched
 from snnkit.device.usage import evaluating
-from snnkit.neuron import Neuron
+from snnkit.neuron import named_neurons
 from snnkit.nn import is_static
 from snnkit.tables import size_of, text_table
 
@@ -215,10 +215,12 @@ def _counted(net: nn.Module, x: Tensor) -> dict[str, LayerCount]:
     """The layers of ``net(x)`` in eval mode, without gradients, by path; ``net`` is left as it was."""
     layers: dict[str, LayerCount] = {}
     with untouched(net, x.device), evaluating(net), ExitStack() as hooks:
+        neurons = dict(named_neurons(net))
         for path, module in net.named_modules():
             weighted = isinstance(module, _WEIGHTED)
-            if weighted or isinstance(module, Neuron):
-                layers[path] = LayerCount(_title(path, module), weighted, spiking=weighted or bool(module.spiking))
+            if weighted or path in neurons:
+                spiking = weighted or bool(neurons[path].spiking)
+                layers[path] = LayerCount(_title(path, module), weighted, spiking=spiking)
                 hooks.enter_context(module.register_forward_hook(partial(_after_call, layers[path])))
         net(x)
     return layers

@@ -51,7 +51,7 @@ _BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
 _NORMS = (nn.LayerNorm, nn.GroupNorm)
 _KINDS = (*_CHANGES_NOTHING, nn.Linear, nn.Conv2d, *_POOLS, *_BATCH_NORMS, *_NORMS, nn.ReLU, Neuron, Recurrent)
 # What the numbers of neurons are called that a reader may change: the first that is there counts.
-_THRESHOLDS = ("v_threshold", "threshold", "v_th")
+_THRESHOLDS = ("v_threshold", "v_th", "threshold")
 _LEAKS = ("tau", "tau_mem_inv")
 
 
@@ -364,6 +364,10 @@ def _layer(
     if isinstance(module, nn.ReLU):
         return {"kind": "relu"}
     if isinstance(module, Recurrent):
+        if not isinstance(module.weight, nn.Linear):
+            raise ValueError(
+                f"{name} must have weights from all to all to be in a page, but it has a {_kind(module.weight)}"
+            )
         return _neurons(module.neuron, f"{name}.neuron", after, sources) | _sums(
             module.weight.weight.T, module.weight.bias
         )
@@ -436,7 +440,7 @@ def _neurons(neuron: Any, name: str, shape: tuple[int, ...], sources: list[str])
         "neuron": sources.index(text),
         "spiking": bool(neuron.spiking),
         "membrane": next((i for i, field in enumerate(fields) if field in ("v", "mem")), 0),
-        "threshold": next((one for one in _THRESHOLDS if hasattr(neuron, one)), None),
+        "threshold": next((one for one in _THRESHOLDS if one in vars(neuron) or one in tensors), None),
         "leak": next((one for one in _LEAKS if hasattr(neuron, one)), "beta" if isinstance(neuron, Leaky) else None),
         "step": float(torch.as_tensor(dt).max()) if isinstance(dt, (int, float, Tensor)) else None,
         "values": {

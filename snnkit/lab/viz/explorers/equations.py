@@ -19,8 +19,6 @@ from snnkit import neuron, surrogate
 from snnkit.engine import js
 from snnkit.files import write_text
 
-REQUIRED: dict[str, Any] = {"beta": 0.9}  # arguments without a default
-
 
 def variants(kind: type[neuron.Neuron]) -> dict[str, neuron.Neuron]:
     """A class of neurons with a hard reset, and with a soft one if it has that.
@@ -28,7 +26,8 @@ def variants(kind: type[neuron.Neuron]) -> dict[str, neuron.Neuron]:
     Every number becomes a parameter, whose value here is where the explorer begins.
     """
     accepted = inspect.signature(kind).parameters
-    given = {name: REQUIRED[name] for name, one in accepted.items() if one.default is one.empty}
+    required = {"alpha": 0.95, "beta": 0.9, "neuron": neuron.LIF(), "steps": 5}
+    given = {name: required[name] for name, one in accepted.items() if one.default is one.empty}
     if "reset_mechanism" in accepted:
         resets: dict[str, dict[str, Any]] = {
             "hard": {"reset_mechanism": "zero"},

@@ -1,0 +1,242 @@
+"""What is put around a neuron: recurrent weights, and a refractory period.
+
+What stays elementwise (``OneToOne``, ``Refractory``) is a neuron itself, which every engine runs. ``Recurrent`` mixes
+neurons, so it goes through time step by step.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from snnkit import checks
+from snnkit.engine import check_sequence, state_dtype
+from snnkit.linear import linear
+from snnkit.neuron.base import Neuron, Value, everywhere, refuse_plain_sequential
+
+
+class RecurrentState(NamedTuple):
+    """State of a ``Recurrent`` layer.
+
+    Attributes:
+        neuron: state of the neurons.
+        out: their last output [B, ...]; the next step gets it back through the recurrent weights.
+    """
+
+    neuron: Any
+    out: Tensor
+
+
+class Recurrent(nn.Module):
+    """``out[t], state = neuron(x[t] + W out[t-1], state)``: recurrent weights around any neuron.
+
+    The weights mix neurons, so time goes step by step in every engine. The neuron's own engine computes each step.
+    Weights from each neuron to itself only are ``OneToOne``, which all engines run at once.
+
+    Args:
+        neuron: the neurons; called on [1, B, ...].
+        features: N, their number, for weights from all to all: W is a ``torch.nn.Linear`` [N, N], and x is [T, B, N].
+        connection: instead of ``features``, the module W itself. It takes the last output [B, ...], without a state,
+            and keeps its shape: ``torch.nn.Conv2d(8, 8, 3, padding=1)`` for x [T, B, 8, H, W].
+        bias: whether the weights from all to all have one.
+        device, dtype: of these weights, as in ``torch.nn.Linear``.
+
+    Raises:
+        TypeError, ValueError: not exactly one of ``features`` and ``connection``; a connection with neurons in it, or,
+            in a call, one that changes the shape.
+    """
+
+    def __init__(
+        self,
+        neuron: Neuron,
+        features: int | None = None,
+        *,
+        connection: nn.Module | None = None,
+        bias: bool = False,
+        device=None,
+        dtype=None,
+    ) -> None:
+        super().__init__()
+        checks.flag("bias of Recurrent", bias)
+        checks.instance("neuron of Recurrent", neuron, Neuron, "a Neuron such as LIF()")
+        if (features is None) == (connection is None):
+            raise TypeError(
+                "Recurrent must have either features, for weights from all to all, or a connection such as "
+                f"torch.nn.Conv2d(8, 8, 3, padding=1), but it has {'none' if features is None else 'both'}"
+            )
+        if connection is None:
+            features = checks.integer("features of Recurrent", features, at_least=1)
+            connection = nn.Linear(features, features, bias=bias, device=device, dtype=dtype)
+        checks.instance("connection of Recurrent", connection, nn.Module, "a module such as torch.nn.Conv2d")
+        if any(isinstance(part, (Neuron, Recurrent)) for part in connection.modules()):
+            raise TypeError("connection of Recurrent must be stateless, but there are neurons in it")
+        self.neuron = neuron
+        self.weight = connection
+
+    def forward(self, x: Tensor, state: RecurrentState | None = None) -> tuple[Tensor, RecurrentState]:
+        """x [T, B, ...] to out [T, B, ...] and the state after the last step; ``state=None`` starts at rest."""
+        refuse_plain_sequential(self)
+        check_sequence(x, "Recurrent")
+        if isinstance(self.weight, nn.Linear):
+            features = self.weight.in_features
+            if x.dim() != 3 or x.shape[2] != features:
+                raise ValueError(f"x of Recurrent must be [T, B, {features}], but its shape is {list(x.shape)}")
+        if state is None:
+            inner, out = None, torch.zeros(x.shape[1:], dtype=state_dtype(x), device=x.device)
+        else:
+            inner, out = checks.instance("state of Recurrent", state, RecurrentState, "a RecurrentState or None")
+        outputs = []
+        for x_t in x.unbind(0):
+            current = x_t + self._back(out.to(x.dtype))
+            spikes, inner = self.neuron(current.unsqueeze(0), inner)
+            out = spikes.squeeze(0)
+            outputs.append(out)
+        return torch.stack(outputs), RecurrentState(inner, out)
+
+    def _back(self, out: Tensor) -> Tensor:
+        """What the last output [B, ...] adds to the next input."""
+        if isinstance(self.weight, nn.Linear):
+            return linear(self.weight, out)
+        back = self.weight(out)
+        if not isinstance(back, Tensor) or back.shape != out.shape:
+            found = list(back.shape) if isinstance(back, Tensor) else f"a {type(back).__name__}"
+            raise ValueError(
+                f"connection of Recurrent must keep the shape of a step, {list(out.shape)}, but it makes {found}"
+            )
+        return back
+
+
+# By the class of the inner state and the name of the part that comes after it.
+_STATES: dict[tuple[type, str], type] = {}
+
+
+def _extended(inner: type, part: str) -> type:
+    """The NamedTuple with the parts of ``inner`` and one more: the engines take flat states only."""
+    if (inner, part) not in _STATES:
+        made = namedtuple(f"{inner.__name__}And{part.title()}", (*inner._fields, part))  # type: ignore[attr-defined, misc]
+        made.inner = inner  # type: ignore[attr-defined]
+        # pickle finds classes by their name in a module, where this one is not.
+        made.__reduce__ = lambda state: (_joined, (inner._make(state[:-1]), part, state[-1]))  # type: ignore[attr-defined, method-assign]
+        _STATES[inner, part] = made
+    return _STATES[inner, part]
+
+
+def _joined(inner: Any, part: str, value: Any) -> Any:
+    return _extended(type(inner), part)(*inner, value)
+
+
+class _Around(Neuron):
+    """A neuron made of another one: its state is that of the other, and one part more, which is 0 at rest."""
+
+    part: ClassVar[str]
+
+    def __init__(self, neuron: Neuron, engine: str) -> None:
+        super().__init__(engine=engine)
+        owner = type(self).__name__
+        checks.instance(f"neuron of {owner}", neuron, Neuron, "a Neuron such as LIF()")
+        fields = getattr(neuron.State, "_fields", None)
+        if fields is None or self.part in fields:
+            what = "is no NamedTuple" if fields is None else f"has a part {self.part!r} already"
+            raise TypeError(f"neuron of {owner} can't be a {type(neuron).__name__}: its State {what}")
+        self.neuron = neuron
+
+    @property
+    def State(self) -> type:  # type: ignore[override]
+        """Its class of states: that of the neuron, extended."""
+        return _extended(self.neuron.State, self.part)
+
+    @property
+    def spiking(self) -> bool:  # type: ignore[override]
+        """Whether the neuron fires."""
+        return self.neuron.spiking
+
+    @property
+    def membrane_name(self) -> str:  # type: ignore[override]
+        """The neuron's."""
+        return self.neuron.membrane_name
+
+    @property
+    def threshold(self) -> Value | None:
+        """The neuron's."""
+        return self.neuron.threshold  # type: ignore[return-value]
+
+    @property
+    def decay(self) -> Value | None:
+        """The neuron's."""
+        return self.neuron.decay  # type: ignore[return-value]
+
+    def initial_state(self, x: Tensor) -> Any:
+        """That of the neuron, and zeros."""
+        return self.State(*self.neuron.initial_state(x), everywhere(x, 0.0))
+
+
+class OneToOne(_Around):
+    """out, state ← neuron(x + weight out, state): each neuron gets its own last output back.
+
+    It is elementwise, so one call of an engine runs the whole sequence, unlike ``Recurrent``. The state is that of the
+    neuron with a last part ``out``, its last output [B, ...]. Equation: snnTorch's ``RLeaky`` with
+    ``all_to_all=False`` (doi:10.1109/JPROC.2023.3308088), where ``V`` is the weight, 1 by default and learned.
+
+    Args:
+        neuron: any neuron; its ``engine`` plays no part.
+        weight: from each neuron to itself: one number, or a tensor that broadcasts against a step; a Parameter is
+            learned.
+        engine: "auto", or one of ``engine.ENGINES``.
+    """
+
+    part = "out"
+    weight: Value
+
+    def __init__(self, neuron: Neuron, weight: Value = 1.0, *, engine: str = "auto") -> None:
+        super().__init__(neuron, engine)
+        self.number("weight", weight)
+
+    def step(self, x: Tensor, state: Any) -> tuple[Tensor, Any]:
+        inner = type(state).inner._make(state[:-1])
+        out, after = self.neuron.step(x + self.weight * state[-1], inner)
+        return out, type(state)(*after, out)
+
+
+class Refractory(_Around):
+    """A neuron that rests for some steps after each spike: it neither fires nor changes its membrane.
+
+    The rest of its state, such as a synaptic current or an adaptation, goes on. The state is that of the neuron with a
+    last part ``wait``, the steps for which it still rests [B, ...]. No gradient flows through ``wait``. Rule: Norse's
+    ``LIFRefrac`` (doi:10.5281/zenodo.4422025), which gives the same spikes and states around ``CubaLIF``.
+
+    Args:
+        neuron: any neuron that fires; its ``engine`` plays no part. ``OneToOne`` and ``Recurrent`` go around this one.
+        steps: for how many steps it rests, at least 0: a refractory period over the time step.
+        engine: "auto", or one of ``engine.ENGINES``.
+    """
+
+    part = "wait"
+
+    def __init__(self, neuron: Neuron, steps: int, *, engine: str = "auto") -> None:
+        super().__init__(neuron, engine)
+        if isinstance(neuron, _Around):
+            name = type(neuron).__name__
+            raise TypeError(f"neuron of Refractory can't be a {name}: put {name} around Refractory")
+        if not neuron.spiking:
+            raise TypeError(f"neuron of Refractory must fire, but {type(neuron).__name__} is a readout")
+        self.steps = checks.integer("steps of Refractory", steps, at_least=0)
+
+    def step(self, x: Tensor, state: Any) -> tuple[Tensor, Any]:
+        inner, wait = type(state).inner._make(state[:-1]), state[-1]
+        rests = wait > 0
+
+        def spike(u: Tensor, strict: bool = False) -> Tensor:
+            return torch.where(rests, 0.0, self.neuron.spike(u, strict))
+
+        # The same neuron with another function for spikes: one that is not fired must not adapt it.
+        cell = self.neuron.__new__(type(self.neuron))
+        cell.__dict__ |= vars(self.neuron) | {"spike": spike}
+        out, after = cell.step(x, inner)
+        name = self.neuron.membrane_name
+        held = torch.where(rests, getattr(inner, name), getattr(after, name))
+        out = torch.where(rests, 0.0, out)  # of a neuron that makes spikes by itself
+        wait = torch.where(out > 0, float(self.steps), torch.clamp(wait - 1, min=0))
+        return out, type(state)(*after._replace(**{name: held}), wait)
