@@ -4,7 +4,7 @@
 from snnkit.data import events, sounds
 
 recordings, labels = sounds.record(100, seed=0)         # 100 of each sound; another seed: others, to test with
-recordings[0]                                           # Events(3143 in 0.6 s, 1 × 64 pixels): 64 channels
+recordings[0]                                           # Events(736 in 0.6 s, 1 × 64 pixels): 64 channels
 x, y = events.cochleagrams(zip(recordings, labels), window=10_000, duration=600_000)    # uint8 [1000, 60, 64]
 wave = sounds.waveform("rise", seed=0)                  # float32 [4800], 8 kHz: IPython.display.Audio(wave, rate=8000)
 mine = sounds.cochlea(*sounds.read_wav("mine.wav"))     # a recording of your own sound
@@ -66,8 +66,7 @@ def record(per_class: int = 100, *, channels: int = 64, seed: int = 0) -> tuple[
     Labels are 0, 1, …, 9, 0, 1, … Take i of a sound is ``cochlea(waveform(name, seed=seed, take=i), RATE, channels)``.
     Train on one seed and test on another.
     """
-    checks.integer("per_class", per_class, at_least=1)
-    _check_channels(channels)
+    per_class, channels = checks.integer("per_class", per_class, at_least=1), _check_channels(channels)
     checks.fits("per_class", per_class, len(CLASSES) * 100 * channels * 13)  # at 100 events a channel, 13 bytes each
     bank = _bank(RATE, channels)
     recordings = []
@@ -95,8 +94,8 @@ def cochlea(waveform: Tensor, rate: int, channels: int = 64) -> Events:
     Returns:
         A recording of one row, without OFF events. Raises ValueError where the sound is too quiet for a single spike.
     """
-    checks.integer("rate", rate, at_least=RATE, at_most=192_000)
-    _check_channels(channels)
+    rate, channels = checks.integer("rate", rate, at_least=RATE, at_most=192_000), _check_channels(channels)
+    checks.values("waveform", waveform)
     if waveform.ndim != 1 or not waveform.is_floating_point() or not 0 < len(waveform) <= _LONGEST * rate:
         raise ValueError(
             f"waveform must be floating-point [n] of 1 to {_LONGEST * rate} samples, {_LONGEST} s, but it is "
@@ -125,7 +124,9 @@ def read_wav(path: str | os.PathLike[str]) -> tuple[Tensor, int]:
         if not n:
             raise ValueError("it holds no sound")
     except (ValueError, EOFError, wave.Error) as error:
-        raise DamagedFileError(f"{path} is no whole WAV file of integers: {str(error) or 'it ends early'}") from None
+        raise DamagedFileError(
+            f"{Path(path)} is no whole WAV file of integers: {str(error) or 'it ends early'}"
+        ) from None
     samples = np.frombuffer(raw, dtype=np.uint8).reshape(n, channels, width)
     # The upper bytes of int32, smallest byte first; a single byte counts from 128.
     wide = np.zeros((n, channels, 4), dtype=np.uint8)
@@ -134,14 +135,13 @@ def read_wav(path: str | os.PathLike[str]) -> tuple[Tensor, int]:
     return torch.from_numpy(mono.astype(np.float32)), rate
 
 
-def _check_channels(channels: int) -> None:
-    checks.integer("channels", channels, at_least=2, at_most=1024)
+def _check_channels(channels: int) -> int:
+    return checks.integer("channels", channels, at_least=2, at_most=1024)
 
 
 def _waveform(kind: int, seed: int, take: int) -> np.ndarray:
     """float64 [4800]; from uniform draws alone, which are the same on every machine."""
-    for name, value in (("seed", seed), ("take", take)):
-        checks.integer(name, value, at_least=0)
+    seed, take = (checks.integer(name, n, at_least=0) for name, n in (("seed", seed), ("take", take)))
     draw = np.random.default_rng((seed, take, kind))
     pitch, speed, loudness, hum, onset = draw.random(5)
     seconds = 0.36 * 1.25 ** (2 * speed - 1)

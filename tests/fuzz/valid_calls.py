@@ -69,7 +69,7 @@ LEFT_OUT = {
 }
 NOT_CALLED = set(" ".join(LEFT_OUT).split())
 # Numbers of which a huge one is a request for huge work, and no mistake.
-ENDLESS = {"epochs", "updates", "repeats", "passes", "sentences", "warmup", "calls"}
+ENDLESS = {"epochs", "updates", "repeats", "passes", "sentences", "warmup", "calls", "per_class"}
 # Given even where they have defaults, which would take long or ask the network.
 QUIET = {"device", "progress", "download"}
 # Methods that PyTorch or Lightning call; and of neurons, what only an equation uses.

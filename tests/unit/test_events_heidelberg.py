@@ -130,6 +130,20 @@ def test_a_missing_file_is_downloaded_once_verified_and_unpacked(web, tmp_path, 
     assert events.load("ssc", "valid", root=root).classes == 35 and len(web.requests) == 3
 
 
+def test_another_process_may_be_faster(web, tmp_path, monkeypatch):
+    content = packed(write(tmp_path / "ssc_valid.h5"))
+    serve(web, monkeypatch, content)
+    unpack = heidelberg._unpack
+
+    def twice(archive, path):
+        unpack(archive, path)
+        archive.unlink()
+        unpack(archive, path)
+
+    monkeypatch.setattr(heidelberg, "_unpack", twice)
+    assert len(events.load("ssc", "valid", root=tmp_path / "data")) == 3
+
+
 def test_an_archive_in_the_folder_is_unpacked_and_kept(web, tmp_path, monkeypatch):
     content = packed(write(tmp_path / "ssc_valid.h5"))
     serve(web, monkeypatch, b"")
@@ -276,6 +290,7 @@ def test_held_out_speakers_are_in_one_part_only():
         (torch.arange(2), [0, 1], ValueError, "the number of held_out must be at most 1"),
         (torch.arange(4), "01", TypeError, "held_out must be an integer, but it is '01'"),
         (torch.arange(4.0), 1, ValueError, r"speakers must be int64 \[N\], but they are torch.float32 \[4\]"),
+        (torch.ones(4).long(), 1, ValueError, "speakers must be at least two, but all recordings are of speaker 1"),
         (None, 1, TypeError, "speakers must be a tensor of int64"),
     ],
 )

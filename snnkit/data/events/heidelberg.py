@@ -4,12 +4,11 @@ Source: Cramer, Stradmann, Schemmel and Zenke (2022, doi:10.1109/TNNLS.2020.3044
 CC BY 4.0. An artificial cochlea of 700 channels listened to each word. SHD has digits in English and German by twelve
 speakers, SSC the 35 words of Google's Speech Commands.
 
-SHD has no validation set, and widely used code chooses the best epoch by the test set (Bittar and Garner 2022:
-idiap/sparch, ``load_shd_or_ssc``; Hammouamri et al. 2023: Thvnvtos/SNN-delays, ``SHD_dataloaders``). The best of many
-epochs is then partly luck with these recordings, and no longer says what the network does with new ones. The rule here:
-hold out speakers of the training set (``split_speakers``), choose everything by them, and test once. Speakers, not
-recordings at random, because two of the twelve speak in the test set only. So did Nowotny, Turner and Knight (2022,
-arXiv:2212.01232), who left out one speaker after the other. SSC has a validation set.
+SHD has no validation set, and widely used code keeps the epoch that is best on the test set (idiap/sparch, of Bittar
+and Garner 2022; Thvnvtos/SNN-delays, of Hammouamri et al. 2023). Such an accuracy is partly luck with these recordings.
+The rule here: hold out speakers of the training set (``split_speakers``), choose the epoch and all else by them, and
+test once. Speakers, and not recordings at random, because two of the twelve speak in the test set only. Nowotny, Turner
+and Knight (2022, arXiv:2212.01232) hold out one speaker after the other. SSC has a validation set.
 """
 
 from __future__ import annotations
@@ -65,14 +64,19 @@ def find(name: str, split: str, root: str | os.PathLike[str] | None = None) -> P
         if there.is_file():
             return there
     archive = path.with_name(f"{path.name}.zip")
-    if archive.is_file():
-        _check_archive(archive, md5)
+    missing = not archive.is_file()
+    try:
+        if missing:
+            put = f"put the file (or what it holds, {path.name})"
+            download(archive, MIRRORS, _LARGEST, lambda part: _check_archive(part, md5), put=put)
+        else:
+            _check_archive(archive, md5)
         _unpack(archive, path)
-    else:
-        put = f"put the file (or what it holds, {path.name})"
-        download(archive, MIRRORS, _LARGEST, lambda part: _check_archive(part, md5), put=put)
-        _unpack(archive, path)
-        archive.unlink()
+    except FileNotFoundError:  # another process was faster, and has removed the archive
+        if not path.is_file():
+            raise
+    if missing:
+        archive.unlink(missing_ok=True)
     return path
 
 
@@ -146,17 +150,19 @@ def split_speakers(speakers: Tensor, held_out: int | Sequence[int] = 2, *, seed:
     Returns:
         Indices int64 of both parts, in order.
     """
-    checks.instance("speakers", speakers, Tensor, "a tensor of int64 [N]")
+    checks.values("speakers", checks.instance("speakers", speakers, Tensor, "a tensor of int64 [N]"))
     if speakers.dtype != torch.int64 or speakers.ndim != 1 or not len(speakers):
         raise ValueError(f"speakers must be int64 [N], but they are {speakers.dtype} {list(speakers.shape)}")
     everyone = speakers.unique()
+    if len(everyone) < 2:
+        raise ValueError(f"speakers must be at least two, but all recordings are of speaker {int(everyone)}")
     if isinstance(held_out, Sequence) and not isinstance(held_out, str):
         chosen = [checks.choice(f"held_out[{i}]", one, everyone.tolist()) for i, one in enumerate(held_out)]
         checks.integer("the number of held_out", len(set(chosen)), at_least=1, at_most=len(everyone) - 1)
     else:
         checks.integer("held_out", held_out, at_least=1, at_most=len(everyone) - 1)
         chosen = everyone[torch.randperm(len(everyone), generator=seeded(seed))[:held_out]].tolist()
-    out = torch.isin(speakers, torch.tensor(chosen))
+    out = torch.isin(speakers, torch.tensor(chosen, device=speakers.device))
     return (~out).nonzero()[:, 0], out.nonzero()[:, 0]
 
 
