@@ -32,7 +32,7 @@ class Precision:
     def choose(cls, device: torch.device, amp: bool | str) -> Precision:
         """bfloat16 on CPUs and on GPUs that compute in it; float16 on older GPUs. With "auto", float32 where neither is
         faster."""
-        if amp != "auto" and not checks.flag("amp, if it is not 'auto',", amp):
+        if amp != "auto" and not checks.flag("amp", amp):
             return cls(device, None)
         native = computes_in_bfloat16(device)
         if device.type == "cuda":

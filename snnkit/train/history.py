@@ -109,10 +109,9 @@ class History:
         lines = [f"History of {self.epochs} epoch{'s' * (self.epochs != 1)}{', interrupted' * self.interrupted}"]
         if self.epochs:
             what = f"  (metric: {self.metric})" if self.metric else ""
-            name = "metric" if self.metric else "acc"
-            lines.append(
-                f"epoch  train loss  {'train ' + name:>12}  {'test ' + name:>11}  output rate  seconds  samples/s{what}"
-            )
+            name, width = ("metric", 12) if self.metric else ("acc", 9)
+            heads = f"{'train ' + name:>{width}}  {'test ' + name:>{width - 1}}"
+            lines.append(f"epoch  train loss  {heads}  output rate  seconds  samples/s{what}")
         kind, form = ("metric", ".4g") if self.metric else ("accuracy", ".2%")
         for i in range(self.epochs):
             train, test = (
@@ -120,7 +119,7 @@ class History:
                 for stage in ("train", "test")
             )
             lines.append(
-                f"{i + 1:5d}  {self.train_loss[i]:10.4f}  {train:>12}  {test:>11}  "
+                f"{i + 1:5d}  {self.train_loss[i]:10.4f}  {train:>{width}}  {test:>{width - 1}}  "
                 f"{self.output_rate[i]:11.4f}  {self.seconds[i]:7.1f}  {self.samples_per_second[i]:9.0f}"
             )
         return "\n".join(lines)

@@ -54,7 +54,11 @@ def two_calls(neuron, x, engine):
     values, states = states_of(call)
     assert all(type(every) is neuron.State for every in states) and len(states) == 2
     values += [part for every in states for part in every]
-    return values, torch.autograd.grad(weighted(values), [x, *state, *neuron.parameters()])
+    wanted = [x, *state, *neuron.parameters()]
+    # A part of the first state may have no effect: no gradient then, or zeros.
+    gradients = torch.autograd.grad(weighted(values), wanted, allow_unused=True)
+    pairs = zip(gradients, wanted, strict=True)
+    return values, [torch.zeros_like(one) if gradient is None else gradient for gradient, one in pairs]
 
 
 def assert_as_eager(neuron, x, engine):

@@ -227,7 +227,7 @@ REFUSED = {
         lambda: InAList(lambda cells, x: neuron.LI()(x)),
         r"LI 1, no submodule \(LI\) must fire spikes",
     ),
-    "other input": (lambda: nn.Sequential(LINEAR(4, 2), cell()), "must take spikes .* but it raised RuntimeError"),
+    "other input": (lambda: nn.Sequential(LINEAR(4, 2), cell()), "must take spikes .* but it raised ValueError"),
     "three classes": (lambda: nn.Sequential(LINEAR(8, 3), cell()), r"\[24, 32, 2\], but it gave \[24, 32, 3\]"),
     "no tensor": (lambda: Through(net(), after=lambda out: "spikes"), "but it gave a str"),
     "inverted": (lambda: Through(lively(), after=lambda out: 1 - out), "output 0 must be what a neuron"),

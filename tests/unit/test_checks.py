@@ -114,7 +114,7 @@ def test_numbers_beyond_all_floats():
 @pytest.mark.parametrize("linux", [True, False])
 def test_what_memory_does_not_hold_is_refused(linux, monkeypatch):
     if not linux:
-        monkeypatch.setattr(checks, "open", lambda path: os.stat("/none"), raising=False)
+        monkeypatch.setattr(checks, "open", lambda path, **_: os.stat("/none"), raising=False)
     checks.fits("steps", 10, 1000)
     with pytest.raises(ValueError, match=r"^steps must be at most \d+, which is what memory holds here, but it is 1"):
         checks.fits("steps", 10**6, 10**12)
@@ -155,7 +155,10 @@ def test_every_flag_is_true_or_false_and_checked_first():
             continue
         required = [p for p in inspect.signature(function).parameters.values() if p.default is p.empty]
         given = {p.name: None for p in required if p.kind is not p.VAR_KEYWORD}
-        with pytest.raises(TypeError, match=rf"^{flag}( of \w+)? must be (True or False|True, False or None), .*'no'$"):
+        with pytest.raises(
+            TypeError,
+            match=rf"^{flag}( of \w+)? must be (True or False|True, False or None|True, False or 'auto'), .*'no'$",
+        ):
             function(**{**given, flag: "no"})
 
 

@@ -131,7 +131,7 @@ class Looks(nn.Module):
         ({"net": Sequential(IF())}, ValueError, "net must have parameters"),
         ({"loss": lambda out, y: out.sum((0, 2))}, ValueError, r"loss must return one scalar .* shape \[5\]"),
         ({"loss": lambda out, y: out.detach().sum()}, ValueError, "loss must return one scalar that has a gradient"),
-        ({"x": torch.rand(T, B, 9)}, ValueError, "must run on x and targets"),
+        ({"x": torch.rand(T, B, 9)}, ValueError, "must run on x and targets|x of Linear .* must be"),
         ({"targets": torch.zeros(B + 1).long()}, ValueError, r"\[6, 5, 8\] and \[6\]"),
     ],
 )
