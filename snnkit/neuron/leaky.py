@@ -90,8 +90,8 @@ class Leaky(_Resetting):
         surrogate: Callable[..., Tensor] = ATan(),
         engine: str = "auto",
     ) -> None:
+        self.reset_delay = checks.flag(f"reset_delay of {type(self).__name__}", reset_delay)
         super().__init__(threshold, reset_mechanism, surrogate, engine, beta=beta)
-        self.flag("reset_delay", reset_delay)
 
     @property
     def decay(self) -> Value:
@@ -159,8 +159,8 @@ class Synaptic(_Resetting):
         surrogate: Callable[..., Tensor] = ATan(),
         engine: str = "auto",
     ) -> None:
+        self.reset_delay = checks.flag(f"reset_delay of {type(self).__name__}", reset_delay)
         super().__init__(threshold, reset_mechanism, surrogate, engine, alpha=alpha, beta=beta)
-        self.flag("reset_delay", reset_delay)
 
     @property
     def decay(self) -> Value:
@@ -282,8 +282,8 @@ class Readout(Neuron):
 
     def __init__(self, beta: Value, *, decay_input: bool = False, engine: str = "auto") -> None:
         super().__init__(engine=engine)
-        self.number("beta", beta, at_least=0, at_most=1)
         self.flag("decay_input", decay_input)
+        self.number("beta", beta, at_least=0, at_most=1)
 
     @property
     def threshold(self) -> None:

@@ -79,7 +79,7 @@ def test_results_that_do_not_depend_on_the_neuron(dtype):
         return torch.full_like(x, 0.25), (torch.ones_like(x),)
 
     one, x = equation(step, 1, dtype), torch.rand(3, 5, dtype=dtype)
-    out, last, saved, _ = triton.forward(Pass(one, x, [torch.zeros(5, dtype=dtype)], []), dtype, save=True)
+    out, last, saved, *_ = triton.forward(Pass(one, x, [torch.zeros(5, dtype=dtype)], []), dtype, save=True)
     assert torch.equal(out, torch.full_like(x, 0.25)) and torch.equal(last[0], torch.ones(5, dtype=dtype))
     ones = torch.ones(5, dtype=dtype)
     d_x, d_state, _ = triton.backward(Pass(one, x, [ones], []), saved, Gradients(torch.ones_like(x), [ones], (True,)))

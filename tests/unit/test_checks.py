@@ -122,7 +122,7 @@ def test_what_memory_does_not_hold_is_refused(linux, monkeypatch):
 
 # Results, and what others call.
 EXCEPT = {"Accelerated", "History", "LayerCount", "Plan", "QuantizedLayer", "Scorecard", "Layer", "HoldoutNet"}
-EXCEPT |= {"AtomicCheckpointIO", "Neuron"}
+EXCEPT |= {"AtomicCheckpointIO", "Neuron", "plan_for"}
 INSIDE = ["data.events", "train.lit", "train.recipes", "train.slurm", "lab.hardware.roofline"]
 INSIDE = [f"snnkit.{room}" for room in INSIDE]
 
