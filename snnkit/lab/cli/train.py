@@ -242,7 +242,7 @@ def _write_record(out: str, run: recipes.Run) -> None:
     from snnkit.lab.bench.suite import begin
 
     history, ranks = run.history, getattr(run, "rank_info", RankInfo()).world
-    columns = {name: values for name, values in history.to_dict().items() if isinstance(values, list)}
+    columns = {name: values for name, values in history.to_dict().items() if isinstance(values, list) and values}
     content = begin("recipe", run.device, run.recipe.settings() | ({"ranks": ranks} if ranks > 1 else {})) | {
         "complete": history.epochs >= run.recipe.epochs,
         "parameters": sum(p.numel() for p in run.model.parameters()),
