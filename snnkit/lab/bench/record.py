@@ -4,7 +4,8 @@
 
 It needs a CUDA device. Each engine is first compared with our eager engine in float64; if one differs, there is no
 record. Then the benchmarks of the set run, the most wanted first, each in its share of the minutes. What there was no
-time for is named in the record. The file is written after each benchmark, so that an interruption loses at most one.
+time for is named in the record. The file (without ``--out``: snnkit-record-GPU-DATE.json) is written after each
+benchmark, so that an interruption loses at most one.
 
 With ``--device cpu`` it is a dry run in small sizes, which takes seconds and is not for sending in.
 """
@@ -263,7 +264,7 @@ def chip_of(device: Mapping[str, Any]) -> chips.Chip | None:
 def _check_comparison(row: Row) -> None:
     dtype = checks.choice("rows.dtype", row["dtype"], [dtype_name(dtype) for dtype in SPIKES_MAY_DIFFER])
     for key, limits in {"spikes_differ": SPIKES_MAY_DIFFER, "gradient_differs": GRADIENT_MAY_DIFFER}.items():
-        checks.number(f"{key} of {row['engine']}", row[key], at_most=limits[getattr(torch, dtype)])
+        checks.number(f"{key} of {one_line(row['engine'])}", row[key], at_most=limits[getattr(torch, dtype)])
 
 
 def _check_row(where: str, part: Record, entries: str, row: Row, chip: chips.Chip | None) -> None:
@@ -370,4 +371,4 @@ def overview(names: Sequence[str]) -> str:
         device, date = origin.get("device", {}).get("name", origin.get("hardware", "")), origin.get("date", "")[:10]
         verdict = _next(record, name).partition("\n")[0] if record["kind"] == "contribution" else ""
         lines.append((name, record["kind"], one_line(device), date, verdict))
-    return "\n".join(text_table(("record", "kind", "device", "date", ""), lines, left=5))
+    return "\n".join(text_table(("record", "kind", "device", "date", ""), lines, left=5)) if lines else ""

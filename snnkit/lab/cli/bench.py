@@ -175,15 +175,16 @@ def show(record: str | None, contributed: bool, plot: str | None) -> None:
     """
     from snnkit import records
     from snnkit.lab import bench as room
-    from snnkit.tables import one_line
 
     own, others = records.names(), records.contributed()
     try:
         if record is None or contributed:
             if record is not None or plot is not None:
                 raise click.UsageError("a list has no plot, and --contributed takes no FILE")
-            click.echo("" if contributed else f"measured or collected by the kit:\n{room.record.overview(own)}\n")
-            click.echo(f"contributed by users, not measured by us: {len(others)}\n{room.record.overview(others)}")
+            if not contributed:
+                _echo(f"measured or collected by the kit: {len(own)}\n{room.record.overview(own)}\n")
+            _echo(f"contributed by users, not measured by us: {len(others)}")
+            _echo(room.record.overview(others))
             return
         content = records.load(record) if record in [*own, *others] else records.read(Path(record))
     except FileNotFoundError:
@@ -191,7 +192,13 @@ def show(record: str | None, contributed: bool, plot: str | None) -> None:
         raise click.UsageError(f"there is no file {record!r}, and no record of that name; there are: {known}") from None
     except (OSError, records.RecordError) as error:
         raise click.ClickException(str(error)) from None
-    # Other people wrote it: nothing in it shall move the cursor.
-    click.echo("\n".join(one_line(line, len(line)) for line in room.tables(content).split("\n")))
+    _echo(room.tables(content))
     if plot is not None:
         _draw(content, plot)
+
+
+def _echo(text: str) -> None:
+    """Print what other people may have written: nothing in it moves the cursor."""
+    from snnkit.tables import one_line
+
+    click.echo("\n".join(one_line(line, len(line)) for line in text.split("\n")))
