@@ -27,8 +27,8 @@ pareto: {maximise: accuracy, minimise: spikes}
 
 A sweep may continue with more values, seeds or samples, and other ``workers``, ``seconds`` and ``pareto``. Finished
 runs stay. Another notebook, changed code, and other ``fixed`` values or names of parameters are refused. Several
-processes, tasks of a SLURM job array (``snnkit slurm --array``) or machines with a shared folder may do one sweep at the
-same time; what one was doing when it was killed, another does.
+processes, tasks of a job array (``snnkit slurm --array``) or machines with a shared folder may do one sweep at the same
+time. What one was doing when it was killed, another does.
 """
 
 from snnkit import lazy
