@@ -297,6 +297,7 @@ def _in_order(layer: nn.Module) -> list[nn.Module]:
 
 def named_neurons(net: nn.Module) -> Iterator[tuple[str, Neuron]]:
     """The layers of neurons in ``net`` with their names, without those that are a part of another neuron."""
+    checks.instance("net", net, nn.Module, "a torch.nn.Module")
     inner: set[nn.Module] = set()
     for name, module in net.named_modules():
         if isinstance(module, Neuron) and module not in inner:

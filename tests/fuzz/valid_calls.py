@@ -200,6 +200,7 @@ neuron.OneToOne: neuron=neuron.LIF()
 neuron.Refractory: neuron=neuron.LIF(), steps=2
 neuron.Recurrent: neuron=neuron.LIF(), features=8
 neuron.Neuron.*: self=neuron.LIF()
+neuron.Neuron.membrane: state=neuron.MembraneState(zeros(2, 8))
 neuron.Neuron.initial_state: x=rand(2, 8)
 neuron.Izhikevich.initial_state: x=rand(2, 8)
 neuron.beta_of: tau=0.02

@@ -149,6 +149,23 @@ class Own(Sequential):
         return super().forward(x * 2, state)
 
 
+@pytest.mark.parametrize(
+    ("layer", "threshold", "leak", "membrane"),
+    [
+        (neuron.CubaLIF(), "v_th", "tau_mem_inv", 0),
+        (neuron.LIF(torch.full((10,), 2.0)), "v_threshold", "tau", 0),
+        (neuron.Synaptic(0.8, 0.9), "threshold", "beta", 0),
+        (neuron.Readout(0.9), None, "beta", 0),
+        (neuron.LI(), None, "tau_mem_inv", 0),
+        (neuron.Refractory(neuron.LIF(), 2), None, None, 0),
+    ],
+)
+def test_the_numbers_that_a_reader_may_change_are_those_of_the_neuron(layer, threshold, leak, membrane):
+    description, _ = describe(after(layer), **SMALL)
+    spec = description["layers"][-1]
+    assert (spec["threshold"], spec["leak"], spec["membrane"]) == (threshold, leak, membrane)
+
+
 class Mixing(neuron.LIF):
     def step(self, x, state):
         return super().step(x - x.mean(), state)
@@ -189,6 +206,12 @@ def diverged():
         (after(neuron.LI()).to("meta"), {}, ValueError, "net must have values, but 1.weight has none"),
         (after(neuron.LI(), diverged()), {}, ValueError, "the sum of the outputs of net must be finite"),
         ("int8", {}, TypeError, "net must have plain weights"),
+        (
+            Sequential(neuron.Recurrent(neuron.IF(), connection=nn.Conv2d(1, 1, 3, padding=1))),
+            {},
+            ValueError,
+            r"net\[0\] \(Recurrent\) must have weights from all to all to be in a page, but it has a Conv2d",
+        ),
     ],
 )
 def test_what_a_page_cannot_hold_is_refused(net, settings, error, says, tmp_path):

@@ -172,6 +172,15 @@ def stepped(cell, x, *state):
     return torch.stack(outs)
 
 
+def fed_back(cell, x):
+    """Spikes of a recurrent cell of snnTorch, which also gets its last ones."""
+    outs, state = [], cell.reset_mem()
+    for x_t in x:
+        state = cell(x_t, *state)
+        outs.append(state[0])
+    return torch.stack(outs)
+
+
 def reset(net):
     from spikingjelly.activation_based import functional
 
@@ -198,6 +207,8 @@ PAIRS = {
         "signed spikes": lambda left: tuple(
             (left[name].mean(0) - left["signed"]).abs().mean() < 0.15 for name in ("signs", "their_signs")
         ),
+        "refractory period": lambda left: (left["resting_state"].v, left["their_state"].lif.v),
+        "adaptation": lambda left: (left["spikes_with_adaptation"], left["their_spikes_with_adaptation"]),
     },
     "snntorch": {
         "a network": lambda left: (
@@ -207,6 +218,13 @@ PAIRS = {
         "reset to zero": lambda left: (
             left["cell"](X)[0], stepped(left["theirs_cell"], X, left["theirs_cell"].init_leaky()),
         ),
+        "synapse": lambda left: (
+            left["synaptic"](X)[0], stepped(left["their_synaptic"], X, *left["their_synaptic"].reset_mem()),
+        ),
+        "recurrence": lambda left: (
+            weights_of(left["layer"], left["their_layer"].recurrent)(X)[0], fed_back(left["their_layer"], X),
+        ),
+        "one to one": lambda left: (left["loop"](X)[0], fed_back(left["their_loop"], X)),
         "rate": lambda left: tuple((left[n].mean(0) - left["pixels"]).abs().mean() < 0.15 for n in RATES),
         "latency": lambda left: (left["times"], left["their_times"]),
         "delta": lambda left: (left["changes"], left["their_changes"]),

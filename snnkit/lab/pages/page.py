@@ -32,7 +32,7 @@ from snnkit.engine.trace import NotElementwise
 from snnkit.files import expanded, write_text
 from snnkit.lab.pages import web
 from snnkit.models import mlp
-from snnkit.neuron import Leaky, Neuron, Recurrent
+from snnkit.neuron import Leaky, Neuron, Readout, Recurrent, Synaptic
 from snnkit.nn import Sequential, TimeBatched
 from snnkit.train import load_checkpoint
 
@@ -434,6 +434,7 @@ def _neurons(neuron: Any, name: str, shape: tuple[int, ...], sources: list[str])
         sources.append(text)
     fields = list(neuron.State._fields)
     dt = getattr(neuron, "dt", None)
+    decays = isinstance(neuron, (Leaky, Synaptic, Readout))
     tensors = dict((*neuron.named_parameters(), *neuron.named_buffers()))
     return {
         "kind": "neuron",
@@ -441,7 +442,7 @@ def _neurons(neuron: Any, name: str, shape: tuple[int, ...], sources: list[str])
         "spiking": bool(neuron.spiking),
         "membrane": next((i for i, field in enumerate(fields) if field in ("v", "mem")), 0),
         "threshold": next((one for one in _THRESHOLDS if one in vars(neuron) or one in tensors), None),
-        "leak": next((one for one in _LEAKS if hasattr(neuron, one)), "beta" if isinstance(neuron, Leaky) else None),
+        "leak": next((one for one in _LEAKS if hasattr(neuron, one)), "beta" if decays else None),
         "step": float(torch.as_tensor(dt).max()) if isinstance(dt, (int, float, Tensor)) else None,
         "values": {
             key: _text(value.expand(shape) if value.dim() else value.expand(1))
