@@ -1,4 +1,4 @@
-"""Losses on sequences [T, B, C] for classification, and two measures: accuracy and firing rate.
+"""Losses on sequences [T, B, C] for classification, and measures: accuracy, accuracy over time and firing rate.
 
 Each loss takes ``(output, targets)``: the output of the network [T, B, C] (spikes, or membrane potentials where a loss
 says so), and the class of each sample, int64 [B]. It returns a scalar, computed in float32 for half-precision output
@@ -25,6 +25,7 @@ from snnkit.engine.memory_gate import shows_values
 
 __all__ = [
     "accuracy",
+    "accuracy_over_time",
     "count_cross_entropy",
     "count_mse",
     "membrane_max_cross_entropy",
@@ -150,10 +151,27 @@ def accuracy(spikes: Tensor, targets: Tensor) -> Tensor:
     return (answers(spikes) == targets).float().mean()
 
 
+@torch.no_grad()
+def accuracy_over_time(spikes: Tensor, targets: Tensor) -> Tensor:
+    """The ``accuracy`` after each step, of the outputs up to it: [T], from one run. Its last value is ``accuracy``.
+
+    It shows how many steps an answer takes. ``viz.figures.accuracy_over_time`` draws it.
+
+    Args:
+        spikes: [T, B, C], or membrane potentials.
+        targets: int64 [B].
+    """
+    spikes = _check(spikes, "spikes", targets)
+    return (_largest(spikes.cumsum(0)) == targets).float().mean(1)
+
+
 def answers(output: Tensor) -> Tensor:
     """The class of each sample of an output [T, B, C], int64 [B]: that of the largest sum, or -1 if a sum is NaN."""
-    sums = output.sum(0)
-    return sums.argmax(1).masked_fill(sums.isnan().any(1), -1)
+    return _largest(output.sum(0))
+
+
+def _largest(sums: Tensor) -> Tensor:
+    return sums.argmax(-1).masked_fill(sums.isnan().any(-1), -1)
 
 
 def _check(output: Tensor, name: str, targets: Tensor) -> Tensor:

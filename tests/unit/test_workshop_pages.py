@@ -131,6 +131,7 @@ def test_the_loop_of_spytorch_and_ours_give_the_same_spikes_and_gradients(capsys
         spike(leaf).sum().backward()
         slopes.append(leaf.grad)
     assert torch.allclose(*slopes)
+    assert left["curve"].shape == (32,) and left["curve"][-1] > 0.9  # the converted network
 
 
 @pytest.mark.parametrize("peer", PEERS)
@@ -204,6 +205,7 @@ PAIRS = {
             weights_of(left["net"], left["theirs_net"])(3 * IMAGES)[0], reset(left["theirs_net"])(3 * IMAGES),
         ),
         "learned time constant": lambda left: (left["cell"](3 * X)[0], left["theirs_node"](3 * X)),
+        "a conversion": lambda left: (left["outputs"], left["theirs_outputs"]),
     },
 }  # fmt: skip
 SPIKES, RATES = ("spikes", "their_spikes"), ("rates", "their_rates")
