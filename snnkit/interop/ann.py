@@ -3,13 +3,14 @@
 An integrate-and-fire neuron with a soft reset, driven by z per step, fires min(max(z, 0), 1) times a step: a ReLU that
 is clipped at 1. So the weights are scaled until the activations of each layer are at most 1, all but a few
 (Diehl et al. 2015, doi:10.1109/IJCNN.2015.7280696). With λ the percentile of a layer's activations
-(Rueckauer et al. 2017, doi:10.3389/fnins.2017.00682), it is
+(Rueckauer et al. 2017, doi:10.3389/fnins.2017.00682), the new weights and biases are
 
     w ← w λ_before / λ,  b ← b / λ
 
-After T steps a layer that gets the input x in every step has the rate of its activation to 1 / T, and later layers come
-as close where their input is regular. A membrane that begins at half the threshold rounds to the nearest count, instead
-of down, which takes half the error (Deng and Gu 2021, arXiv:2103.00476; Bu et al. 2022, arXiv:2202.01440).
+After T steps, the rates of a layer whose input is constant differ from its activations by at most 1 / T, and those of
+later layers by little more, as their input is less regular. A membrane that begins at half the threshold rounds to the
+nearest count instead of down, which halves the error (Deng and Gu 2021, arXiv:2103.00476; Bu et al. 2022,
+arXiv:2202.01440).
 """
 
 from __future__ import annotations
@@ -120,8 +121,14 @@ class CountMaxPool(nn.Module):
 
     def initial_state(self, x: Tensor) -> PooledState:
         """The state before the first step, for steps like ``x`` [B, ...]: counts of 0."""
-        count = torch.zeros_like(x)
-        return PooledState(count, torch.zeros_like(self.pool(count)))
+        count = torch.zeros_like(checks.instance("x of CountMaxPool", x, Tensor, "a tensor [B, ...]"))
+        try:
+            return PooledState(count, torch.zeros_like(self.pool(count)))
+        except RuntimeError as error:
+            step = f"[B, ...] is {list(x.shape)} of {x.dtype}"
+            raise ValueError(
+                f"{type(self.pool).__name__} of CountMaxPool can't pool x, of which a step {step}"
+            ) from error
 
     def forward(self, x: Tensor, state: PooledState | None = None) -> tuple[Tensor, PooledState]:
         """x [T, B, ...] to out [T, B, ...] and the state; ``state=None`` starts with counts of 0."""

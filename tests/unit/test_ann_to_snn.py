@@ -304,6 +304,10 @@ def test_what_a_pool_refuses():
     with pytest.raises(TypeError, match=r"pool must be a maximum pooling such as .*, but it is AvgPool2d"):
         CountMaxPool(nn.AvgPool2d(2))
     pool = CountMaxPool(nn.MaxPool2d(2))
+    with pytest.raises(ValueError, match=r"MaxPool2d of CountMaxPool can't pool x, of which a step .* is \[4, 4\] of"):
+        pool(torch.zeros(2, 4, 4))
+    with pytest.raises(TypeError, match="x of CountMaxPool must be a tensor"):
+        pool.initial_state(None)
     with pytest.raises(TypeError, match="state of CountMaxPool must be a PooledState or None"):
         pool(torch.zeros(2, 1, 1, 4, 4), (torch.zeros(1, 1, 4, 4),))
     _, state = pool(torch.zeros(2, 1, 1, 4, 4))
@@ -489,7 +493,7 @@ def test_digits_are_read_as_well(digits):
 def test_it_goes_on_its_way(digits):
     ann, images, test, *_ = digits
     snn = ann_to_snn(ann, images)
-    x = encode.repeat(test[:3], 4)
+    x = encode.repeat(test[:3], 2)
     out, _ = snn(x)
     program = export.export(snn, x)
     again, _ = program.module()(x, export.resting_state(program, 3))
