@@ -1,4 +1,4 @@
-"""Losses on sequences [T, B, C], measures of accuracy, and regularisers of activity.
+"""Losses on sequences [T, B, C], measures of accuracy (also over time), and regularisers of activity.
 
 Each loss takes ``(output, targets)``: the output of the network [T, B, C] (spikes, or membrane potentials where a loss
 says so), and the class of each sample, int64 [B]. It returns a scalar, computed in float32 for half-precision output
@@ -35,6 +35,7 @@ from snnkit.engine.memory_gate import shows_values
 
 __all__ = [
     "accuracy",
+    "accuracy_over_time",
     "count_cross_entropy",
     "count_mse",
     "first_spike_accuracy",
@@ -286,10 +287,27 @@ def first_spike_accuracy(spikes: Tensor, targets: Tensor) -> Tensor:
     return (first_spike_times(_check(spikes, "spikes", targets)).argmin(1) == targets).float().mean()
 
 
+@torch.no_grad()
+def accuracy_over_time(spikes: Tensor, targets: Tensor) -> Tensor:
+    """The ``accuracy`` after each step, of the outputs up to it: [T], from one run. Its last value is ``accuracy``.
+
+    It shows how many steps an answer takes. ``viz.figures.accuracy_over_time`` draws it.
+
+    Args:
+        spikes: [T, B, C], or membrane potentials.
+        targets: int64 [B].
+    """
+    spikes = _check(spikes, "spikes", targets)
+    return (_largest(spikes.cumsum(0)) == targets).float().mean(1)
+
+
 def answers(output: Tensor) -> Tensor:
     """The class of each sample of an output [T, B, C], int64 [B]: that of the largest sum, or -1 if a sum is NaN."""
-    sums = output.sum(0)
-    return sums.argmax(1).masked_fill(sums.isnan().any(1), -1)
+    return _largest(output.sum(0))
+
+
+def _largest(sums: Tensor) -> Tensor:
+    return sums.argmax(-1).masked_fill(sums.isnan().any(-1), -1)
 
 
 def first_spike_times(spikes: Tensor) -> Tensor:

@@ -1,4 +1,5 @@
-"""Networks in and out of other frameworks, through NIR, the Neuromorphic Intermediate Representation.
+"""Networks in and out of other frameworks, through NIR, the Neuromorphic Intermediate Representation; and spiking ones
+from trained networks without spikes (``ann_to_snn``).
 
     graph = interop.to_nir(net, example, dt=1e-3)              # a nir.NIRGraph
     nir.write("net.nir", graph)
@@ -41,4 +42,4 @@ from snnkit.interop.neuron_nodes import (
     EulerLIF as EulerLIF,
 )
 
-__getattr__, __dir__, __all__ = lazy.attach(__name__)
+__getattr__, __dir__, __all__ = lazy.attach(__name__, "ann:ann_to_snn", "ann:CountMaxPool", "ann:PrechargedIF")

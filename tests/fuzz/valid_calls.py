@@ -172,6 +172,10 @@ hardware.scaling.curve: ranks=[1, 2, 4]
 hardware.scaling.fit_link: measured=[(2, 1000, 1e-4), (2, 10**6, 1e-3)]
 interop: model=mlp((8, 6, 3), reset_mechanism="zero"), r=1.0
 interop.EulerI: r=1.0
+interop.ann_to_snn: model=nn.Sequential(nn.Linear(8, 6), nn.ReLU(), nn.Linear(6, 3)), images=rand(5, 8)
+interop.CountMaxPool: pool=nn.MaxPool1d(2)
+interop.CountMaxPool.*: x=rand(2, 8)
+interop.CountMaxPool.forward: x=rand(5, 2, 8)
 interop.EulerIF: r=1.0, v_threshold=1.0
 interop.EulerLI: tau=0.02, r=1.0
 interop.EulerLIF: tau=0.02, r=1.0, v_threshold=1.0

@@ -43,6 +43,7 @@ def recorded(states=True):
 
 
 EXAMPLES = {
+    "accuracy_over_time": lambda: figures.accuracy_over_time({"from 0": V, "from half": V**0.5}, ann=0.97),
     "coded_image": lambda: figures.coded_image(IMAGE, (IMAGE.flatten() > torch.rand(5, 64)).float(), IMAGE / 2),
     "compared_spikes": lambda: figures.compared_spikes(torch.linspace(0, 1, N), SPIKES, SPIKES.roll(1, 0)),
     "comparison": lambda: figures.comparison(made()),

@@ -106,6 +106,19 @@ def test_accuracy_counts_the_largest_sum():
     assert loss.accuracy(broken, torch.tensor([0, 1, 1])) == pytest.approx(1 / 3)
 
 
+def test_accuracy_over_time_is_that_of_the_first_steps():
+    spikes = (torch.rand(9, 20, 3) < 0.4).float()
+    targets = torch.randint(3, (20,))
+    curve = loss.accuracy_over_time(spikes.requires_grad_(), targets)
+    assert curve.shape == (9,) and not curve.requires_grad
+    for t in range(9):
+        assert curve[t] == loss.accuracy(spikes[: t + 1], targets)
+    broken = spikes.detach().clone()
+    broken[4, :, 0] = float("nan")
+    curve = loss.accuracy_over_time(broken, targets)
+    assert curve[3] == loss.accuracy(spikes[:4], targets) > 0 and not curve[4:].any()
+
+
 @pytest.mark.parametrize("function", [*CLASSIFICATION, loss.accuracy])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_is_computed_in_float32(function, dtype):
@@ -142,7 +155,7 @@ def test_bad_shapes(function, shape, words):
         function(torch.zeros(shape), torch.zeros(2, dtype=torch.int64))
 
 
-@pytest.mark.parametrize("function", [*CLASSIFICATION, loss.accuracy])
+@pytest.mark.parametrize("function", [*CLASSIFICATION, loss.accuracy, loss.accuracy_over_time])
 def test_bad_outputs(function):
     targets = torch.tensor([0, 1])
     with pytest.raises(TypeError, match="int64"):

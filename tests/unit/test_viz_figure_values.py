@@ -108,6 +108,24 @@ def test_lines_draws_series_levels_and_marks():
     assert [trace.name for trace in lines({"a": [1], "b": [2], "law": [3]}, faint=["law"]).data] == ["law", "a", "b"]
 
 
+def test_accuracy_over_time_is_in_percent_with_the_level_of_the_other_network():
+    figure = figures.accuracy_over_time({"a": torch.tensor([0.5, 0.9]), "b": [0.7, 0.8, 0.85]}, ann=0.95)
+    assert [list(trace.x) for trace in figure.data] == [[1, 2], [1, 2, 3]] and figure.layout.xaxis.type == "log"
+    assert np.allclose(figure.data[0].y, [50, 90]) and np.allclose(figure.data[1].y, [70, 80, 85])
+    (note,) = figure.layout.annotations
+    assert note.text == "without spikes: 95.0 %" and note.y == pytest.approx(95)
+    low, high = figure.layout.yaxis.range
+    assert 45 < low < 50 and 95 < high < 105
+    assert not figures.accuracy_over_time({"a": [1.0, 1.0]}).layout.annotations
+    for curves, ann, message in [
+        ({}, None, "curves must hold at least one name"),
+        ({"a": [0.5, 1.5]}, None, r"curves\['a'\] must be in \[0, 1\]"),
+        ({"a": [0.5]}, 95, "ann must be at most 1, but it is 95"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            figures.accuracy_over_time(curves, ann)
+
+
 def test_names_may_be_numbers_and_runs_of_any_iterable():
     assert [trace.name for trace in lines({0.5: [1.0], 2: [2.0]}, faint={2}).data] == ["2", "0.5"]
     assert len(figures.gallery({1: [V, SPIKES[:, 0]]}).data) == 2

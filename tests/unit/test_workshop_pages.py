@@ -131,6 +131,7 @@ def test_the_loop_of_spytorch_and_ours_give_the_same_spikes_and_gradients(capsys
         spike(leaf).sum().backward()
         slopes.append(leaf.grad)
     assert torch.allclose(*slopes)
+    assert left["curve"].shape == (32,) and left["curve"][-1] > 0.9  # the converted network
 
 
 @pytest.mark.parametrize("peer", PEERS)
@@ -247,6 +248,7 @@ PAIRS = {
         "latency": lambda left: (left["latencies"], left["their_latency"]),
         "phase": lambda left: (left["phases"], left["their_phase"]),
         "population": lambda left: (left["population"], left["their_population"]),
+        "a conversion": lambda left: (left["outputs"], left["theirs_outputs"]),
     },
 }  # fmt: skip
 SPIKES, RATES = ("spikes", "their_spikes"), ("rates", "their_rates")

@@ -80,6 +80,33 @@ def lines(
     return finish(figure, title, across_look, up_look, height=360, showlegend=len(series) > 1)
 
 
+@checks.arguments
+def accuracy_over_time(
+    curves: Mapping[Any, Any], ann: float | None = None, *, title: str = "Accuracy against time steps"
+) -> go.Figure:
+    """How many steps answers take, with the steps on a logarithmic axis.
+
+    Args:
+        curves: name to accuracies in [0, 1] after 1, 2, …, T steps [T], as ``loss.accuracy_over_time`` gives them.
+        ann: accuracy of the network without spikes that was converted, for a dashed line; None: no line.
+    """
+    percent = {name: 100 * as_array(curve, f"curves[{name!r}]", "[T]") for name, curve in curves.items()}
+    for name, curve in percent.items():
+        if not ((curve >= 0) & (curve <= 100)).all():
+            raise ValueError(f"curves[{name!r}] must be in [0, 1], but it is not")
+    if not percent:
+        raise ValueError("curves must hold at least one name and its accuracies [T], but it is empty")
+    levels = {}
+    if ann is not None:
+        ann = 100 * checks.number("ann", ann, at_least=0, at_most=1)
+        levels = {f"without spikes: {ann:.1f} %": ann}
+    figure = lines(percent, x_title="time steps", y_title="accuracy in %", title=title, log="x", levels=levels)
+    lowest = min(curve.min() for curve in percent.values())
+    highest = max(ann or 0.0, *(curve.max() for curve in percent.values()))
+    margin = 0.08 * (highest - lowest) or 1.0
+    return figure.update_yaxes(range=[lowest - margin, highest + 2 * margin])
+
+
 def _points(name: str, values: Any, x: Any) -> tuple[np.ndarray, np.ndarray]:
     """The coordinates of one line."""
     own = isinstance(values, tuple) and len(values) == 2 and all(np.ndim(v) for v in values)
