@@ -7,7 +7,7 @@ and in float64 for float64. Where no other source is named, the equation is that
 
 - ``population_size``: P output neurons for each class; class c has neurons c P … (c + 1) P - 1. Their outputs are added
   up first (``pooled``). It is snnTorch's ``population_code=True``, whose ``num_classes`` is the number of neurons / P.
-- ``weight``: a factor for each class, [C], at least 0. A mean over samples is Σ w l / Σ w, as in PyTorch; most losses
+- ``weight``: a factor for each class, [C], at least 0, such as ``class_weights``. A mean over samples is Σ w l / Σ w, as in PyTorch; most losses
   of snnTorch divide by B instead.
 - ``reduction``: "mean" or "sum" over the samples, or "none" for the loss of each, [B]. That of a sample is a mean over
   its steps and neurons.
@@ -36,6 +36,7 @@ from snnkit.engine.memory_gate import shows_values
 __all__ = [
     "accuracy",
     "accuracy_over_time",
+    "class_weights",
     "count_cross_entropy",
     "count_mse",
     "first_spike_accuracy",
@@ -261,7 +262,7 @@ def spike_count_regulariser(layers: Tensor | Sequence[Tensor] | ValuesView[Tenso
 
 
 @torch.no_grad()
-def accuracy(spikes: Tensor, targets: Tensor, *, population_size: int = 1) -> Tensor:
+def accuracy(spikes: Tensor, targets: Tensor, *, population_size: int = 1, ignore_index: int | None = None) -> Tensor:
     """Share of samples whose largest summed output is that of the target: a scalar tensor in [0, 1], without gradient.
 
     If sums are equal, the lowest class is the answer, so a silent network scores the share of class 0. A sample with a
@@ -271,7 +272,9 @@ def accuracy(spikes: Tensor, targets: Tensor, *, population_size: int = 1) -> Te
         spikes: [T, B, C], or membrane potentials.
         targets: int64 [B]; for the keywords, see the top of ``snnkit.loss``.
     """
-    return (answers(_check(spikes, "spikes", targets, population_size)) == targets).float().mean()
+    output = _check(spikes, "spikes", targets, population_size, ignore_index=ignore_index)
+    right = (answers(output) == targets).float()
+    return right.mean() if ignore_index is None else _reduced(right[None], targets, None, "mean", ignore_index)
 
 
 @torch.no_grad()
@@ -343,6 +346,30 @@ def pooled(output: Tensor, population_size: int) -> Tensor:
     if neurons % population_size:
         raise ValueError(f"population_size must divide the {neurons} output neurons, but it is {population_size}")
     return output if population_size == 1 else output.unflatten(-1, (-1, population_size)).sum(-1)
+
+
+def class_weights(targets: Tensor, classes: int | None = None) -> Tensor:
+    """``weight`` with which each class counts as much as any other, however rare: float32 [C], n / (C n_c).
+
+    n_c of the n samples are of class c. A class without samples has the weight 0, and is not counted in C.
+
+    Args:
+        targets: class labels of all training samples, int64 of any shape.
+        classes: C; None: the largest label + 1.
+
+    Raises:
+        TypeError, ValueError: no labels, none at all, or one outside 0 … C - 1.
+    """
+    checks.instance("targets", targets, Tensor, "an int64 tensor")
+    if targets.dtype != torch.int64 or not targets.numel():
+        raise ValueError(f"targets must be int64 and not empty, but they are {targets.dtype} {list(targets.shape)}")
+    low, high = (int(bound) for bound in torch.aminmax(targets))
+    count = high + 1 if classes is None else checks.integer("classes", classes, at_least=1)
+    if low < 0 or high >= count:
+        raise ValueError(f"targets must be in 0 … {count - 1}, but their values go from {low} to {high}")
+    samples = torch.bincount(targets.flatten(), minlength=count)
+    present = int((samples > 0).sum())
+    return torch.where(samples > 0, targets.numel() / (present * samples.clamp(min=1)), 0.0)
 
 
 def _cross_entropy(

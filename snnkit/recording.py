@@ -74,7 +74,8 @@ class Activity:
         """Name of a layer to its state after every step: a NamedTuple of the neuron's type whose parts are
         [T, B, ...], in the state's dtype. A loss may depend on them. Empty without ``states=True``."""
         if not self._with_states:
-            return _ByLayer({}, "; states are recorded by recording(net, states=True)")
+            advice = "; states are recorded by recording(net, states=True), in training by record_states=True"
+            return _ByLayer({}, advice)
         return _ByLayer({key: part.states for key, part in self._whole("states").items()})
 
     def _whole(self, what: str) -> dict[str, _Part]:
@@ -135,7 +136,7 @@ def recording(net: nn.Module, *, states: bool = False) -> AbstractContextManager
     Raises:
         ValueError: there is no neuron in ``net``.
     """
-    return _recording(net, Activity({id(neuron): name for name, neuron in _neurons_of("net", net).items()}, states))
+    return _recording(net, Activity({id(neuron): name for name, neuron in neurons_of("net", net).items()}, states))
 
 
 @contextmanager
@@ -188,7 +189,7 @@ def ablate(module: nn.Module, mask: Tensor | Mapping[str, Tensor]) -> AbstractCo
             )
         masks = [(module, _Mask(f"mask of {type(module).__name__}", mask))]
     else:
-        neurons = _neurons_of("module", module)
+        neurons = neurons_of("module", module)
         if unknown := [name for name in mask if name not in neurons]:
             raise ValueError(
                 f"mask must hold names of neurons in module ({', '.join(neurons)}), but it holds {unknown[0]!r}"
@@ -264,7 +265,7 @@ class _Uncompiled:
 _uncompiled = _Uncompiled()
 
 
-def _neurons_of(argument: str, module: nn.Module) -> dict[str, Neuron]:
+def neurons_of(argument: str, module: nn.Module) -> dict[str, Neuron]:
     """The neurons in ``module`` by name; ValueError if there are none."""
     every = module.named_modules()
     neurons = {_plain_name(module, name): part for name, part in every if isinstance(part, Neuron)}

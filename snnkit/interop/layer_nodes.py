@@ -87,6 +87,8 @@ class Scale(nn.Module):
 
 
 def _pair(name: str, value: int | tuple[int, int], least: int) -> tuple[int, int]:
+    if isinstance(value, tuple) and len(value) != 2:
+        raise ValueError(f"{name} of SumPool2d must be an int, or height and width, but it is {checks.shown(value)}")
     height, width = value if isinstance(value, tuple) else (value, value)
     first, second = (checks.integer(f"{name} of SumPool2d", size, at_least=least) for size in (height, width))
     return first, second

@@ -114,7 +114,7 @@ class GraphedStep:
     def _generators(self, device: torch.device) -> list[torch.Generator]:
         """Those of the user's functions; every graph knows PyTorch's own."""
         config = self.plain.config
-        generators = generators_of(config.encode, config.augment, config.loss, config.model)
+        generators = generators_of(config.encode, config.augment, config.loss, config.regulariser, config.model)
         own = torch.cuda.default_generators[torch.cuda.current_device() if device.index is None else device.index]
         return [g for g in generators if g.device.type == "cuda" and g is not own]
 

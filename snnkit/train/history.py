@@ -55,37 +55,6 @@ class History:
         """The number of finished epochs."""
         return len(self.train_loss)
 
-    def add(
-        self,
-        means: MetricsSnapshot,
-        name: str | None,
-        value: float,
-        tested: Mapping[str, Any] | None,
-        seconds: float,
-        regularised: bool = False,
-    ) -> None:
-        """Add an epoch.
-
-        Args:
-            means: of training.
-            name, value: of the metric in training; None: nothing was measured.
-            tested: result of ``evaluate``; None: there was no test.
-            seconds: of training.
-            regularised: whether there is a regulariser.
-        """
-        kind = "accuracy" if name == "accuracy" else "metric"
-        self.metric = name if kind == "metric" else None
-        for stage, measured in (("train", {"loss": means.loss, name: value}), ("test", tested or {})):
-            if measured:
-                getattr(self, f"{stage}_loss").append(measured["loss"])
-            if name is not None and name in measured:
-                getattr(self, f"{stage}_{kind}").append(measured[name])
-        self.output_rate.append(means.rate)
-        self.seconds.append(seconds)
-        self.samples_per_second.append(means.samples / seconds)
-        if regularised:
-            self.regulariser.append(means.regulariser)
-
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
@@ -123,6 +92,38 @@ class History:
                 f"{self.output_rate[i]:11.4f}  {self.seconds[i]:7.1f}  {self.samples_per_second[i]:9.0f}"
             )
         return "\n".join(lines)
+
+
+def add_epoch(
+    history: History,
+    means: MetricsSnapshot,
+    name: str | None,
+    value: float,
+    tested: Mapping[str, Any] | None,
+    seconds: float,
+    regularised: bool,
+) -> None:
+    """Add an epoch to ``history``.
+
+    Args:
+        means: of training.
+        name, value: of the metric in training; None: nothing was measured.
+        tested: result of ``evaluate``; None: there was no test.
+        seconds: of training.
+        regularised: whether there is a regulariser.
+    """
+    kind = "accuracy" if name == "accuracy" else "metric"
+    history.metric = name if kind == "metric" else None
+    for stage, measured in (("train", {"loss": means.loss, name: value}), ("test", tested or {})):
+        if measured:
+            getattr(history, f"{stage}_loss").append(measured["loss"])
+        if name is not None and name in measured:
+            getattr(history, f"{stage}_{kind}").append(measured[name])
+    history.output_rate.append(means.rate)
+    history.seconds.append(seconds)
+    history.samples_per_second.append(means.samples / seconds)
+    if regularised:
+        history.regulariser.append(means.regulariser)
 
 
 class CallbackList:

@@ -17,10 +17,11 @@ from snnkit.data import resolve_device
 from snnkit.device import Precision
 from snnkit.device.placement import computes_in_bfloat16
 from snnkit.device.usage import evaluating
+from snnkit.recording import Activity
 from snnkit.train.batches import Data, HeldData, LoadedData, Source, source_of, warn_of_order
 from snnkit.train.checkpoint import RunState, checkpoint_file
 from snnkit.train.graphed import GraphedStep
-from snnkit.train.history import CallbackList, History
+from snnkit.train.history import CallbackList, History, add_epoch
 from snnkit.train.metrics import (
     BatchInfo,
     Metric,
@@ -39,6 +40,7 @@ from snnkit.train.step import (
     PlainStep,
     UpdateConfig,
     check_batch_of_one,
+    check_regulariser,
     match_strides,
     prepared,
     run_model,
@@ -70,6 +72,8 @@ def fit(
     amp: bool | Literal["auto"] = False,
     augment: Callable[[Any], Any] | None = None,
     clip: float | None = None,
+    regulariser: Callable[[Activity], Tensor] | None = None,
+    record_states: bool = False,
     accumulate: int = 1,
     channels_last: bool | None = None,
     compile: bool = False,
@@ -99,7 +103,8 @@ def fit(
             ``[T, B, ...]`` if they are per time step; always computed in float32.
         metric: what is shown and recorded in place of the accuracy: a function ``(out, targets)`` to a number, whose
             mean over samples counts, or a metric of torchmetrics, which gets the output summed over time (for targets
-            per time step, the output) and the targets. None: the accuracy, where targets are labels.
+            per time step, the output) and the targets. None: the accuracy, where targets are labels; if ``loss`` is a
+            ``functools.partial``, with its ``population_size`` and ``ignore_index``.
         optimizer: Adam with ``lr`` if None.
         scheduler: stepped once per epoch; it needs its ``optimizer``.
         batch_size: 64 if None; left out for a loader, which makes the batches.
@@ -107,6 +112,10 @@ def fit(
             "auto": where that is faster (see ``Precision.choose``).
         augment: changes images ``[B, ...]`` (scaled to [0, 1] if they are uint8) on the device, in training only.
         clip: largest norm of all gradients together; larger ones are scaled down to it.
+        regulariser: of a ``snnkit.nn.recording`` of each pass in training, a scalar that is added to what is minimised,
+            e.g. ``lambda rec: spike_rate_regulariser(rec.spikes.values(), target=0.1, weight=0.01)`` with that of
+            ``snnkit.loss``. It is reported apart from the loss.
+        record_states: whether the recording has the states after every step, too, which takes memory and time.
         accumulate: batches per update. Their gradients are averaged over samples, so without a batch norm
             ``accumulate=4, batch_size=32`` is ``batch_size=128`` in the memory of 32.
         channels_last: weights and images in that memory format; the model stays in it. None: if the model has 2-D
@@ -141,6 +150,7 @@ def fit(
     counts(epochs=epochs, batch_size=1 if batch_size is None else batch_size, accumulate=accumulate)
     for name, size in (("lr", lr), ("clip", 1.0 if clip is None else clip)):
         number(name, size, above=0)
+    check_regulariser(model, regulariser, compile, record_states)
     file = checkpoint_file(checkpoint, resume)
 
     target = resolve_device(device)
@@ -174,7 +184,7 @@ def fit(
         "batch_size": batch_size,
         "accumulate": accumulate,
     }
-    generators = [one for one in generators_of(encode, augment, loss, model, loader) if one is not order]
+    generators = [one for one in generators_of(encode, augment, loss, regulariser, model, loader) if one is not order]
     state = RunState(model, optimizer, scheduler, scaler, order, generators, settings)
     saved = state.read(file) if file is not None and resume and file.exists() else None
     if seed is not None:
@@ -183,8 +193,11 @@ def fit(
     history = History() if saved is None else state.restore(saved)
     match_strides(optimizer)
 
-    metrics, measure = RunningMetrics(target), Metric(metric, target)
-    config = UpdateConfig(model, source, encode, loss, optimizer, precision, measure, augment, clip, channels_last)
+    metrics, measure = RunningMetrics(target), Metric(metric, target, loss)
+    config = UpdateConfig(
+        model, source, encode, loss, optimizer, precision, measure, augment, clip, channels_last, regulariser,
+        record_states,
+    )  # fmt: skip
     step: PlainStep | GraphedStep = PlainStep(config, metrics, scaler, Compiled(model) if compile else None)
     if graphed:
         step = GraphedStep(step)
@@ -225,7 +238,7 @@ def fit(
             elif scheduler is not None:
                 scheduler.step()
             tested = None if test_source is None else _measured(model, test_source, encode, loss, metric, target)
-            history.add(means, measure.name, reached, tested, seconds)
+            add_epoch(history, means, measure.name, reached, tested, seconds, regulariser is not None)
             if file is not None:
                 state.save(file, history)
             if on_epoch is not None:
@@ -297,7 +310,7 @@ def _measured(
     metric: Callable | None,
     device: torch.device,
 ) -> dict[str, Any]:
-    metrics, measure = RunningMetrics(device), Metric(metric, device)
+    metrics, measure = RunningMetrics(device), Metric(metric, device, loss)
     with evaluating(model):
         for samples, targets in source:
             out = run_model(model, model, encode, prepared(samples))

@@ -46,13 +46,16 @@ class Metric:
             the output summed over time as prediction, or, for targets per time step, the output; None: the accuracy
             where targets are class labels, else nothing.
         device: of a metric of torchmetrics, of which a copy is used.
+        loss: where it is a ``functools.partial``, the accuracy has its ``population_size`` and ``ignore_index``, too.
 
     Attributes:
         name: "accuracy", or that of the function or class; None: nothing is measured.
         stateful: whether it is a metric of torchmetrics, which collects by itself.
     """
 
-    def __init__(self, given: Callable[..., Any] | None, device: torch.device) -> None:
+    def __init__(
+        self, given: Callable[..., Any] | None, device: torch.device, loss: Callable[..., Any] | None = None
+    ) -> None:
         self.stateful = all(hasattr(given, name) for name in ("update", "compute", "reset"))
         if self.stateful:
             checks.instance("metric", given, nn.Module, "a function (out, targets), or a metric of torchmetrics")
@@ -62,6 +65,8 @@ class Metric:
         name = str(getattr(inner, "__name__", type(inner).__name__)).replace("<lambda>", "metric")
         self.name = ACCURACY if given is None else name
         self.given = given
+        keywords = loss.keywords if isinstance(loss, partial) else {}
+        self.counting = {name: keywords[name] for name in ("population_size", "ignore_index") if name in keywords}
 
     def __call__(self, out: Tensor, targets: Tensor) -> Tensor:
         """Of a batch: a scalar on the device of ``out`` [T, B, ...]; NaN if nothing is measured."""
@@ -71,7 +76,8 @@ class Metric:
             return out.new_full((), math.nan)
         if self.given is None:
             # A batch of labels per time step is as many samples as it has labels.
-            return accuracy(out if targets.ndim == 1 else out.flatten(0, 1).unsqueeze(0), targets.flatten())
+            out = out if targets.ndim == 1 else out.flatten(0, 1).unsqueeze(0)
+            return accuracy(out, targets.flatten(), **self.counting)
         with torch.no_grad():
             per_step = targets.shape[:2] == out.shape[:2] and targets.ndim >= out.ndim - 1
             value = self.given(out if per_step or not self.stateful else out.sum(0), targets)
@@ -234,9 +240,14 @@ def apply_loss(loss: Callable[[Tensor, Tensor], Tensor], out: Tensor, targets: T
             f"loss must take (out [T, B, C] = {list(out.shape)}, targets [B, ...] = {list(targets.shape)}), but it "
             f"raised {error!r}: {advice}"
         ) from error
+    return scalar("the result of loss", result)
+
+
+def scalar(name: str, result: Any) -> Tensor:
+    """``result``, if it is a scalar tensor; else TypeError."""
     if not isinstance(result, Tensor) or result.ndim:
         kind = f"shape {list(result.shape)}" if isinstance(result, Tensor) else type(result).__name__
-        raise TypeError(f"the result of loss must be a scalar tensor, but it is of {kind}")
+        raise TypeError(f"{name} must be a scalar tensor, but it is of {kind}")
     return result
 
 

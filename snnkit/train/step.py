@@ -12,15 +12,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from snnkit import checks
 from snnkit.data import to_unit
 from snnkit.device import Precision
 from snnkit.device.usage import evaluating
 from snnkit.engine import secure_inductor
+from snnkit.recording import Activity, neurons_of, recording
 from snnkit.train.batches import Batch, Samples, Source, as_sequence
-from snnkit.train.metrics import Metric, RunningMetrics, aligned, apply_loss, batch_metrics
+from snnkit.train.metrics import Metric, RunningMetrics, aligned, apply_loss, batch_metrics, scalar
 from snnkit.train.seeding import generators_of
 
 Function = Callable[[Any], Tensor]
+Regulariser = Callable[[Activity], Tensor]
 
 
 class Update(NamedTuple):
@@ -44,6 +47,8 @@ class UpdateConfig:
     augment: Function | None = None
     clip: float | None = None
     channels_last: bool = False
+    regulariser: Regulariser | None = None
+    record_states: bool = False
 
 
 class PlainStep:
@@ -96,18 +101,23 @@ class PlainStep:
         return Update(metrics, out)
 
     def _forward(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        """Loss, metrics and output of a batch."""
+        """What is minimised (the loss and the regulariser), metrics and output of a batch."""
         config = self.config
         x = prepared(batch[0])
         if config.augment is not None:
-            x = config.augment(x)
+            x = checks.instance("the result of augment", config.augment(x), Tensor, "a torch.Tensor [B, ...]")
         if config.channels_last and x.ndim == 4:
             x = x.contiguous(memory_format=torch.channels_last)
-        with config.precision.autocast():
-            out = run_model(self.forward, config.model, config.encode, x)
+
+        def run() -> Tensor:
+            with config.precision.autocast():
+                return run_model(self.forward, config.model, config.encode, x)
+
+        out, penalty = run_regularised(run, config.model, config.regulariser, config.record_states)
         targets = aligned(batch[1], out)
         loss = apply_loss(config.loss, out, targets)
-        metrics = batch_metrics(loss, out, targets, config.metric)
+        metrics = batch_metrics(loss, out, targets, config.metric, penalty)
+        loss = loss if penalty is None else loss + penalty
         if not loss.requires_grad:
             raise ValueError(
                 "the result of loss must depend on the model's parameters, but no gradient leads back to them: is "
@@ -249,6 +259,29 @@ def run_model(forward: Callable, model: nn.Module, encode: Function | None, x: A
         )
     out = result[0]
     return out.float() if out.dtype in (torch.float16, torch.bfloat16) else out
+
+
+def run_regularised(
+    run: Callable[[], Tensor], model: nn.Module, regulariser: Regulariser | None, record_states: bool
+) -> tuple[Tensor, Tensor | None]:
+    """The output of ``run()``, which calls ``model``, and the result of ``regulariser`` for a recording of it."""
+    if regulariser is None:
+        return run(), None
+    with recording(model, states=record_states) as activity:
+        out = run()
+    with torch.autocast(out.device.type, enabled=False):
+        return out, scalar("the result of regulariser", regulariser(activity))
+
+
+def check_regulariser(model: nn.Module, regulariser: Regulariser | None, compile: bool, record_states: bool) -> None:
+    """ValueError where ``model`` has no neurons, is compiled, or nothing reads the states."""
+    if regulariser is None:
+        if record_states:
+            raise ValueError("record_states must be False without a regulariser, as nothing reads the states")
+        return
+    neurons_of("model, which has a regulariser,", model)
+    if compile:
+        raise ValueError("compile must be False with a regulariser, as a compiled model can't be recorded")
 
 
 class Compiled:

@@ -17,7 +17,7 @@ import threading
 import platformdirs.unix  # noqa: F401
 import psutil  # noqa: F401
 import send2trash  # noqa: F401
-import torch  # noqa: F401
+import torch.distributed.elastic.timer  # noqa: F401  (torchao imports it)
 
 MODULES = "fcntl grp pty pwd readline resource syslog termios tty".split()  # noqa: SIM905
 OF_OS = """

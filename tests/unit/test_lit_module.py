@@ -453,6 +453,33 @@ def test_regression_logs_what_is_measured_and_no_accuracy(shown):
     assert not any("acc" in name or "error" in name for name in watch.epochs[-1])
 
 
+def test_a_regulariser_is_minimised_logged_and_in_the_history():
+    def rates(rec):
+        return loss.spike_rate_regulariser([rec.spikes["2"]], target=0.9, weight=3.0)
+
+    made, history = module(regulariser=rates), lit.HistoryCallback()
+    watch = fitted(made, callbacks=[history], max_epochs=2)
+    plain = net()
+    optimizer = torch.optim.Adam(plain.parameters(), lr=5e-3)
+    expected = []
+    for epoch in range(2):
+        order = lit.SharedBatches(*images(), 16)
+        order.set_epoch(epoch)
+        for batch in order:
+            with nn.recording(plain) as rec:
+                out, _ = plain(encode.repeat(data.to_unit(batch.samples), 4))
+            penalty = rates(rec)
+            optimizer.zero_grad()
+            (loss.count_cross_entropy(out, batch.labels) + penalty).backward()
+            optimizer.step()
+            expected.append(float(penalty) * len(batch.labels) / 40)
+    torch.testing.assert_close(weights(made), torch.cat([p.flatten() for p in plain.parameters()]), rtol=0, atol=1e-6)
+    assert history.history.regulariser == pytest.approx([sum(expected[:3]), sum(expected[3:])], rel=1e-4)
+    assert watch.epochs[0]["train/regulariser"] == pytest.approx(sum(expected[:3]), rel=1e-4)
+    with pytest.raises(ValueError, match="compile must be False with a regulariser"):
+        module(regulariser=rates, compile=True)
+
+
 def test_targets_per_time_step_and_metrics_of_torchmetrics():
     torchmetrics = pytest.importorskip("torchmetrics")
     sequences = torch.rand(20, 5, 6, generator=torch.Generator().manual_seed(0))

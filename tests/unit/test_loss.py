@@ -215,3 +215,18 @@ def test_losses_work_inside_functional_transforms(function):
         first = out[0].clone().requires_grad_()
         function(first, targets[0]).backward()
         assert torch.allclose(each[0], first.grad)
+
+
+def test_class_weights_make_classes_equal():
+    targets = torch.tensor([0, 0, 0, 1, 3, 3])
+    assert loss.class_weights(targets).tolist() == pytest.approx([6 / 9, 2.0, 0.0, 1.0])
+    assert loss.class_weights(targets, 5).tolist() == pytest.approx([6 / 9, 2.0, 0.0, 1.0, 0.0])
+    assert float(loss.class_weights(targets)[targets].mean()) == pytest.approx(1.0)
+    for wrong, words in (
+        ((torch.tensor([]).long(),), "targets must be int64 and not empty"),
+        ((torch.tensor([0.0]),), r"but they are torch.float32 \[1\]"),
+        ((targets, 3), "targets must be in 0 … 2, but their values go from 0 to 3"),
+        ((targets - 1,), "but their values go from -1 to 2"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            loss.class_weights(*wrong)

@@ -372,3 +372,18 @@ def test_a_metric_must_give_a_finite_number(metric, error, words, tmp_path):
     with pytest.raises(error, match=words):
         fit((X, Y), metric=metric, checkpoint=tmp_path / "run.pt")
     assert not list(tmp_path.iterdir())
+
+
+def test_the_accuracy_counts_as_the_loss_does():
+    """Populations and labels that are ignored, of a partial of the loss."""
+    x, y = table()
+    y[::3] = -100
+    model = nn.Sequential(torch_nn.Linear(FEATURES, 6), neuron.LIF(v_threshold=0.1))
+    counted = functools.partial(loss.count_cross_entropy, population_size=3, ignore_index=-100)
+    model, history = fit((x, y), model, loss=functools.partial(counted, weight=torch.tensor([1.0, 2.0])), batch_size=N)
+    out, _ = model(REPEAT(x))
+    right = (out.sum(0).unflatten(1, (2, 3)).sum(2).argmax(1) == y)[y >= 0].float().mean()
+    assert 0 < history.train_accuracy[0] < 1
+    measured = train.evaluate(model, (x, y), encode=REPEAT, loss=counted, device="cpu")
+    assert measured["accuracy"] == pytest.approx(float(right))
+    assert train.evaluate(model, (x[::3], y[::3]), encode=REPEAT, loss=counted, device="cpu")["accuracy"] == 0

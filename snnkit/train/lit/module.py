@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from snnkit import checks, loss as losses
 from snnkit.checks import choice, instance, integer, mapping, number, shown
+from snnkit.recording import Activity
 from snnkit.train.batches import as_samples, as_targets, check_pair
 from snnkit.train.checkpoint import LIGHTNING_KEY, keep_kernels, read_archive
 from snnkit.train.lit.data import Batch, SharedBatches, SharedDataModule, seed_of
@@ -49,7 +50,16 @@ from snnkit.train.recipe import (
     make_scheduler,
 )
 from snnkit.train.seeding import check_seed, generators_of
-from snnkit.train.step import Compiled, check_batch_of_one, match_strides, prepared, run_model, use_channels_last
+from snnkit.train.step import (
+    Compiled,
+    check_batch_of_one,
+    check_regulariser,
+    match_strides,
+    prepared,
+    run_model,
+    run_regularised,
+    use_channels_last,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -117,6 +127,7 @@ class SpikingModule(LightningModule):
             how long the run is, and are resumed with the same length only. For another one, override
             ``configure_optimizers``.
         augment: images [B, ...] to images; in training only.
+        regulariser, record_states: as for ``train.fit``; logged as ``train/regulariser``.
         seed: seed of everything random in training, except initial weights and the order of samples.
         channels_last: weights and images in that memory format. None: if the model has 2-D convolutions, which are
             fastest in it.
@@ -141,12 +152,15 @@ class SpikingModule(LightningModule):
         lr: float = 1e-3,
         scheduler: str = "constant",
         augment: Callable[[Tensor], Tensor] | None = None,
+        regulariser: Callable[[Activity], Tensor] | None = None,
+        record_states: bool = False,
         seed: int = 0,
         channels_last: bool | None = None,
         compile: bool = False,
     ) -> None:
         super().__init__()
         check_trainable(model)
+        check_regulariser(model, regulariser, compile, record_states)
         integer("steps", steps, at_least=1)
         encoder = "sequence" if encoder is None else encoder
         for name, given, names in (
@@ -158,7 +172,7 @@ class SpikingModule(LightningModule):
                 choice(f"{name}, if it is no function,", given, names)
         self.encoder = make_encoder(encoder, steps) if isinstance(encoder, str) else encoder
         self.criterion = getattr(losses, loss) if isinstance(loss, str) else loss
-        self.augment = augment
+        self.augment, self.regulariser, self.record_states = augment, regulariser, record_states
         self.optimizer, self.scheduler = optimizer, choice("scheduler", scheduler, SCHEDULES)
         self.lr, self.seed = number("lr", lr, above=0), check_seed(seed)
         self.channels_last = use_channels_last(model, channels_last)
@@ -167,11 +181,12 @@ class SpikingModule(LightningModule):
         self._metrics: dict[str, tuple[RunningMetrics, Metric]] = {}  # by stage
         self._compiled = Compiled(model) if compile else None
         given = {"encoder": encoder, "loss": loss, "optimizer": optimizer, "augment": augment, "metric": metric}
+        given["regulariser"] = regulariser
         self._functions = [name for name, value in given.items() if callable(value)]  # not in a checkpoint
         given |= {"steps": steps, "lr": lr, "scheduler": scheduler, "seed": seed}
-        given |= {"channels_last": channels_last, "compile": compile}
+        given |= {"channels_last": channels_last, "compile": compile, "record_states": record_states}
         self._settings = self._settings_to_store({n: value for n, value in given.items() if n not in self._functions})
-        self._generators = generators_of(self.encoder, augment, self.criterion, model)
+        self._generators = generators_of(self.encoder, augment, self.criterion, regulariser, model)
         self._totals: Tensor | None = None  # of the metrics, from a checkpoint
         self._positions: list[dict[str, Any]] = []  # of the data loader, from a checkpoint
         self._first_epoch = 0  # of this run, from a checkpoint
@@ -256,10 +271,14 @@ class SpikingModule(LightningModule):
         x = self._prepared(samples)
         if self.augment is not None:
             x = self.augment(x)
-        out = run_model(self._compiled or self.model, self.model, self.encoder, x)
-        loss = self._loss(out, targets)
+        out, penalty = run_regularised(
+            lambda: run_model(self._compiled or self.model, self.model, self.encoder, x),
+            self.model, self.regulariser, self.record_states,
+        )  # fmt: skip
+        plain = self._loss(out, targets)
+        loss = plain if penalty is None else plain + penalty
         self._check_loss(loss.detach(), batch_idx)
-        self._count("train", loss, out, targets, weight)
+        self._count("train", plain, out, targets, weight, penalty)
         self.step_loss = loss.detach()
         every = self.trainer.log_every_n_steps  # type: ignore[attr-defined]
         if every and (self.global_step + 1) % every == 0:  # when loggers write, as a call takes long
@@ -542,7 +561,7 @@ class SpikingModule(LightningModule):
     def _measures(self, stage: str) -> tuple[RunningMetrics, Metric]:
         known = self._metrics.get(stage)
         if known is None or known[0].totals.device != self.device:
-            known = self._metrics[stage] = RunningMetrics(self.device), Metric(self.metric, self.device)
+            known = self._metrics[stage] = RunningMetrics(self.device), Metric(self.metric, self.device, self.criterion)
         return known
 
     def _metrics_of(self, stage: str) -> RunningMetrics:
@@ -552,21 +571,25 @@ class SpikingModule(LightningModule):
         for part in self._measures(stage):
             part.reset()
 
-    def _count(self, stage: str, loss: Tensor, out: Tensor, targets: Tensor, weight: float) -> None:
+    def _count(
+        self, stage: str, loss: Tensor, out: Tensor, targets: Tensor, weight: float, penalty: Tensor | None = None
+    ) -> None:
         if weight:  # else the samples are those of another rank
             metrics, metric = self._measures(stage)
-            metrics.add(batch_metrics(loss, out, aligned(targets, out), metric), len(targets))
+            metrics.add(batch_metrics(loss, out, aligned(targets, out), metric, penalty), len(targets))
 
     def _log_metrics(self, stage: str) -> None:
         """Means over the samples of all ranks, which all have to call this."""
         metrics, metric = self._measures(stage)
-        loss, value, rate, _, samples = self.trainer.strategy.reduce(metrics.totals.clone(), reduce_op="sum")
+        loss, value, rate, penalty, samples = self.trainer.strategy.reduce(metrics.totals.clone(), reduce_op="sum")
         if samples:
             shown = {"loss": loss / samples, "rate": rate / samples}
+            if self.regulariser is not None and stage == "train":
+                shown["regulariser"] = penalty / samples
             if metric.name is not None:
                 name = "acc" if metric.name == ACCURACY else metric.name
                 shown[name] = torch.tensor(metric.of_epoch(float(value / samples)), device=self.device)
             options: dict[str, Any] = {"on_step": False, "on_epoch": True, "sync_dist": True, "batch_size": 1}
             for name, value in shown.items():
-                self.log(f"{stage}/{name}", value, prog_bar=name != "rate", **options)
+                self.log(f"{stage}/{name}", value, prog_bar=name not in ("rate", "regulariser"), **options)
         self._reset(stage)

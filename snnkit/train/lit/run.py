@@ -54,6 +54,7 @@ class HistoryCallback(Callback):
         "train_loss": "train/loss",
         "train_accuracy": "train/acc",
         "output_rate": "train/rate",
+        "regulariser": "train/regulariser",
         "test_loss": "val/loss",
         "test_accuracy": "val/acc",
     }

@@ -20,7 +20,10 @@ def spacing(values: Any, dtype: str | torch.dtype) -> np.ndarray:
     Below the smallest number above 0, it is that number; beyond the largest, infinity.
     """
     info = torch.finfo(_dtype(dtype))
-    array = np.asarray(values, dtype=np.float64)
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"values must be numbers [P], but they are {checks.shown(values)}") from None
     if not (np.isfinite(array) & (array > 0)).all():
         raise ValueError(f"values must be positive and finite, but they are {checks.shown(values)}")
     exponent = np.frexp(array)[1] - 1  # array = f * 2 ** exponent with 1 <= f < 2
