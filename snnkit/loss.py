@@ -7,8 +7,8 @@ and in float64 for float64. Where no other source is named, the equation is that
 
 - ``population_size``: P output neurons for each class; class c has neurons c P … (c + 1) P - 1. Their outputs are added
   up first (``pooled``). It is snnTorch's ``population_code=True``, whose ``num_classes`` is the number of neurons / P.
-- ``weight``: a factor for each class, [C], at least 0, such as ``class_weights``. A mean over samples is Σ w l / Σ w, as in PyTorch; most losses
-  of snnTorch divide by B instead.
+- ``weight``: a factor for each class, [C], at least 0, such as ``class_weights``. A mean over samples is Σ w l / Σ w,
+  as in PyTorch; most losses of snnTorch divide by B instead.
 - ``reduction``: "mean" or "sum" over the samples, or "none" for the loss of each, [B]. That of a sample is a mean over
   its steps and neurons.
 - ``ignore_index``: a label, such as -100, of samples that do not count. None: all count.
