@@ -185,7 +185,9 @@ def fit(
         "accumulate": accumulate,
     }
     generators = [one for one in generators_of(encode, augment, loss, regulariser, model, loader) if one is not order]
-    state = RunState(model, optimizer, scheduler, scaler, order, generators, settings)
+    measure = Metric(metric, target, loss)
+    named, regularised = None if metric is None else measure.name, regulariser is not None
+    state = RunState(model, optimizer, scheduler, scaler, order, generators, settings, named, regularised)
     saved = state.read(file) if file is not None and resume and file.exists() else None
     if seed is not None:
         seed_everything(seed)
@@ -193,7 +195,7 @@ def fit(
     history = History() if saved is None else state.restore(saved)
     match_strides(optimizer)
 
-    metrics, measure = RunningMetrics(target), Metric(metric, target, loss)
+    metrics = RunningMetrics(target)
     config = UpdateConfig(
         model, source, encode, loss, optimizer, precision, measure, augment, clip, channels_last, regulariser,
         record_states,
@@ -238,7 +240,7 @@ def fit(
             elif scheduler is not None:
                 scheduler.step()
             tested = None if test_source is None else _measured(model, test_source, encode, loss, metric, target)
-            add_epoch(history, means, measure.name, reached, tested, seconds, regulariser is not None)
+            add_epoch(history, means, measure.name, reached, tested, seconds, regularised)
             if file is not None:
                 state.save(file, history)
             if on_epoch is not None:
