@@ -273,21 +273,21 @@ def accuracy(spikes: Tensor, targets: Tensor, *, population_size: int = 1, ignor
         targets: int64 [B]; for the keywords, see the top of ``snnkit.loss``.
     """
     output = _check(spikes, "spikes", targets, population_size, ignore_index=ignore_index)
-    right = (answers(output) == targets).float()
-    return right.mean() if ignore_index is None else _reduced(right[None], targets, None, "mean", ignore_index)
+    return _share(answers(output) == targets, targets, ignore_index)
 
 
 @torch.no_grad()
-def first_spike_accuracy(spikes: Tensor, targets: Tensor) -> Tensor:
+def first_spike_accuracy(spikes: Tensor, targets: Tensor, *, ignore_index: int | None = None) -> Tensor:
     """Share of samples in which the neuron of the target fires first: a scalar tensor in [0, 1], without gradient.
 
     If times are equal, the lowest class is the answer, so a silent network scores the share of class 0.
 
     Args:
         spikes: [T, B, C], in [0, 1].
-        targets: int64 [B].
+        targets: int64 [B]; for the keyword, see the top of ``snnkit.loss``.
     """
-    return (first_spike_times(_check(spikes, "spikes", targets)).argmin(1) == targets).float().mean()
+    spikes = _check(spikes, "spikes", targets, ignore_index=ignore_index)
+    return _share(first_spike_times(spikes).argmin(1) == targets, targets, ignore_index)
 
 
 @torch.no_grad()
@@ -409,6 +409,11 @@ def _reduced(
         return losses
     total = shares.sum()
     return losses.sum() if reduction == "sum" else losses.sum() / torch.where(total > 0, total, 1)
+
+
+def _share(right: Tensor, targets: Tensor, ignore_index: int | None) -> Tensor:
+    """The share of the samples that count with ``right`` [B]; 0 if none counts."""
+    return _reduced(right.float().unsqueeze(0), targets, None, "mean", ignore_index)
 
 
 def _by_class(targets: Tensor, output: Tensor, right: float, wrong: float) -> Tensor:

@@ -113,7 +113,11 @@ def _goes_on(last: Any, before: Any) -> bool:
 
 @checks.arguments
 def recording(net: nn.Module, *, states: bool = False) -> AbstractContextManager[Activity]:
-    """A context that keeps the spikes and, if asked, the states of all neurons in ``net``, as an ``Activity``.
+    """A context that keeps the spikes and, if asked, the states of all neurons in ``net``::
+
+        with nn.recording(net, states=True) as rec:
+            out, state = net(x)
+        rec.spikes["1"], rec.states["1"].v    # [T, B, ...], by the name of the layer
 
     The last call of ``net`` in the context counts. Layers have the names of ``net.named_modules()``, without what
     wrappers (``torch.compile``, ``DistributedDataParallel``) put in between; a neuron that is ``net`` itself is

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, NamedTuple
@@ -81,6 +82,14 @@ class Neuron(nn.Module):
             raise TypeError(f"surrogate must be a Surrogate such as ATan(), but it is {kind}{checks.shown(surrogate)}")
         self.surrogate = surrogate
         self.engine = check_engine(engine)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in ("threshold", "decay") and isinstance(getattr(type(self), name, None), property):
+            given = [each for each in inspect.signature(type(self)).parameters if each not in ("surrogate", "engine")]
+            raise AttributeError(
+                f"{name} of {type(self).__name__} must not be set: it follows from {', '.join(given)}, which can be"
+            )
+        super().__setattr__(name, value)
 
     def step(self, x: Tensor, state: Any) -> tuple[Tensor, Any]:
         """One time step: input [B, ...] and state to output [B, ...] and new state."""

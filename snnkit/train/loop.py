@@ -103,8 +103,8 @@ def fit(
             ``[T, B, ...]`` if they are per time step; always computed in float32.
         metric: what is shown and recorded in place of the accuracy: a function ``(out, targets)`` to a number, whose
             mean over samples counts, or a metric of torchmetrics, which gets the output summed over time (for targets
-            per time step, the output) and the targets. None: the accuracy, where targets are labels; if ``loss`` is a
-            ``functools.partial``, with its ``population_size`` and ``ignore_index``.
+            per time step, the output) and the targets. None: the accuracy, where targets are labels, of the answer that
+            the loss asks for (with ``population_size`` and ``ignore_index`` of a ``functools.partial``).
         optimizer: Adam with ``lr`` if None.
         scheduler: stepped once per epoch; it needs its ``optimizer``.
         batch_size: 64 if None; left out for a loader, which makes the batches.
