@@ -224,7 +224,7 @@ def _their_lif_fc_mnist(sj: Any, steps: int) -> Model:
     encoder = sj.encoding.PoissonEncoder()
 
     def loss(x: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        rates = 0.0
+        rates = torch.zeros(len(x), 10, device=x.device)
         for _ in range(steps):
             rates = rates + net(encoder(x))
         rates = rates / steps
@@ -312,7 +312,7 @@ def _their_shd(norse: Any, steps: int) -> Model:
 
 
 def shd(steps: int) -> Model:
-    recurrent = Recurrent(CubaLIF(surrogate=SuperSpike(1.0)), 200)
+    recurrent = Recurrent(CubaLIF(surrogate=SuperSpike(1.0), detach_reset=True), 200)
     net = Sequential(nn.Linear(700, 200, bias=False), recurrent, nn.Linear(200, 20, bias=False), LI())
 
     def loss(x: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
