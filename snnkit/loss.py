@@ -521,7 +521,7 @@ __getattr__ = lazy.instead(
         "ce_count_loss": "loss.count_cross_entropy",
         "ce_max_membrane_loss": "loss.membrane_max_cross_entropy",
         "ce_temporal_loss": "loss.first_spike_cross_entropy",
-        "mse_count_loss": "loss.count_mse",
+        "mse_count_loss": "loss.count_mse; snnTorch rounds wanted counts down, as correct_rate=int(rate * T) / T does",
         "mse_membrane_loss": "loss.membrane_mse",
         "mse_temporal_loss": "loss.first_spike_mse",
         "l1_rate_sparsity": "loss.spike_count_regulariser",
