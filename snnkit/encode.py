@@ -50,6 +50,11 @@ __all__ = [
 _LATENCY_EPSILON = 1e-7
 _MOST_STEPS = 2**31 - 1
 
+# Arguments of other libraries.
+_STEPS = "the number of time steps is steps"
+_LATER = "put torch.zeros(k, *x.shape) before the spikes, or set the first k steps of a rate code to 0"
+_INTERPOLATED = "targets of the shape of spikes are not needed, as the losses of snnkit.loss take labels"
+
 
 def repeat(x: Tensor, steps: int) -> Tensor:
     """Present the same x at each of ``steps`` time steps ("direct" or "constant current" encoding).
@@ -101,6 +106,15 @@ def population(
     return (-0.5 * ((value - centres) / width).square()).exp().to(x.dtype)
 
 
+@lazy.explains(
+    num_steps=_STEPS,
+    seq_length=_STEPS,
+    first_spike_time=_LATER,
+    time_var_input="steps=None takes x [T, B, ...] as rates that vary in time",
+    gain="multiply x: gain * x, in [0, 1]",
+    offset="add it to x: x + offset, in [0, 1]",
+    f_max="the probability of a spike is x * max_rate, so max_rate = dt * f_max",
+)
 def poisson(x: Tensor, steps: int | None, *, generator: torch.Generator | None = None, max_rate: float = 1.0) -> Tensor:
     """Draw a spike at each step independently with probability ``max_rate * x`` (rate coding).
 
@@ -132,6 +146,15 @@ def poisson(x: Tensor, steps: int | None, *, generator: torch.Generator | None =
     return (noise < probability).to(x.dtype)
 
 
+@lazy.explains(
+    num_steps=_STEPS,
+    first_spike_time=_LATER,
+    on_target=_INTERPOLATED,
+    off_target=_INTERPOLATED,
+    interpolate=_INTERPOLATED,
+    bypass="values outside [0, 1] are an error: x.clamp(0, 1) cuts them",
+    epsilon="the latest spike is that of x - threshold = 1e-7",
+)
 def latency(
     x: Tensor,
     steps: int,
@@ -218,6 +241,7 @@ def phase(x: Tensor, steps: int) -> Tensor:
     return spikes
 
 
+@lazy.explains(off_spike="it is off_spikes")
 def delta(x_seq: Tensor, *, threshold: float = 0.1, off_spikes: bool = False, padding: bool = False) -> Tensor:
     """Emit a spike where a sequence rises by at least ``threshold`` from one step to the next.
 
@@ -403,7 +427,12 @@ __getattr__ = lazy.instead(
         "targets_convert": _TARGETS,
         "targets_rate": _TARGETS,
         "targets_latency": _TARGETS,
+        **dict.fromkeys(("target_rate_code", "rate_interpolate", "latency_interpolate"), _TARGETS),
+        "latency_code_linear": "encode.latency(x, steps, linear=True)",
+        "latency_code_log": "encode.latency",
         "to_one_hot": "torch.nn.functional.one_hot",
+        "to_one_hot_inverse": "1 - torch.nn.functional.one_hot(labels, classes)",
+        "from_one_hot": "one_hot.argmax(1)",
         "poisson_encode": "encode.poisson",
         "PoissonEncoder": "encode.poisson",
         "signed_poisson_encode": "x.sign() * encode.poisson(x.abs(), steps)",

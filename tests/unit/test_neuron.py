@@ -180,12 +180,13 @@ def test_a_membrane_of_another_name_is_named():
     assert Other().membrane(state) is state.mem
 
 
-def test_detach_reset_changes_gradients_but_not_spikes():
+@pytest.mark.parametrize("kind", [LIF, CubaLIF])
+def test_detach_reset_changes_gradients_but_not_spikes(kind):
     x = torch.rand(20, 1, 4, dtype=torch.float64) * 2
     gradients, spikes = [], []
     for detach in (False, True):
         leaf = x.clone().requires_grad_()
-        out, _ = LIF(detach_reset=detach)(leaf)
+        out, _ = kind(detach_reset=detach)(leaf)
         out.sum().backward()
         gradients.append(leaf.grad)
         spikes.append(out)
