@@ -14,8 +14,8 @@
 them, and ``spike_times`` makes a sequence of the times of its spikes.
 
 Every encoder returns the dtype and device of its input. All except ``repeat``, ``columns``, ``population`` and
-``first_spike`` cut the gradient. If you need a function of one argument (``train.fit(..., encode=...)``), fix the others with
-``functools.partial(poisson, steps=25)``.
+``first_spike`` cut the gradient. If you need a function of one argument (``train.fit(..., encode=...)``), fix the
+others with ``functools.partial(poisson, steps=25)``.
 
 All raise TypeError for a tensor that is not floating point or an argument of another kind than stated, and ValueError
 for a wrong rank, NaN, infinity or a value out of its range. Values of tensors are checked on a CPU only, because the

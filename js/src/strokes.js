@@ -18,7 +18,7 @@
 export const STYLES = {
   mnist: {height: 20 / 28, width: 20 / 28, keep: true, line: 2.6 / 28, mass: true},
   digits: {height: 1, width: 22 / 32, narrow: 12 / 32, keep: false, line: 5 / 32, ink: 0.3, mass: false},
-  drawn: {keep: "place", line: 0.12, mass: false},
+  drawn: {keep: "place", line: 0.18, mass: false},
 };
 
 /**

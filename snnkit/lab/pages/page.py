@@ -78,8 +78,8 @@ def page(
             device; it does not change. Neurons may be of your own class.
         path: the HTML file, which replaces an older one in one step.
         encode: how pixels become currents or spikes: the function that ``net`` was trained with, a
-            ``functools.partial`` of one of ``snnkit.encode``; or the name of one, with ``steps``. With ``encode.columns``
-            the images are read from left to right, and drawings stay where they are drawn.
+            ``functools.partial`` of one of ``snnkit.encode``; or the name of one, with ``steps``. With
+            ``encode.columns`` images are read from left to right, and drawings stay where they are drawn.
         steps: T; not with a partial that has its own, nor with ``columns``.
         gain: factor of the pixels before they are encoded.
         size: of one input, [channels, rows, columns]; None: that of ``images``.
