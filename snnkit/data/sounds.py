@@ -116,7 +116,7 @@ def read_wav(path: str | os.PathLike[str]) -> tuple[Tensor, int]:
             raise ValueError("it holds no sound")
     except (ValueError, EOFError, wave.Error) as error:
         raise DamagedFileError(
-            f"{Path(path)} is no whole WAV file of integers: {str(error) or 'it ends early'}; another recording becomes "
+            f"{Path(path)} is no whole WAV file of integers: {str(error) or 'it ends early'}; other recordings become "
             "one by `ffmpeg -i RECORDING -c:a pcm_s16le mine.wav`"
         ) from None
     samples = np.frombuffer(raw, dtype=np.uint8).reshape(n, channels, width)

@@ -93,8 +93,13 @@ def without_the_last(wave, length):
     return loudest(wave[:-1], length)
 
 
+def without_the_first(wave, length):
+    return loudest(wave[1:], length) if len(wave) > length else loudest(wave, length)
+
+
 def zeros_before(wave, length):
-    return torch.nn.functional.pad(wave, (max(length - len(wave), 0), 0)) if len(wave) < length else loudest(wave, length)
+    missing = length - len(wave)
+    return torch.nn.functional.pad(wave, (missing, 0)) if missing > 0 else loudest(wave, length)
 
 
 def in_steps(wave, length):
@@ -103,6 +108,16 @@ def in_steps(wave, length):
         return loudest(wave, length)
     parts = wave.unfold(0, length, 700)
     return parts[int(parts.square().sum(1).argmax())]
+
+
+def by_two_sums(wave, length):
+    padded = torch.zeros(max(len(wave), length))
+    padded[: len(wave)] = wave
+    upto = padded.pow(2).cumsum(0)
+    parts = upto[length - 1 :].clone()
+    parts[1:] -= upto[:-length]
+    start = int(parts.argmax())
+    return padded[start : start + length]
 
 
 def by_convolution(wave, length):
@@ -152,16 +167,18 @@ WRONG = {
         (by_parts(lambda parts: parts.amax(1)), "a part of this length", 1, "the first with the highest"),
         (by_parts(lambda parts: parts.abs().amax(1) + 1e-3 * parts.square().sum(1)), "energy not height", 1),
         (by_parts(lambda parts: parts.sum(1)), "a part of this length", 1, "the sum"),
-        (without_the_last, "at the ends", 2),
+        (without_the_last, "energy not height", 1),
+        (without_the_first, "at the ends", 2),
         (zeros_before, "a short wave", 3),
         (by_parts(lambda parts: parts.square().sum(1), missing=1.0), "a short wave", 3, "ones"),
         (in_steps, "a second of sound", 2),
+        (by_parts(lambda parts: parts.square().sum(1)), "a second of sound", 4, "a copy of each part"),
     ],
 }
 RIGHT = {
     1: [by_hand, column_by_column],
     2: [centre_by_centre, with_loops],
-    3: [by_parts(lambda parts: parts.square().sum(1)), by_convolution],
+    3: [by_two_sums, by_convolution],
 }
 STUBS = {
     1: [lambda train, test: ..., lambda train, test: (..., ...)],
