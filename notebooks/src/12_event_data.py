@@ -29,7 +29,7 @@
 #
 # | | |
 # |---|---|
-# | Time | 75 minutes |
+# | Time | 70 minutes |
 # | GPU minutes | 0. Everything runs on a CPU; where there is a GPU, the training uses it |
 # | Before this | 03 encodings (its section 6 has an event player), 04 training |
 

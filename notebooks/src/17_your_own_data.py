@@ -402,7 +402,7 @@ def by_word(folder):
 
 takes = by_word(folder)
 if len(takes) < 2 or min(map(len, takes.values())) < 4:
-    print(f"Too few recordings ({ {word: len(paths) for word, paths in takes.items()} }): some are made by formula.")
+    print(f"{sum(map(len, takes.values()))} recordings of {len(takes)} words are too few, so some are made by formula.")
     folder, draw = Path(tempfile.mkdtemp()), torch.Generator().manual_seed(SEED)
     for word in ("ai", "fade", "tone-hiss"):
         for take in range(1, 9):
@@ -453,7 +453,8 @@ for k, word in enumerate(words):
     print(f"the network of section 2 takes {word!r} for: {', '.join(sorted(set(guesses)))}")
 
 # %% [markdown]
-# It knows ten sounds, so it names one of them whatever you say. Your words need a network of their own.
+# The made recordings are three of its ten sounds, in takes that it never heard, and it knows them. Of your own words it makes
+# one of the ten, whatever you say. They need a network of their own.
 #
 # ### Few recordings make many
 #
@@ -502,8 +503,8 @@ outcome("your_own_data.d", leaky)
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# Most are right, and nothing was learned. Nearly every test picture has brothers in the training set, made from the same
-# recording. This is a *leak* [4], and among the most common mistakes in published results. **Split first, then vary.** The
+# Most are right, and nothing was learned. Nearly every test picture has variants of the same recording in the training set.
+# This is a *leak* [4], and among the most common mistakes in published results. **Split first, then vary.** The
 # same holds for several recordings of one person, or several windows of one recording. Hold out whole persons.
 #
 # </details>
