@@ -132,12 +132,12 @@ def _a_part_of_this_length(candidate: Any, reference: Any) -> None:
 
 
 def _energy_not_height(candidate: Any, reference: Any) -> None:
-    wave = torch.tensor([1.0, 0.0, 0.0, 0.0, 0.7, -0.7, 0.7])
+    wave = torch.tensor([1.0, 0.0, 0.0, 0.0, 0.7, -0.7, 0.7, 0.0])
     message = "Three samples of 0.7 have more energy than one of 1: square them, and add the squares up."
     _cut(candidate, wave, 3, message, torch.tensor([0.7, -0.7, 0.7]), 1)
-    wave = torch.tensor([0.5, -0.5, 0.5, 0.0, 0.3, 0.3, 0.3])
+    wave = torch.tensor([0.0, 0.5, -0.5, 0.5, 0.0, 0.3, 0.3, 0.3])
     message = "Samples below 0 are as loud as those above."
-    _cut(candidate, wave, 3, message, wave[:3], 1)
+    _cut(candidate, wave, 3, message, wave[1:4], 1)
 
 
 def _at_the_ends(candidate: Any, reference: Any) -> None:

@@ -167,7 +167,7 @@ WRONG = {
         (by_parts(lambda parts: parts.amax(1)), "a part of this length", 1, "the first with the highest"),
         (by_parts(lambda parts: parts.abs().amax(1) + 1e-3 * parts.square().sum(1)), "energy not height", 1),
         (by_parts(lambda parts: parts.sum(1)), "a part of this length", 1, "the sum"),
-        (without_the_last, "energy not height", 1),
+        (without_the_last, "at the ends", 2),
         (without_the_first, "at the ends", 2),
         (zeros_before, "a short wave", 3),
         (by_parts(lambda parts: parts.square().sum(1), missing=1.0), "a short wave", 3, "ones"),
