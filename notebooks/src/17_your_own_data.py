@@ -270,8 +270,8 @@ outcome("your_own_data.b", 0 if best < 0.75 else 1 if best < 0.925 else 2)
 # <summary><b>What to notice</b></summary>
 #
 # Both networks learn. Neither beats linear regression by more than another choice of 88 test rows would. And the finer
-# code is *worse* on test rows, although it is better on training rows: it has eight times the weights to remember 354
-# people with. With thousands of rows and bent relations it could win. A baseline costs three lines. Never leave it out.
+# code is *worse* on test rows, although it is better on training rows. It has eight times the weights to remember 354
+# people with. With thousands of rows and curved relations it could win. A baseline costs two lines. Never leave it out.
 #
 # </details>
 
@@ -373,8 +373,8 @@ outcome("your_own_data.c", right["the mean of all columns"][-1])
 # - **On Colab** set `UPLOAD = True` in the parameters cell and run it, then the cell below. A button opens your files.
 # - **Elsewhere** set `RECORDINGS` to the folder. In JupyterLab, files are dragged into the file browser on the left.
 #
-# You have no recordings yet? Go on. If there are fewer than two words with four takes each, the notebook makes some, with
-# pauses, noise and different loudness, as yours would have.
+# You have no recordings yet? Go on. The notebook makes some, if there are fewer than two words with four takes each. They
+# have pauses, noise and different loudness, as yours would have.
 
 # %%
 folder = Path(RECORDINGS).expanduser() if RECORDINGS else Path(tempfile.mkdtemp())
@@ -567,8 +567,8 @@ outcome("your_own_data.e", missed)
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# Three causes are named in the first line. How to read the table: `silent` is the share of neurons that never fired, `felt`
-# the share of inputs whose change the surrogate passes on, `change` what one update does to the weights, relative to them.
+# Three causes are named in the first line. In the table, `silent` is the share of neurons that never fired. `felt` is the
+# share of inputs whose change the surrogate passes on. `change` is what one update does to the weights, relative to them.
 # About 0.001 to 0.1 is healthy. Cai has more than 10: each update throws the old weights away.
 #
 # Dee's network is healthy. It could learn, if there were anything to learn. No program can see that a picture and its label
