@@ -8,13 +8,14 @@
 | ``phase`` | in the steps of the spikes: the binary digits of x | [0, 1] |
 | ``delta`` | in the changes of a sequence | any finite, [T, B, ...] |
 | ``constant_current_lif`` | in the rate of regular spikes | any finite current |
+| ``columns`` | in the sizes of inputs that change: a picture from left to right | any finite |
 
 ``population`` comes before them: it spreads a number over several inputs, and adds no time. ``first_spike`` comes after
 them, and ``spike_times`` makes a sequence of the times of its spikes.
 
-Every encoder returns the dtype and device of its input. All except ``repeat``, ``population`` and ``first_spike`` cut
-the gradient. If you need a function of one argument (``train.fit(..., encode=...)``), fix the others with
-``functools.partial(poisson, steps=25)``.
+Every encoder returns the dtype and device of its input. All except ``repeat``, ``columns``, ``population`` and
+``first_spike`` cut the gradient. If you need a function of one argument (``train.fit(..., encode=...)``), fix the
+others with ``functools.partial(poisson, steps=25)``.
 
 All raise TypeError for a tensor that is not floating point or an argument of another kind than stated, and ValueError
 for a wrong rank, NaN, infinity or a value out of its range. Values of tensors are checked on a CPU only, because the
@@ -35,6 +36,7 @@ from snnkit.engine import state_dtype
 from snnkit.engine.memory_gate import shows_values
 
 __all__ = [
+    "columns",
     "constant_current_lif",
     "delta",
     "first_spike",
@@ -70,6 +72,21 @@ def repeat(x: Tensor, steps: int) -> Tensor:
     _check_x(x, "x")
     checks.integer("steps", steps, at_least=1, at_most=_MOST_STEPS)
     return x.expand(steps, *x.shape)
+
+
+def columns(x: Tensor) -> Tensor:
+    """Present a picture from left to right, one column at each time step: of a sound, its spectrum over time.
+
+    ``lab.pages.page`` takes it as ``encode``, so that one can draw a sound.
+
+    Args:
+        x: [B, ..., T], any finite values.
+
+    Returns:
+        [T, B, ...], a view of x. Gradients reach x.
+    """
+    _check_x(x, "x", sequence=True)
+    return x.movedim(-1, 0)
 
 
 def population(

@@ -127,6 +127,7 @@ data.events.voxel_grid: bins=4
 data.sounds: name="rise"
 data.sounds.cochlea: waveform=torch.sin(torch.arange(800.0)), rate=8000
 data.sounds.read_wav: path=sound()
+data.sounds.write_wav: path=written("mine.wav", ""), waveform=torch.sin(torch.arange(800.0)), rate=8000
 data.sounds.record: per_class=1
 device.Accelerated.*: self=device.accelerate(nn.Linear(8, 3), "cpu"), inputs=rand(5, 8)
 device.Accelerated.__call__: input=rand(2, 8)
