@@ -53,7 +53,7 @@ _A, _I = (730.0, 1090.0), (270.0, 2290.0)  # Hz: formants of the vowels, Peterso
 def waveform(name: str, *, seed: int = 0, take: int = 0) -> Tensor:
     """One of the sounds of ``CLASSES``, float32 [4800] in [-1, 1], 8000 samples per second.
 
-    Pitch, speed, loudness, onset and background noise are drawn anew for each seed and take, as if by many speakers.
+    Pitch, speed, loudness, onset and background noise are drawn again for each seed and take, as if by many speakers.
     """
     kind = CLASSES.index(checks.choice("name", name, CLASSES))
     return torch.from_numpy(_waveform(kind, seed, take).astype(np.float32))
@@ -247,8 +247,8 @@ def _spikes(sound: np.ndarray, rate: int, bank: np.ndarray) -> Events:
     shape = np.hanning(window + 1)[:-1]
     # So that a sine of amplitude 1 has a power of 1 altogether, however it is spread over neighbouring frequencies.
     power = np.abs(np.fft.rfft(pieces * shape)) ** 2 * (4 / (window * (shape**2).sum()))
-    heard = np.einsum("tf,fc->tc", power, bank)  # so small a product is slower on the threads of a matrix library
-    level = 10 * np.log10(np.maximum(heard, 1e-12))  # dB [frames, channels]
+    filtered = np.einsum("tf,fc->tc", power, bank)  # so small a product is slower on the threads of a matrix library
+    level = 10 * np.log10(np.maximum(filtered, 1e-12))  # dB [frames, channels]
     drive = _FASTEST * hop / rate * np.clip(1 - level / _QUIETEST, 0, 1)
     # In whole units, so that sums are exact and an error of the last digit of a sine moves no spike.
     charge = np.rint(drive * _UNIT).astype(np.int64)

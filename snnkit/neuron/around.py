@@ -108,9 +108,9 @@ class Recurrent(nn.Module):
             return linear(self.weight, out)
         back = self.weight(out)
         if not isinstance(back, Tensor) or back.shape != out.shape:
-            found = list(back.shape) if isinstance(back, Tensor) else f"a {type(back).__name__}"
+            actual = list(back.shape) if isinstance(back, Tensor) else f"a {type(back).__name__}"
             raise ValueError(
-                f"connection of Recurrent must keep the shape of a step, {list(out.shape)}, but it makes {found}"
+                f"connection of Recurrent must keep the shape of a step, {list(out.shape)}, but it makes {actual}"
             )
         return back
 

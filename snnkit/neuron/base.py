@@ -56,7 +56,7 @@ class Neuron(nn.Module):
 
     An optimiser may move a learnable number out of its range. One rule for the neurons of this package: a step takes
     the nearest number in the range (``between``), and there the gradient of the number is 0. The number itself is left
-    as it is. If it lies outside after training, lower its learning rate, or learn a function of it as ``PLIF`` does.
+    as it is. If it is outside after training, lower its learning rate, or learn a function of it as ``PLIF`` does.
 
     For analysis, every neuron has ``membrane(state)``, and those of this package have two read-only numbers, which
     yours have if you define them: ``threshold``, which the membrane is compared with (at rest, if it adapts; None for a

@@ -139,7 +139,7 @@ class BatchInfo:
 
     epoch: int
     batch: int
-    batches: int | None  #: updates per epoch; None before a loader without a length has told
+    batches: int | None  #: updates per epoch; None before a loader without a length has ended
     samples: int  #: of this update
     metrics: Tensor  #: loss, metric, output rate and regulariser [4]
     output: Tensor  #: [T, B, ...] of the update's last batch, detached

@@ -205,8 +205,8 @@ def cochleagrams(samples: Iterable[Any], *, window: int, duration: int, pool: in
                 )
             checks.fits("the number of windows", steps, 9 * groups)
         _check_sensor(events, shape, i)
-        heard = int(torch.searchsorted(events.t, duration))
-        cell = events.t[:heard] // window * groups + events.x[:heard] // pool
+        within = int(torch.searchsorted(events.t, duration))
+        cell = events.t[:within] // window * groups + events.x[:within] // pool
         count = torch.bincount(cell, minlength=steps * groups).clamp(max=255)
         counts.append(count.to(torch.uint8).view(steps, groups))
     if not labels:
