@@ -93,6 +93,11 @@ class Metric:
             raise TypeError(f"the result of metric must be a single number, but its shape is {list(value.shape)}")
         return value.detach().reshape(()).to(out)
 
+    def classes_of(self, out: Tensor) -> int | None:
+        """How many classes the accuracy tells apart, for an output [T, B, C]; None for another metric."""
+        counts = self.given is None and self.name is not None
+        return out.shape[-1] // self.counting.get("population_size", 1) if counts else None
+
     def reset(self) -> None:
         """For the next epoch."""
         if self.stateful:
