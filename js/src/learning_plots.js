@@ -365,26 +365,22 @@ function cursor(context, x, bottom, colour) {
 }
 
 /** The hidden neuron that fires most in a sample, of several the first. @param {Probe} probe @returns {Place} */
-export function busiest({spikes, decisions}) {
-  const steps = decisions[0].length;
+export function busiest({decisions}) {
   let best = {layer: 0, unit: 0}, most = 0;
-  spikes.slice(0, -1).forEach((fired, layer) => {
-    const size = fired.length / steps, counts = new Uint8Array(size);
-    fired.forEach((spike, k) => (counts[k % size] += spike));
-    counts.forEach((count, unit) => {
-      if (count > most) [best, most] = [{layer, unit}, count];
-    });
-  });
+  decisions.slice(0, -1).forEach((steps, layer) => steps[0].away.forEach((_, unit) => {
+    const count = steps.filter(({away}) => away[unit] > 0).length;
+    if (count > most) [best, most] = [{layer, unit}, count];
+  }));
   return best;
 }
 
 /** What a sample does to a neuron. @param {Probe} probe @param {Place} place @returns {Trace} */
-export function trace({spikes, decisions}, {layer, unit}) {
-  const own = decisions[layer], size = own[0].away.length;
+export function trace({decisions}, {layer, unit}) {
+  const steps = decisions[layer];
   return {
-    membrane: own.map(({away, threshold}) => threshold[unit] + away[unit]),
-    threshold: own.map(({threshold}) => threshold[unit]),
-    fired: own.map((_, t) => spikes[layer][t * size + unit] === 1),
+    membrane: steps.map(({away, threshold}) => threshold[unit] + away[unit]),
+    threshold: steps.map(({threshold}) => threshold[unit]),
+    fired: steps.map(({away}) => away[unit] > 0),
   };
 }
 
@@ -550,11 +546,11 @@ export class MembranePlot extends Plot {
     context.textAlign = "right";
     /** @type {number[]} */
     const taken = [];
-    for (const [name, value] of /** @type {Array<[string, number]>} */ ([["θ ", threshold[0]], ["", 0], ["", high],
-      ["", low]])) {
+    for (const value of [threshold[0], 0, high, low]) { // as far as there is room for them
       if (taken.some((other) => Math.abs(other - y(value)) < 14)) continue;
+      const text = (taken.length ? "" : "θ ") + String(Number(value.toFixed(2))).replace("-", "−");
       taken.push(y(value));
-      context.fillText(name + String(Number(value.toFixed(2))).replace("-", "−"), LEFT - 8, y(value) + 4);
+      context.fillText(text, LEFT - 8, y(value) + 4);
     }
     context.strokeStyle = colours.line;
     context.lineWidth = 1;

@@ -592,11 +592,12 @@ class Playground {
 
   /** Show the membrane of another neuron. @param {Place} place */
   watch(place) {
+    if (!this.report) return; // the rows are those of the network before
     Object.assign(this, {watched: place, chosen: true});
-    if (this.report) this.say(this.showMembrane());
+    this.say(this.showMembrane());
   }
 
-  /** The membrane of a neuron in the shown sample, at first of the one that fires most; says what is to be seen. */
+  /** The membrane of a neuron in the shown sample, of the one that fires most until the reader chooses; in words. */
   showMembrane() {
     const {probe} = /** @type {Report} */ (this.report), {chosen} = this;
     if (!this.watched || !(chosen || trace(probe, this.watched).fired.includes(true))) this.watched = busiest(probe);

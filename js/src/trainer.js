@@ -36,7 +36,7 @@ import {PLANE, planeInputs, xorInTime} from "./toys.js";
  * @typedef {{accuracy: number, answers: Int32Array, rates: Float32Array[], maps?: Float32Array[]}} Tested
  * @typedef {{bins: Float32Array, below: number, above: number}} Membranes shares of them
  * @typedef {{away: Float32Array, threshold: Float32Array}} Decision of neurons in a step, before a reset: how far the
- *   membrane is above its threshold, and where that is
+ *   membrane is above its threshold (above 0 where it fires), and where that is
  *
  * @typedef {object} Report
  * @property {"report"} type

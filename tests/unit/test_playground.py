@@ -103,6 +103,7 @@ def test_first_update_is_that_of_the_python_code(generated, monkeypatch):
         x = torch.tensor(mine["sample"]["input"], dtype=torch.float32).view(of["steps"], -1)
         for layer, (fired, away, threshold) in zip(mine["sample"]["layers"], decisions(net, x), strict=True):
             assert torch.equal(fired.flatten(), torch.tensor(layer["fired"], dtype=torch.float32)), of
+            assert torch.equal(fired > 0, torch.tensor(layer["away"]) > 0), of
             torch.testing.assert_close(torch.tensor(layer["away"]), away, rtol=1e-5, atol=5e-4, msg=str(of))
             torch.testing.assert_close(torch.tensor(layer["threshold"]), threshold, msg=str(of))
         for weight, first, gradient in zip(weights, mine["first"], mine["gradients"], strict=True):
