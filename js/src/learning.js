@@ -130,7 +130,7 @@ export class Adam {
 }
 
 /** One `Linear` and its neurons, with room for T steps of B samples. */
-class Layer {
+export class Layer {
   /**
    * @param {Linear} linear @param {Neuron} neuron @param {Record<string, number>} settings numbers of the neuron
    * @param {number} steps @param {number} batch

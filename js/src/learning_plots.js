@@ -6,7 +6,7 @@ import {cellsPicture, channels} from "./network_view.js";
 
 /**
  * @import {Colours} from "./canvas.js"
- * @import {Model, Plane, Table} from "./commentary.js"
+ * @import {Model, Place, Plane, Table} from "./commentary.js"
  * @import {Membranes, Probe} from "./trainer.js"
  *
  * @typedef {function(CanvasRenderingContext2D, number, number): void} Paint on a width × height area
@@ -15,9 +15,11 @@ import {cellsPicture, channels} from "./network_view.js";
  * @typedef {{lines: Curve[], updates: number, top: number, percent?: boolean, level?: {value: number, name: string}}}
  *   Curves of a plot
  * @typedef {[spikes: Float32Array|Uint8Array, size: number]} Layer [T][N], and N
+ * @typedef {{membrane: number[], threshold: number[], fired: boolean[]}} Trace of a neuron, at each step
  */
 
 const FONT = "12px system-ui, sans-serif";
+const LEFT = 74, RIGHT = 44; // of the time steps of a sample, room for names and votes
 
 /** A canvas that is drawn again when its size, colours or data change; subclasses define `paint`. */
 class Plot {
@@ -349,27 +351,79 @@ export class CurvePlot extends Plot {
   }
 }
 
+/**
+ * A line at a time of the sample.
+ * @param {CanvasRenderingContext2D} context @param {number} x @param {number} bottom @param {string} colour
+ */
+function cursor(context, x, bottom, colour) {
+  context.strokeStyle = colour;
+  context.lineWidth = 1.5;
+  context.beginPath();
+  context.moveTo(x, 0);
+  context.lineTo(x, bottom);
+  context.stroke();
+}
+
+/** The hidden neuron that fires most in a sample, of several the first. @param {Probe} probe @returns {Place} */
+export function busiest({decisions}) {
+  let best = {layer: 0, unit: 0}, most = 0;
+  decisions.slice(0, -1).forEach((steps, layer) => steps[0].away.forEach((_, unit) => {
+    const count = steps.filter(({away}) => away[unit] > 0).length;
+    if (count > most) [best, most] = [{layer, unit}, count];
+  }));
+  return best;
+}
+
+/** What a sample does to a neuron. @param {Probe} probe @param {Place} place @returns {Trace} */
+export function trace({decisions}, {layer, unit}) {
+  const steps = decisions[layer];
+  return {
+    membrane: steps.map(({away, threshold}) => threshold[unit] + away[unit]),
+    threshold: steps.map(({threshold}) => threshold[unit]),
+    fired: steps.map(({away}) => away[unit] > 0),
+  };
+}
+
 /** The spikes of one sample: time to the right, a row for each neuron, layer under layer. */
 export class RasterPlot extends Plot {
+  /** @type {Array<{top: number, row: number}>} */ rows = []; // of each layer but the input
+  /** @type {?Place} */ place = null;
   /** @type {Model} */ network = /** @type {any} */ (null); // to be shown
   /** @type {?Probe} */ probe = null;
   /** @type {HTMLCanvasElement|undefined} */ picture = undefined;
   /** @type {?Colours} */ inked = null;
   stale = true;
   position = -1;
-  left = 0;
-  right = 0;
+
+  /** @param {HTMLCanvasElement} canvas @param {function(Place): void} chosen takes the neuron of a row */
+  constructor(canvas, chosen) {
+    super(canvas);
+    canvas.addEventListener("click", (event) => {
+      const y = event.clientY - canvas.getBoundingClientRect().top, {rows, network} = this;
+      const layer = rows.findLastIndex(({top}) => y >= top - 4);
+      if (layer < 0) return;
+      const unit = Math.floor((y - rows[layer].top) / rows[layer].row);
+      chosen({layer, unit: Math.max(0, Math.min(unit, network.sizes[layer + 1] - 1))});
+    });
+    canvas.addEventListener("keydown", (event) => {
+      const way = /** @type {Record<string, number|undefined>} */ ({ArrowUp: -1, ArrowDown: 1})[event.key];
+      if (!way || !this.place) return;
+      event.preventDefault();
+      const {place: {layer, unit}, network: {sizes}} = this, isEnd = way > 0 ? unit + 1 === sizes[layer + 1] : !unit;
+      const next = isEnd ? {layer: layer + way, unit: way > 0 ? 0 : sizes[layer] - 1} : {layer, unit: unit + way};
+      if (this.rows[next.layer]) chosen(next);
+    });
+  }
 
   /** @param {Model} network */
   show(network) {
-    Object.assign(this, {network, probe: null, position: -1, stale: true});
+    Object.assign(this, {network, probe: null, place: null, position: -1, stale: true});
     this.draw();
   }
 
-  /** @param {Probe} probe */
-  update(probe) {
-    this.probe = probe;
-    this.stale = true;
+  /** @param {Probe} probe @param {Place} place of the neuron whose row is marked */
+  update(probe, place) {
+    Object.assign(this, {probe, place, stale: true});
     this.draw();
   }
 
@@ -393,14 +447,16 @@ export class RasterPlot extends Plot {
     }
     context.clearRect(0, 0, width, height);
     context.drawImage(this.picture, 0, 0, width, height);
-    if (!network || !probe || this.position < 0) return;
-    const x = this.left + ((this.right - this.left) * this.position) / (probe.input.length / network.sizes[0]);
-    context.strokeStyle = this.colours.ink;
-    context.lineWidth = 1.5;
-    context.beginPath();
-    context.moveTo(x, 0);
-    context.lineTo(x, height - 20);
-    context.stroke();
+    if (!network || !probe) return;
+    const {place, rows, position, colours} = this, inner = width - LEFT - RIGHT;
+    if (place) {
+      const {top, row} = rows[place.layer];
+      context.strokeStyle = colours.accent;
+      context.lineWidth = 2;
+      context.strokeRect(LEFT - 2, top + place.unit * row - 2, inner + 4, row + 4);
+    }
+    if (position < 0) return;
+    cursor(context, LEFT + (inner * position) / probe.decisions[0].length, height - 20, colours.ink);
   }
 
   /** @type {Paint} */
@@ -410,14 +466,16 @@ export class RasterPlot extends Plot {
     /** @type {Layer[]} */
     const layers = [[probe.input, sizes[0]],
       ...probe.spikes.map((spikes, i) => /** @type {Layer} */ ([spikes, sizes[i + 1]]))];
-    const left = (this.left = 74), right = (this.right = width - 44), pitch = (right - left) / steps;
+    const left = LEFT, right = width - RIGHT, pitch = (right - left) / steps;
     // Few neurons get taller rows than many, and no layer less than some lines.
     const shares = layers.map(([, size]) => Math.sqrt(size)), all = shares.reduce((sum, one) => sum + one, 0);
     const room = height - 26 - 8 * (layers.length - 1), inks = network.classColours(colours);
     let top = 2;
+    this.rows = [];
     context.font = FONT;
     layers.forEach(([spikes, size], layer) => {
       const tall = (room * shares[layer]) / all, row = tall / size, last = layer === layers.length - 1;
+      if (layer) this.rows.push({top, row});
       context.fillStyle = colours.panel;
       context.fillRect(left, top, right - left, tall);
       context.fillStyle = colours.muted;
@@ -458,6 +516,66 @@ export class RasterPlot extends Plot {
     context.fillText(`step ${steps - 1}`, right, height - 5);
     context.textAlign = "left";
     context.fillText("votes", right + 6, height - 5);
+  }
+}
+
+/** The membrane of a neuron at each step of a sample, its threshold dashed, a disc where it fires. */
+export class MembranePlot extends Plot {
+  /** @type {?Trace} */ trace = null;
+  position = -1;
+
+  /** @param {{trace?: ?Trace, position?: number}} news what is left out stays */
+  show(news) {
+    Object.assign(this, news);
+    this.draw();
+  }
+
+  /** @type {Paint} */
+  paint(context, width, height) {
+    if (!this.trace) return;
+    const {colours, position, trace: {membrane, threshold, fired}} = this, all = [0, ...membrane, ...threshold];
+    const low = Math.min(...all), high = Math.max(...all), right = width - RIGHT, pitch = (right - LEFT) / fired.length;
+    /** @param {number} t */
+    const x = (t) => LEFT + (t + 0.5) * pitch;
+    /** @param {number} value */
+    const y = (value) => height - 8 - ((height - 16) * (value - low)) / (high - low);
+    context.fillStyle = colours.panel;
+    context.fillRect(LEFT, 0, right - LEFT, height);
+    context.font = FONT;
+    context.fillStyle = colours.muted;
+    context.textAlign = "right";
+    /** @type {number[]} */
+    const taken = [];
+    for (const value of [threshold[0], 0, high, low]) { // as far as there is room for them
+      if (taken.some((other) => Math.abs(other - y(value)) < 14)) continue;
+      const text = (taken.length ? "" : "θ ") + String(Number(value.toFixed(2))).replace("-", "−");
+      taken.push(y(value));
+      context.fillText(text, LEFT - 8, y(value) + 4);
+    }
+    context.strokeStyle = colours.line;
+    context.lineWidth = 1;
+    context.strokeRect(LEFT, y(0), right - LEFT, 0);
+    context.strokeStyle = colours.muted;
+    context.lineWidth = 1.5;
+    context.setLineDash([5, 4]);
+    context.beginPath();
+    context.moveTo(LEFT, y(threshold[0]));
+    threshold.forEach((value, t) => context.lineTo(x(t), y(value)));
+    context.lineTo(right, y(/** @type {number} */ (threshold.at(-1))));
+    context.stroke();
+    context.setLineDash([]);
+    context.strokeStyle = colours.ink;
+    context.lineJoin = "round";
+    context.beginPath();
+    membrane.forEach((value, t) => context.lineTo(x(t), y(value))); // the first one only moves there
+    context.stroke();
+    context.fillStyle = colours.orange;
+    fired.forEach((is, t) => {
+      if (!is) return;
+      mark(context, 0, x(t), y(membrane[t]), 4);
+      context.fill();
+    });
+    if (position >= 0) cursor(context, LEFT + position * pitch, height, colours.ink);
   }
 }
 

@@ -81,7 +81,7 @@ function places(sizes, width, height, isImage) {
 export class NetworkView {
   /**
    * @param {HTMLCanvasElement} canvas
-   * @param {function(?Place): void} chosen is called when the reader points at a neuron
+   * @param {function(?Place): void} chosen is called when the reader points at a neuron, and when it is `pinned`
    */
   constructor(canvas, chosen) {
     this.canvas = canvas;
@@ -113,6 +113,7 @@ export class NetworkView {
       const place = this.at(event);
       this.pinned = place !== null;
       this.select(place);
+      if (place) this.chosen(place); // also one that was pointed at before
     });
     canvas.addEventListener("keydown", (event) => this.key(event));
   }

@@ -3,7 +3,9 @@
 import {Loop, calm, colours, watchColours} from "./canvas.js";
 import {CLASS_COLOURS, PRESETS, describe, diagnosis} from "./commentary.js";
 import {button, choice, framed, legend, make, slider} from "./controls.js";
-import {AnswersPlot, CurvePlot, DecisionPlot, RasterPlot, Series, SurrogatePlot} from "./learning_plots.js";
+import {
+  AnswersPlot, CurvePlot, DecisionPlot, MembranePlot, RasterPlot, Series, SurrogatePlot, busiest, trace,
+} from "./learning_plots.js";
 import {NetworkView} from "./network_view.js";
 import {
   BATCHES, DATA, ENCODINGS, NEURONS, NUMBERS, SURROGATES, asPython, complete, defaults, readLink, writeLink,
@@ -22,7 +24,8 @@ import {REACH, Runner} from "./trainer.js";
  * @typedef {{post: function(Message): void, inPage: boolean}} Link
  *
  * @typedef {{(id: "code"): HTMLTextAreaElement; (id: keyof Canvases): HTMLCanvasElement; (id: string): HTMLElement}} At
- * @typedef {{network: 0, decision: 0, answers: 0, raster: 0, accuracy: 0, loss: 0}} Canvases
+ * @typedef {{network: 0, decision: 0, answers: 0, raster: 0, membrane: 0, accuracy: 0,
+ *   loss: 0}} Canvases
  * @typedef {ReturnType<typeof setTimeout>|number} Timer
  * @typedef {string|number|number[]} Value of a setting
  * @typedef {Record<string, unknown>} Loose settings whose values are known to fit
@@ -121,6 +124,8 @@ class Playground {
     /** @type {?Report} */ this.pending = null;
     /** @type {?Float32Array[]} */ this.lastMaps = null;
     /** @type {Which} */ this.which = {index: 0};
+    /** @type {?Place} */ this.watched = null; // the neuron whose membrane is shown
+    this.chosen = false; // whether by the reader
     this.shownData = "";
     this.losses = new Series();
     this.rights = new Series();
@@ -142,7 +147,8 @@ class Playground {
     this.network = new NetworkView(at("network"), (place) => this.pointed(place));
     this.decision = new DecisionPlot(at("decision"), (/** @type {number[]} */ point) => this.look({point}));
     this.answers = new AnswersPlot(at("answers"), (/** @type {number} */ index) => this.look({index}));
-    this.raster = new RasterPlot(at("raster"));
+    this.raster = new RasterPlot(at("raster"), (place) => this.watch(place));
+    this.membrane = new MembranePlot(at("membrane"));
     this.accuracy = new CurvePlot(at("accuracy"));
     this.loss = new CurvePlot(at("loss"));
     this.draw = framed(() => this.paint());
@@ -151,8 +157,9 @@ class Playground {
     /** @param {Colours} palette */
     const recolour = (palette) => {
       this.palette = palette;
-      const {network, decision, answers, raster, accuracy, loss, surrogate} = this;
-      for (const one of [network, decision, answers, raster, accuracy, loss, surrogate]) one?.recolour(palette);
+      const {network, decision, answers, raster, membrane, accuracy, loss, surrogate} = this;
+      const all = [network, decision, answers, raster, membrane, accuracy, loss, surrogate];
+      for (const one of all) one?.recolour(palette);
     };
     recolour(colours(this.root));
     watchColours(this.root, recolour);
@@ -397,7 +404,7 @@ class Playground {
   /** Weights as the seed draws them, no update so far. */
   start(run = false) {
     const {settings} = this, inPlane = settings.data in PLANE;
-    Object.assign(this, {report: null, pending: null, lastMaps: null});
+    Object.assign(this, {report: null, pending: null, lastMaps: null, watched: null, chosen: false});
     Object.assign(this, {losses: new Series(), rights: new Series(), tests: []});
     if (this.shownData !== settings.data) this.which = {index: 0};
     this.shownData = settings.data;
@@ -405,6 +412,7 @@ class Playground {
     this.legends();
     this.network.show(this.model);
     this.raster.show(this.model);
+    this.membrane.show({trace: null});
     this.at("answers-title").textContent = "Answers";
     this.at("decision").hidden = !inPlane;
     this.at("answers").hidden = inPlane;
@@ -426,11 +434,13 @@ class Playground {
     /** @type {Entry[]} */
     const outputs = classes > 4 ? [] : classNames.map((name, i) => [shapes[i], CLASS_COLOURS[i], name]);
     /** @type {Entry} */
-    const silent = ["cross", "ink", "never fires"], inputs = spikingInput ? [] : [input];
+    const silent = ["cross", "ink", "never fires"], /** @type {Entry[]} */ membrane = [
+      ["line", "ink", "membrane"], ["dashed", "muted", "its threshold θ"]];
+    const inputs = spikingInput ? [] : [input];
     /** @type {Entry[]} */
     const answers = table ? [["box", "muted", "right"], ["box", "error", "wrong"]] : outputs;
     for (const [place, entries] of Object.entries({
-      network: [spikes, ...weights, silent, ...inputs], sample: [spikes, ...inputs, ...outputs], answers,
+      network: [spikes, ...weights, silent, ...inputs], sample: [spikes, ...inputs, ...outputs, ...membrane], answers,
     })) this.at(`${place}-legend`).replaceChildren(legend(...entries));
   }
 
@@ -505,7 +515,7 @@ class Playground {
     if (!report || report.id !== this.run) return;
     this.pending = null;
     this.network.update(report);
-    this.raster.update(report.probe);
+    this.showMembrane();
     if (settings.data in PLANE) {
       if (report.maps) this.lastMaps = report.maps;
       this.decision.update({rates: report.maps?.at(-1), answers: report.answers, point: report.probe.point});
@@ -580,8 +590,31 @@ class Playground {
     this.at("sample-text").textContent = `${what}: ${answer}${right}.`;
   }
 
+  /** Show the membrane of another neuron. @param {Place} place */
+  watch(place) {
+    if (!this.report) return; // the rows are those of the network before
+    Object.assign(this, {watched: place, chosen: true});
+    this.say(this.showMembrane());
+  }
+
+  /** The membrane of a neuron in the shown sample, of the one that fires most until the reader chooses; in words. */
+  showMembrane() {
+    const {probe} = /** @type {Report} */ (this.report), {chosen} = this;
+    if (!this.watched || !(chosen || trace(probe, this.watched).fired.includes(true))) this.watched = busiest(probe);
+    const shown = trace(probe, this.watched), {membrane, threshold, fired} = shown;
+    this.raster.update(probe, this.watched);
+    this.membrane.show({trace: shown});
+    /** @param {number[]} values */
+    const range = (values) => [...new Set([Math.min(...values), Math.max(...values)].map((value) => (
+      value.toFixed(2).replace("-", "−"))))].join(" to ");
+    const count = fired.filter(Boolean).length;
+    return (this.at("membrane-text").textContent = `${this.nameOf(this.watched)}: fires in ${count} of ` +
+      `${fired.length} steps; membrane ${range(membrane)}, threshold ${range(threshold)}.`);
+  }
+
   /** @param {?Place} place */
   pointed(place) {
+    if (place && this.network.pinned) this.watch(place);
     const map = place && this.settings.data in PLANE && this.lastMaps?.[place.layer];
     const cells = this.model.side ** 2;
     const own = map ? map.subarray(place.unit * cells, (place.unit + 1) * cells) : null;
@@ -633,7 +666,9 @@ class Playground {
   showStep() {
     const {steps} = this.settings, inside = this.position >= 0 && this.position < steps;
     this.network.frame(inside ? this.position : -1);
-    this.raster.frame(this.position >= 0 ? Math.min(this.position, steps) : -1);
+    const position = this.position >= 0 ? Math.min(this.position, steps) : -1;
+    this.raster.frame(position);
+    this.membrane.show({position});
   }
 }
 

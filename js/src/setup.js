@@ -31,7 +31,7 @@ import {CUE, PLANE} from "./toys.js";
  * @typedef {{label: string, unit?: string, min: number, max: number, step: number, log?: boolean,
  *   whole?: boolean}} Range
  * @typedef {Range & {key: NeuronKey, name: string, value: number}} NeuronNumber
- * @typedef {{hint: string, threshold: string, resets: Reset[], numbers: NeuronNumber[]}} NeuronKind
+ * @typedef {{hint: string, threshold: string, raised?: string, resets: Reset[], numbers: NeuronNumber[]}} NeuronKind
  */
 
 /** @template T @typedef {Partial<Record<DataName, T>>} OfSome data sets */
@@ -51,7 +51,8 @@ export const DATA = {
 };
 
 /**
- * Neurons: `threshold` names theirs; `numbers` are those that differ, each {key, name of the argument, …}.
+ * Neurons: `threshold` names theirs; `raised` names what the second part of the state raises it by, times that part;
+ * `numbers` are those that differ, each {key, name of the argument, …}.
  * @type {Record<NeuronName, NeuronKind>}
  */
 export const NEURONS = {
@@ -75,7 +76,8 @@ export const NEURONS = {
     ],
   },
   ALIF: {
-    hint: "each spike raises its threshold for a while", threshold: "v_threshold", resets: ["subtract", "zero"],
+    hint: "each spike raises its threshold for a while", threshold: "v_threshold", raised: "beta",
+    resets: ["subtract", "zero"],
     numbers: [
       {key: "leak", name: "tau", label: "leak: τ", unit: "steps", min: 1, max: 100, step: 0.1, value: 20,
         log: true},

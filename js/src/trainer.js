@@ -2,10 +2,11 @@
 
 import {Generator} from "./random.js";
 import {Network} from "./learning.js";
+import {NEURONS} from "./setup.js";
 import {PLANE, planeInputs, xorInTime} from "./toys.js";
 
 /**
- * @import {Neuron} from "./learning.js"
+ * @import {Layer, Neuron} from "./learning.js"
  * @import {Run, Settings} from "./setup.js"
  *
  * @typedef {Record<string, Neuron>} Neurons the generated neurons, by `neuron/reset/surrogate`
@@ -30,9 +31,12 @@ import {PLANE, planeInputs, xorInTime} from "./toys.js";
  * @property {?Float32Array} image its numbers, where they are the same at each step
  * @property {number[]} [point] its place in the plane
  * @property {Uint8Array[]} spikes of each layer [T][N]
+ * @property {Decision[][]} decisions of each layer, at each step
  *
  * @typedef {{accuracy: number, answers: Int32Array, rates: Float32Array[], maps?: Float32Array[]}} Tested
  * @typedef {{bins: Float32Array, below: number, above: number}} Membranes shares of them
+ * @typedef {{away: Float32Array, threshold: Float32Array}} Decision of neurons in a step, before a reset: how far the
+ *   membrane is above its threshold (above 0 where it fires), and where that is
  *
  * @typedef {object} Report
  * @property {"report"} type
@@ -275,38 +279,22 @@ export class Trainer {
       image: inTime ? null : Float32Array.from(set.x.subarray(index * inputs, (index + 1) * inputs)),
       point: point ?? (test.points && Array.from(test.points.subarray(2 * index, 2 * index + 2))),
       spikes: network.layers.map(({out, size}) => Uint8Array.from(out.subarray(0, steps * size))),
+      decisions: network.layers.map((layer) => [...this.decisions(layer, 1)]),
     };
   }
 
-  /** How far the membranes of hidden neurons are from their thresholds, in shares: {bins, below, above}.
-   *
-   * The gradient that passes a neuron with a triangle of width 1000 in place of a spike tells it: it falls by a
-   * thousandth for each 1 that the membrane is away from the threshold. Straight through, nothing falls.
-   */
+  /** How far the membranes of hidden neurons are from their thresholds, in shares: {bins, below, above}. */
   membranes() {
-    const {network, data: {test}, settings: {steps, numbers}, meters} = this, samples = Math.min(32, test.count);
-    const wide = 1000, bins = new Float32Array(BINS), shares = {bins, below: 0, above: 0};
+    const {network, data: {test}, settings: {steps}} = this, samples = Math.min(32, test.count);
+    const bins = new Float32Array(BINS), shares = {bins, below: 0, above: 0};
     const indices = Int32Array.from({length: samples}, (_, b) => b);
     network.forward(this.encoded(test, indices, new Generator(1)), samples, this.isStatic);
     const hidden = network.layers.slice(0, -1);
     const all = hidden.reduce((sum, layer) => sum + layer.size * samples * steps, 0);
     for (const layer of hidden) {
-      const {neuron, parameters} = layer, count = layer.size * samples, room = () => new Float32Array(count);
-      const state = neuron.rest.map((value) => room().fill(value)), none = state.map(room), one = room().fill(1);
-      const out = room(), passed = [room(), room()];
-      const given = meters.map((meter) => meter.parameters.map((name, i) => {
-        return Float32Array.of(name.startsWith("surrogate.") ? 1 / wide : numbers[name] ?? meter.values[i][0]);
-      }));
-      for (let t = 0; t < steps; t++) {
-        const x = layer.current.subarray(t * count, (t + 1) * count);
-        meters.forEach((meter, i) => {
-          for (const part of none) part.fill(0);
-          meter.backward(1, count, x, state, given[i], one, none, passed[i], given[i].map(() => null));
-        });
-        neuron.forward(1, count, x, out, state, parameters);
-        for (let n = 0; n < count; n++) {
-          const away = Math.max(1e-6, wide * (1 - (wide * passed[0][n]) / passed[1][n])) * (out[n] ? 1 : -1);
-          const bin = Math.floor(((away + REACH) * BINS) / (2 * REACH));
+      for (const {away} of this.decisions(layer, samples)) {
+        for (let n = 0; n < away.length; n++) {
+          const bin = Math.floor(((away[n] + REACH) * BINS) / (2 * REACH));
           if (bin < 0) shares.below += 1 / all;
           else if (bin >= BINS) shares.above += 1 / all;
           else bins[bin] += 1 / all;
@@ -314,6 +302,34 @@ export class Trainer {
       }
     }
     return shares;
+  }
+
+  /** After a run of some samples: step by step what decides on the spikes of a layer, for each sample and neuron.
+   *
+   * The gradient that passes a neuron with a triangle of width 1000 in place of a spike tells it: it falls by a
+   * thousandth for each 1 that the membrane is away from the threshold. Straight through, nothing falls.
+   * @param {Layer} layer @param {number} samples
+   * @returns {Iterable<Decision>}
+   */
+  *decisions({neuron, parameters, current, size}, samples) {
+    const {meters, settings: {steps, numbers, neuron: kind}} = this, {threshold: base, raised} = NEURONS[kind];
+    const wide = 1000, count = size * samples, room = () => new Float32Array(count);
+    const state = neuron.rest.map((value) => room().fill(value)), none = state.map(room), one = room().fill(1);
+    const out = room(), passed = [room(), room()];
+    const given = meters.map((meter) => meter.parameters.map((name, i) => {
+      return Float32Array.of(name.startsWith("surrogate.") ? 1 / wide : numbers[name] ?? meter.values[i][0]);
+    }));
+    for (let t = 0; t < steps; t++) {
+      const x = current.subarray(t * count, (t + 1) * count);
+      const threshold = room().map((_, n) => numbers[base] + (raised ? numbers[raised] * state[1][n] : 0));
+      meters.forEach((meter, i) => {
+        for (const part of none) part.fill(0);
+        meter.backward(1, count, x, state, given[i], one, none, passed[i], given[i].map(() => null));
+      });
+      neuron.forward(1, count, x, out, state, parameters);
+      yield {threshold, away: out.map((spike, n) => (
+        Math.max(1e-6, wide * (1 - (wide * passed[0][n]) / passed[1][n])) * (spike ? 1 : -1)))};
+    }
   }
 
   /** Root mean square of the last gradients of each layer's weights. */

@@ -140,3 +140,35 @@ def test_links_code_and_keyboard(opened):
     before = page.inner_text("#sample-text")
     page.keyboard.press("Shift+ArrowUp")
     until(page, "sample-text", lambda text: text != before)
+
+
+def test_membrane_of_a_neuron(opened):
+    page = opened("#data=digits&hidden=24,8")
+
+    def shown():
+        return page.inner_text("#membrane-text")
+
+    def place():
+        return [int(part) for part in re.findall(r"\d+", shown())[:2]]
+
+    number = r"−?\d+\.\d\d"
+    says = rf"hidden [12], neuron \d+: fires in \d+ of 10 steps; membrane {number}( to {number})?, threshold 1\.00\."
+    assert re.fullmatch(says, shown())
+    page.locator("#raster").click(position={"x": 200, "y": 235})  # the lowest row but the axis: an output
+    assert shown().startswith("output 9: ")
+    for _ in range(10):
+        page.keyboard.press("ArrowUp")
+    assert place() == [2, 8] and page.inner_text("#said") == shown()
+    for _ in range(8):
+        page.keyboard.press("ArrowUp")
+    assert place() == [1, 24]
+    page.keyboard.press("ArrowDown")
+    assert place() == [2, 1]
+    page.get_by_role("button", name="▶ Play").click()  # the chosen one stays, and follows the weights
+    before = shown()
+    until(page, "membrane-text", lambda text: text != before)
+    assert place() == [2, 1]
+    page.focus("#network")
+    page.keyboard.press("ArrowDown")
+    chosen = page.inner_text("#neuron-text").partition(":")[0]
+    assert shown().startswith(f"{chosen}: ")

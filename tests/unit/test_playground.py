@@ -5,7 +5,9 @@ import itertools
 import pytest
 import torch
 
+from snnkit import nn
 from snnkit.lab.pages.playground import _digits, _neurons, _with
+from snnkit.neuron import ALIF, Neuron
 from snnkit.surrogate import ATan, FastSigmoid, Sigmoid, StraightThrough, SuperSpike, Triangle
 
 from ..javascript import run
@@ -14,7 +16,8 @@ SURROGATES = (ATan, FastSigmoid, Sigmoid, SuperSpike, Triangle, StraightThrough)
 DATA = itertools.cycle(("circles", "spirals", "yinyang", "digits", "xor"))
 CHANGES = itertools.cycle(({}, {"encoding": "poisson"}, {"encoding": "latency"}, {"penalty": 5}, {"hidden": [7]}))
 
-# Of each of the settings in ``runs``: the code, the first weights, gradients and new weights, [O][I] as PyTorch's.
+# Of each of the settings in ``runs``: the code, what a sample does to the first weights, these, gradients and new
+# weights, [O][I] as PyTorch's.
 RUN = """
 const tensors = (network, weight, bias) => network.layers.flatMap(({linear}) => {
   const {inputs, outputs} = linear, rows = Array.from({length: outputs}, (_, o) => (
@@ -24,6 +27,10 @@ const tensors = (network, weight, bias) => network.layers.flatMap(({linear}) => 
 return runs.map((given) => {
   const settings = {...defaults(given.data, given.neuron), ...given};
   const trainer = new Trainer(complete(settings), GENERATED, digits), {network} = trainer;
+  const {input, spikes, decisions} = trainer.probe({index: 3});
+  const sample = {input: Array.from(input), layers: spikes.map((fired, i) => ({
+    fired: Array.from(fired), away: decisions[i].map(({away}) => Array.from(away)),
+    threshold: decisions[i].map(({threshold}) => Array.from(threshold))}))};
   const first = tensors(network, "weight", "bias"), {loss} = trainer.update();
   const gradients = tensors(network, "weightGradient", "biasGradient");
   const {bins, below, above} = trainer.membranes(), sum = (values) => values.reduce((a, b) => a + b, 0);
@@ -31,7 +38,7 @@ return runs.map((given) => {
   const hidden = network.layers.slice(0, -1), steps = 12 * 32;
   const fired = sum(hidden.map(({out, size}) => sum(out.subarray(0, steps * size))));
   const firing = fired / (steps * sum(hidden.map(({size}) => size))), code = asPython(settings);
-  return {all, over, firing, code, first, loss, gradients, second: tensors(network, "weight", "bias")};
+  return {sample, all, over, firing, code, first, loss, gradients, second: tensors(network, "weight", "bias")};
 });
 """
 
@@ -46,7 +53,7 @@ class Stop(Exception):
 
 
 def first_update(code, monkeypatch):
-    """Run ``code`` up to its first update: its optimizer, weights and loss."""
+    """Run ``code`` up to its first update: its optimizer, network and loss."""
 
     def stop(self, *_):
         raise Stop(self)
@@ -56,7 +63,25 @@ def first_update(code, monkeypatch):
         scope = {}
         with pytest.raises(Stop) as stopped:
             exec(code.replace("surrogate=", 'engine="eager", surrogate='), scope)
-    return stopped.value.args[0], list(scope["net"].parameters()), scope["error"].item()
+    return stopped.value.args[0], scope["net"], scope["error"].item()
+
+
+def decisions(net, x):
+    """Of each layer, for a sample x [T, I]: spikes, distances from the threshold, and threshold, each [T, N]."""
+    layers = [neuron for neuron in net.modules() if isinstance(neuron, Neuron)]
+    seen = [[] for _ in layers]
+    for neuron, own in zip(layers, seen, strict=True):
+        spike = neuron.spike
+        neuron.spike = lambda u, strict=False, own=own, spike=spike: own.append(u) or spike(u, strict)
+    with torch.no_grad(), nn.recording(net, states=True) as recorded:
+        net(x[:, None])
+    for neuron, own, fired, states in zip(
+        layers, seen, recorded.spikes.values(), recorded.states.values(), strict=True
+    ):
+        away, threshold = torch.cat(own), torch.full_like(fired[:, 0], neuron.threshold)
+        if isinstance(neuron, ALIF):
+            threshold[1:] += neuron.beta * states.a[:-1, 0]
+        yield fired[:, 0], away, threshold
 
 
 def test_first_update_is_that_of_the_python_code(generated, monkeypatch):
@@ -71,9 +96,16 @@ def test_first_update_is_that_of_the_python_code(generated, monkeypatch):
     ran = run(f"{generated}\n{RUN}", "trainer.js", "setup.js", digits=digits, runs=runs)
     trained = 0
     for of, mine in zip(runs, ran, strict=True):
-        optimizer, weights, loss = first_update(mine["code"], monkeypatch)
+        optimizer, net, loss = first_update(mine["code"], monkeypatch)
+        weights = list(net.parameters())
         assert (mine["all"], mine["over"]) == pytest.approx((1, mine["firing"]), abs=1e-5), of
         assert mine["loss"] == pytest.approx(loss, rel=1e-5), of
+        x = torch.tensor(mine["sample"]["input"], dtype=torch.float32).view(of["steps"], -1)
+        for layer, (fired, away, threshold) in zip(mine["sample"]["layers"], decisions(net, x), strict=True):
+            assert torch.equal(fired.flatten(), torch.tensor(layer["fired"], dtype=torch.float32)), of
+            assert torch.equal(fired > 0, torch.tensor(layer["away"]) > 0), of
+            torch.testing.assert_close(torch.tensor(layer["away"]), away, rtol=1e-5, atol=5e-4, msg=str(of))
+            torch.testing.assert_close(torch.tensor(layer["threshold"]), threshold, msg=str(of))
         for weight, first, gradient in zip(weights, mine["first"], mine["gradients"], strict=True):
             gradient = torch.tensor(gradient, dtype=torch.float32)
             assert torch.equal(weight, torch.tensor(first)), of
