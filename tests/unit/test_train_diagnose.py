@@ -226,14 +226,14 @@ def test_a_recurrent_layer_is_one_row():
     assert all(layer.gradient > 0 for layer in result.layers)
 
 
-def test_memory_that_is_too_short_is_a_hint():
+def test_the_memory_of_a_neuron_is_measured():
     x, y = data.xor_in_time(400, steps=16, delay=6, seed=0)
     torch.manual_seed(0)
     short = nn.Sequential(torch_nn.Linear(10, 32), neuron.Leaky(0.1), torch_nn.Linear(32, 2))
     how = {"encode": None, "loss": loss.rate_cross_entropy, "device": "cpu"}
-    assert (
-        "forget their input after 2 of 16 steps" in train.diagnose(short, x.transpose(0, 1), y, **how).findings[0].what
-    )
+    changed(lambda n: n[0].weight.mul_(4), short)
+    result = train.diagnose(short, x.transpose(0, 1), y, **how)
+    assert result.layers[1].memory == 2, result
 
 
 @pytest.mark.parametrize(
