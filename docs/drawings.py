@@ -40,12 +40,20 @@ def main(names: list[str]) -> None:
             page = chrome.new_page(viewport={"width": width, "height": height}, device_scale_factor=2)
             page.set_content(f"<style>body {{ margin: 0; }}</style>{text.replace(style, style + NARROW)}")
             shot = Image.open(io.BytesIO(page.screenshot(omit_background=True)))
-            few = shot.convert("RGB").quantize(128, dither=Image.Dither.NONE).convert("RGBA")
+            few = with_few_colours(shot.convert("RGB")).convert("RGBA")
             few.putalpha(shot.getchannel("A"))
             mark = hashlib.sha256(text.encode()).hexdigest().encode()  # by which `snnkit build` sees that they fit
             few.save(path.with_suffix(".webp"), lossless=True, quality=100, method=6, xmp=mark)
             print(path.name, path.with_suffix(".webp").stat().st_size)
         chrome.close()
+
+
+def with_few_colours(image: Image.Image, many: int = 24) -> Image.Image:
+    """The most frequent colours stay, which are those of the areas; others, at edges, become the nearest of them."""
+    colours = sorted(image.getcolors(2**24), reverse=True)[:many]
+    palette = Image.new("P", (1, 1))
+    palette.putpalette([part for _, colour in colours for part in colour])
+    return image.quantize(palette=palette, dither=Image.Dither.NONE)
 
 
 if __name__ == "__main__":

@@ -126,6 +126,28 @@ def nets() -> str:
     return "\n".join(lines)
 
 
+def ports() -> str:
+    every = records.load("ports_cpu_epyc_1thread")["rows"]
+    lines = [
+        "| example | original | its update | lines | ours: `auto` | compiled | over the original | lines |",
+        "|---|---|--:|--:|--:|--:|--:|--:|",
+    ]
+    for name in dict.fromkeys(row["port"] for row in every):
+        auto, compiled, theirs = (
+            _one(row for row in every if row["port"] == name and chosen(row))
+            for chosen in (
+                lambda row: row["contestant"] == "auto",
+                lambda row: row["contestant"] == "cpp",
+                lambda row: row["library"] != "snnkit",
+            )
+        )
+        size = f"`{name}`, T = {auto['steps']}, {auto['batch']} sample{'s' * (auto['batch'] > 1)}"
+        best = _times(theirs, _best([auto, compiled]))
+        cells = [size, theirs["library"], _ms(theirs), str(theirs["lines"]), _ms(auto), _ms(compiled), best]
+        lines.append(_row([*cells, str(auto["lines"])]))
+    return "\n".join(lines)
+
+
 def mnist() -> str:
     lines = ["| recipe | test accuracy | training |", "|---|--:|--:|"]
     for recipe, prefix in (("mnist-small", "mnist_small_cpu_epyc"), ("dense", "mnist_dense_cpu_epyc")):
@@ -236,7 +258,7 @@ def pictures() -> None:
 
 
 TABLES: dict[str, Callable[[], str]] = {"layers": layers, "frameworks": frameworks, "contestants": contestants}
-TABLES |= {"nets": nets, "mnist": mnist, "digit": digit, "numbers": numbers}
+TABLES |= {"ports": ports, "nets": nets, "mnist": mnist, "digit": digit, "numbers": numbers}
 
 
 def written(text: str) -> str:

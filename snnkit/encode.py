@@ -8,13 +8,14 @@
 | ``phase`` | in the steps of the spikes: the binary digits of x | [0, 1] |
 | ``delta`` | in the changes of a sequence | any finite, [T, B, ...] |
 | ``constant_current_lif`` | in the rate of regular spikes | any finite current |
+| ``columns`` | in the sizes of inputs that change: a picture from left to right | any finite |
 
 ``population`` comes before them: it spreads a number over several inputs, and adds no time. ``first_spike`` comes after
 them, and ``spike_times`` makes a sequence of the times of its spikes.
 
-Every encoder returns the dtype and device of its input. All except ``repeat``, ``population`` and ``first_spike`` cut
-the gradient. If you need a function of one argument (``train.fit(..., encode=...)``), fix the others with
-``functools.partial(poisson, steps=25)``.
+Every encoder returns the dtype and device of its input. All except ``repeat``, ``columns``, ``population`` and
+``first_spike`` cut the gradient. If you need a function of one argument (``train.fit(..., encode=...)``), fix the
+others with ``functools.partial(poisson, steps=25)``.
 
 All raise TypeError for a tensor that is not floating point or an argument of another kind than stated, and ValueError
 for a wrong rank, NaN, infinity or a value out of its range. Values of tensors are checked on a CPU only, because the
@@ -35,6 +36,7 @@ from snnkit.engine import state_dtype
 from snnkit.engine.memory_gate import shows_values
 
 __all__ = [
+    "columns",
     "constant_current_lif",
     "delta",
     "first_spike",
@@ -49,6 +51,11 @@ __all__ = [
 # The smallest x − threshold that the logarithm of ``latency`` sees (snnTorch's value): it decides when "latest" is.
 _LATENCY_EPSILON = 1e-7
 _MOST_STEPS = 2**31 - 1
+
+# Arguments of other libraries.
+_STEPS = "the number of time steps is steps"
+_LATER = "put torch.zeros(k, *x.shape) before the spikes, or set the first k steps of a rate code to 0"
+_INTERPOLATED = "targets of the shape of spikes are not needed, as the losses of snnkit.loss take labels"
 
 
 def repeat(x: Tensor, steps: int) -> Tensor:
@@ -65,6 +72,21 @@ def repeat(x: Tensor, steps: int) -> Tensor:
     _check_x(x, "x")
     checks.integer("steps", steps, at_least=1, at_most=_MOST_STEPS)
     return x.expand(steps, *x.shape)
+
+
+def columns(x: Tensor) -> Tensor:
+    """Present a picture from left to right, one column at each time step: of a sound, its spectrum over time.
+
+    ``lab.pages.page`` takes it as ``encode``, so that one can draw a sound.
+
+    Args:
+        x: [B, ..., T], any finite values.
+
+    Returns:
+        [T, B, ...], a view of x. Gradients reach x.
+    """
+    _check_x(x, "x", sequence=True)
+    return x.movedim(-1, 0)
 
 
 def population(
@@ -101,6 +123,15 @@ def population(
     return (-0.5 * ((value - centres) / width).square()).exp().to(x.dtype)
 
 
+@lazy.explains(
+    num_steps=_STEPS,
+    seq_length=_STEPS,
+    first_spike_time=_LATER,
+    time_var_input="steps=None takes x [T, B, ...] as rates that vary in time",
+    gain="multiply x: gain * x, in [0, 1]",
+    offset="add it to x: x + offset, in [0, 1]",
+    f_max="the probability of a spike is x * max_rate, so max_rate = dt * f_max",
+)
 def poisson(x: Tensor, steps: int | None, *, generator: torch.Generator | None = None, max_rate: float = 1.0) -> Tensor:
     """Draw a spike at each step independently with probability ``max_rate * x`` (rate coding).
 
@@ -132,6 +163,15 @@ def poisson(x: Tensor, steps: int | None, *, generator: torch.Generator | None =
     return (noise < probability).to(x.dtype)
 
 
+@lazy.explains(
+    num_steps=_STEPS,
+    first_spike_time=_LATER,
+    on_target=_INTERPOLATED,
+    off_target=_INTERPOLATED,
+    interpolate=_INTERPOLATED,
+    bypass="values outside [0, 1] are an error: x.clamp(0, 1) cuts them",
+    epsilon="the latest spike is that of x - threshold = 1e-7",
+)
 def latency(
     x: Tensor,
     steps: int,
@@ -218,6 +258,7 @@ def phase(x: Tensor, steps: int) -> Tensor:
     return spikes
 
 
+@lazy.explains(off_spike="it is off_spikes")
 def delta(x_seq: Tensor, *, threshold: float = 0.1, off_spikes: bool = False, padding: bool = False) -> Tensor:
     """Emit a spike where a sequence rises by at least ``threshold`` from one step to the next.
 
@@ -403,7 +444,12 @@ __getattr__ = lazy.instead(
         "targets_convert": _TARGETS,
         "targets_rate": _TARGETS,
         "targets_latency": _TARGETS,
+        **dict.fromkeys(("target_rate_code", "rate_interpolate", "latency_interpolate"), _TARGETS),
+        "latency_code_linear": "encode.latency(x, steps, linear=True)",
+        "latency_code_log": "encode.latency",
         "to_one_hot": "torch.nn.functional.one_hot",
+        "to_one_hot_inverse": "1 - torch.nn.functional.one_hot(labels, classes)",
+        "from_one_hot": "one_hot.argmax(1)",
         "poisson_encode": "encode.poisson",
         "PoissonEncoder": "encode.poisson",
         "signed_poisson_encode": "x.sign() * encode.poisson(x.abs(), steps)",

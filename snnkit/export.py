@@ -9,6 +9,9 @@ and on any machine with PyTorch::
     _, state = program.example_inputs[0]                      # at rest, for a batch of 2
     out, state = program.module()(x, state)                   # and again, to go on
 
+For another batch the state at rest is ``resting_state(program, batch)``, or, without snnkit,
+``torch.utils._pytree.tree_map_only(torch.Tensor, lambda part: part[:1].expand(batch, *part.shape[1:]), state)``.
+
 The loop over time is unrolled, so that only aten operations are left, and T is that of the example. Longer sequences go
 through it T steps at a time, because the state is passed in and out. The batch may have any size.
 """

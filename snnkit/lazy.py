@@ -1,12 +1,17 @@
 """Rooms whose parts are loaded when they are first named (PEP 562): importing a room costs no more than itself."""
 
+import functools
 import importlib
 import sys
 from collections.abc import Callable
 from types import ModuleType
+from typing import Any, TypeVar, cast
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 MOVED: dict[str, str] = {}  #: full names of rooms that had another place once, from the old one to that of today
 ELSEWHERE: dict[str, str] = {}  #: full names of what other libraries have, with a sentence on what is here instead
+PAGE = "more names: docs/coming_from.md"
 
 
 class _Moved:
@@ -22,7 +27,7 @@ sys.meta_path.append(_Moved)  # type: ignore[arg-type]
 
 
 def _hint(name: str) -> str:
-    return f"{name} is now {MOVED[name]}" if name in MOVED else f"there is no {name}: {ELSEWHERE[name]}"
+    return f"{name} is now {MOVED[name]}" if name in MOVED else f"there is no {name}: {ELSEWHERE[name]} ({PAGE})"
 
 
 def missing(room: str, name: str) -> AttributeError:
@@ -68,6 +73,27 @@ def instead(room: str, names: dict[str, str]) -> Callable[[str], object]:
         raise missing(room, name)
 
     return __getattr__
+
+
+def explains(**hints: str) -> Callable[[F], F]:
+    """For a function or a dataclass: a keyword of another library is a TypeError that says what to write here."""
+
+    def around(thing: F) -> F:
+        function = thing.__init__ if isinstance(thing, type) else thing
+
+        @functools.wraps(function)
+        def checked(*args: Any, **named: Any) -> Any:
+            for name in named:
+                if name in hints:
+                    raise TypeError(f"{thing.__name__} has no argument {name}: {hints[name]}")
+            return function(*args, **named)
+
+        if not isinstance(thing, type):
+            return cast(F, checked)
+        thing.__init__ = checked  # type: ignore[misc]
+        return cast(F, thing)
+
+    return around
 
 
 def _is_own(value: object) -> bool:

@@ -29,7 +29,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from snnkit import checks
+from snnkit import checks, lazy
 from snnkit.engine import state_dtype
 from snnkit.engine.memory_gate import shows_values
 
@@ -55,7 +55,14 @@ __all__ = [
 
 Reduction = Literal["mean", "sum", "none"]
 
+# snnTorch's arguments.
+_explained = lazy.explains(
+    population_code="population_size neurons for each class, such as population_size=10",
+    num_classes="the number of classes is that of the output's neurons / population_size",
+)
 
+
+@_explained
 def rate_cross_entropy(
     spikes: Tensor, targets: Tensor, *, population_size: int = 1, weight: Tensor | None = None,
     reduction: Reduction = "mean", ignore_index: int | None = None,
@@ -70,6 +77,7 @@ def rate_cross_entropy(
     return _cross_entropy(spikes, targets, weight, reduction, ignore_index)
 
 
+@_explained
 def count_cross_entropy(
     spikes: Tensor, targets: Tensor, *, population_size: int = 1, weight: Tensor | None = None,
     reduction: Reduction = "mean", ignore_index: int | None = None,
@@ -84,6 +92,7 @@ def count_cross_entropy(
     return _cross_entropy(spikes.sum(0), targets, weight, reduction, ignore_index)
 
 
+@_explained
 def membrane_max_cross_entropy(
     membrane: Tensor, targets: Tensor, *, population_size: int = 1, weight: Tensor | None = None,
     reduction: Reduction = "mean", ignore_index: int | None = None,
@@ -100,6 +109,7 @@ def membrane_max_cross_entropy(
     return _cross_entropy(membrane.max(0).values, targets, weight, reduction, ignore_index)
 
 
+@_explained
 def tet_cross_entropy(
     output: Tensor, targets: Tensor, *, lam: float = 0.001, phi: float = 1.0, population_size: int = 1,
     weight: Tensor | None = None, reduction: Reduction = "mean", ignore_index: int | None = None,
@@ -141,6 +151,7 @@ def first_spike_cross_entropy(
     return _cross_entropy(-times if inverse == "negate" else 1 / (times + 1), targets, weight, reduction, ignore_index)
 
 
+@_explained
 def count_mse(
     spikes: Tensor, targets: Tensor, *, correct_rate: float = 1.0, incorrect_rate: float = 0.0,
     population_size: int = 1, weight: Tensor | None = None, reduction: Reduction = "mean",
@@ -164,6 +175,7 @@ def count_mse(
     return _mean_square(spikes.sum(0, keepdim=True), wanted, targets, weight, reduction) / steps
 
 
+@_explained
 def rate_mse(
     spikes: Tensor, targets: Tensor, *, population_size: int = 1, weight: Tensor | None = None,
     reduction: Reduction = "mean",
@@ -262,6 +274,7 @@ def spike_count_regulariser(layers: Tensor | Sequence[Tensor] | ValuesView[Tenso
 
 
 @torch.no_grad()
+@_explained
 def accuracy(spikes: Tensor, targets: Tensor, *, population_size: int = 1, ignore_index: int | None = None) -> Tensor:
     """Share of samples whose largest summed output is that of the target: a scalar tensor in [0, 1], without gradient.
 
@@ -273,21 +286,21 @@ def accuracy(spikes: Tensor, targets: Tensor, *, population_size: int = 1, ignor
         targets: int64 [B]; for the keywords, see the top of ``snnkit.loss``.
     """
     output = _check(spikes, "spikes", targets, population_size, ignore_index=ignore_index)
-    right = (answers(output) == targets).float()
-    return right.mean() if ignore_index is None else _reduced(right[None], targets, None, "mean", ignore_index)
+    return _share(answers(output) == targets, targets, ignore_index)
 
 
 @torch.no_grad()
-def first_spike_accuracy(spikes: Tensor, targets: Tensor) -> Tensor:
+def first_spike_accuracy(spikes: Tensor, targets: Tensor, *, ignore_index: int | None = None) -> Tensor:
     """Share of samples in which the neuron of the target fires first: a scalar tensor in [0, 1], without gradient.
 
     If times are equal, the lowest class is the answer, so a silent network scores the share of class 0.
 
     Args:
         spikes: [T, B, C], in [0, 1].
-        targets: int64 [B].
+        targets: int64 [B]; for the keyword, see the top of ``snnkit.loss``.
     """
-    return (first_spike_times(_check(spikes, "spikes", targets)).argmin(1) == targets).float().mean()
+    spikes = _check(spikes, "spikes", targets, ignore_index=ignore_index)
+    return _share(first_spike_times(spikes).argmin(1) == targets, targets, ignore_index)
 
 
 @torch.no_grad()
@@ -411,6 +424,11 @@ def _reduced(
     return losses.sum() if reduction == "sum" else losses.sum() / torch.where(total > 0, total, 1)
 
 
+def _share(right: Tensor, targets: Tensor, ignore_index: int | None) -> Tensor:
+    """The share of the samples that count with ``right`` [B]; 0 if none counts."""
+    return _reduced(right.float().unsqueeze(0), targets, None, "mean", ignore_index)
+
+
 def _by_class(targets: Tensor, output: Tensor, right: float, wrong: float) -> Tensor:
     """[B, C]: ``right`` at the target, ``wrong`` elsewhere. (F.one_hot looks at the values, which vmap forbids.)"""
     hit = (targets.unsqueeze(1) == torch.arange(output.shape[2], device=targets.device)).to(output.dtype)
@@ -524,3 +542,32 @@ def _check_layers(layers: Tensor | Sequence[Tensor] | ValuesView[Tensor], weight
     for i, spikes in enumerate(layers):
         _check_spikes(f"layers[{i}]", spikes)
     return [spikes.to(state_dtype(spikes)) for spikes in layers]
+
+
+_BOUNDED = "torch.relu(rates - upper).square().mean() of rates = spikes.mean(0)"
+__getattr__ = lazy.instead(
+    __name__,
+    {
+        # snnTorch
+        "ce_rate_loss": "loss.rate_cross_entropy",
+        "ce_count_loss": "loss.count_cross_entropy",
+        "ce_max_membrane_loss": "loss.membrane_max_cross_entropy",
+        "ce_temporal_loss": "loss.first_spike_cross_entropy",
+        "mse_count_loss": "loss.count_mse; snnTorch rounds wanted counts down, as correct_rate=int(rate * T) / T does",
+        "mse_membrane_loss": "loss.membrane_mse",
+        "mse_temporal_loss": "loss.first_spike_mse",
+        "l1_rate_sparsity": "loss.spike_count_regulariser",
+        "accuracy_rate": "loss.accuracy",
+        "accuracy_temporal": "loss.first_spike_accuracy",
+        "SpikeTime": "loss.first_spike_times",
+        # SpikingJelly
+        "temporal_efficient_training_cross_entropy": "loss.tet_cross_entropy(output, labels, lam=0)",
+        "first_spike_index": "encode.first_spike",
+        # Spyx
+        "integral_accuracy": "loss.accuracy",
+        "integral_crossentropy": "loss.count_cross_entropy",
+        "mse_spikerate": "loss.rate_mse",
+        "silence_reg": "loss.spike_rate_regulariser",
+        "sparsity_reg": "loss.spike_rate_regulariser, or " + _BOUNDED,
+    },
+)

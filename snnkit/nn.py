@@ -463,6 +463,10 @@ class Sequential(Network):
         self.add_module(next(str(i) for i in count(len(self)) if str(i) not in self._modules), module)
         return self
 
+    def __setitem__(self, index: int, module: nn.Module) -> None:
+        """Put another module into a place; its name stays."""
+        setattr(self, list(self._modules)[index], checks.instance("module", module, nn.Module, "a torch.nn.Module"))
+
     def __len__(self) -> int:
         return len(self._modules)
 

@@ -113,7 +113,11 @@ def _goes_on(last: Any, before: Any) -> bool:
 
 @checks.arguments
 def recording(net: nn.Module, *, states: bool = False) -> AbstractContextManager[Activity]:
-    """A context that keeps the spikes and, if asked, the states of all neurons in ``net``, as an ``Activity``.
+    """A context that keeps the spikes and, with ``states=True``, the states of all neurons in ``net``::
+
+        with nn.recording(net, states=True) as rec:
+            out, state = net(x)
+        rec.spikes["1"], rec.states["1"].v    # [T, B, ...], by the name of the layer
 
     The last call of ``net`` in the context counts. Layers have the names of ``net.named_modules()``, without what
     wrappers (``torch.compile``, ``DistributedDataParallel``) put in between; a neuron that is ``net`` itself is
@@ -276,12 +280,12 @@ def neurons_of(argument: str, module: nn.Module) -> dict[str, Neuron]:
 
 def _plain_name(module: nn.Module, name: str) -> str:
     """``name`` without the wrappers on the way from ``module``."""
-    kept = []
+    pieces = []
     for piece in name.split(".") if name else ():
         if not _wraps(module, piece):
-            kept.append(piece)
+            pieces.append(piece)
         module = module.get_submodule(piece)
-    return ".".join(kept) or "(model)"
+    return ".".join(pieces) or "(model)"
 
 
 def _bare(module: nn.Module) -> nn.Module:

@@ -27,7 +27,7 @@ from weakref import WeakSet
 import torch
 from torch import Tensor
 
-from snnkit import checks
+from snnkit import checks, lazy
 
 __all__ = ["ATan", "FastSigmoid", "Sigmoid", "StraightThrough", "SuperSpike", "Surrogate", "Triangle"]
 
@@ -244,3 +244,26 @@ class StraightThrough(Surrogate):
 
     def primitive(self, u: Tensor) -> Tensor:
         return 0.5 + _real(u)
+
+
+_TRIANGLE = "surrogate.Triangle; snnTorch's derivative is no triangle, but 1 below the threshold and -1 above it"
+_OWN = "a Surrogate of your own: a dataclass with the method derivative"
+__getattr__ = lazy.instead(
+    __name__,
+    {
+        "atan": "surrogate.ATan(2.0)",
+        "fast_sigmoid": "surrogate.FastSigmoid(25.0)",
+        "sigmoid": "surrogate.Sigmoid(25.0)",
+        "straight_through_estimator": "surrogate.StraightThrough()",
+        "StraightThroughEstimator": "surrogate.StraightThrough()",
+        "triangular": _TRIANGLE,
+        "Triangular": _TRIANGLE,
+        "superspike": "surrogate.SuperSpike",
+        "arctan": "surrogate.ATan",
+        "heaviside": "any surrogate: without gradients, it is H(u)",
+        "DeterministicPass": "surrogate.StraightThrough()",
+        "PiecewiseQuadratic": "surrogate.Triangle(1.0)",
+        "SoftSign": "surrogate.FastSigmoid(2.0), for alpha=2",
+        **dict.fromkeys(("custom_surrogate", "CustomSurrogate", "Erf", "LSO", "PiecewiseExp", "Rect", "SFS"), _OWN),
+    },
+)

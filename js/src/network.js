@@ -12,7 +12,7 @@ import {Generator} from "./random.js";
  *
  * @typedef {{size: [channels: number, rows: number, columns: number], steps: number, labels: string[],
  *   encoding: Encoding, layers: LayerSpec[]}} Description
- * @typedef {{kind: "repeat"|"poisson"|"latency"|"constant_current_lif", gain: number, max_rate: number,
+ * @typedef {{kind: "repeat"|"columns"|"poisson"|"latency"|"constant_current_lif", gain: number, max_rate: number,
  *   threshold: number, linear: boolean, tau_mem_inv: number, v_th: number, v_leak: number, v_reset: number,
  *   dt: number}} Encoding of these numbers only those of its kind, see snnkit.encode
  * @typedef {[number, number]} Pair
@@ -311,13 +311,18 @@ export class Cells {
 
 // ---- from pixels to currents ----------------------------------------------------------------------------------------
 
-/** What step t shows of an image, as snnkit.encode does; `still` where all steps show the same. */
+/**
+ * What step t shows of an image, as snnkit.encode does; `still` where all steps show the same. It shows all pixels,
+ * or one of the `columns`.
+ */
 class Encoder {
-  /** @param {Encoding} spec @param {number} size @param {number} steps */
-  constructor(spec, size, steps) {
+  /** @param {Encoding} spec @param {[number, number, number]} image @param {number} steps */
+  constructor(spec, image, steps) {
+    const columns = spec.kind === "columns" ? image[2] : 1, size = product(image) / columns;
     this.kind = spec.kind;
     this.gain = spec.gain;
     this.spec = spec;
+    this.columns = columns;
     this.size = size;
     this.steps = steps;
     this.still = spec.kind === "repeat";
@@ -348,13 +353,18 @@ class Encoder {
   run(image, t) {
     const {out, size, kind, gain} = this;
     for (let i = 0; i < size; i++) {
-      const value = gain === 1 ? image[i] : round(image[i] * gain);
-      if (kind === "repeat") out[i] = value;
+      const pixel = image[this.pixel(i, t)], value = gain === 1 ? pixel : round(pixel * gain);
+      if (kind === "repeat" || kind === "columns") out[i] = value;
       else if (kind === "poisson") out[i] = this.random.unit() < round(round(this.spec.max_rate) * value) ? 1 : 0;
       else if (kind === "latency") out[i] = this.due[i] === t ? 1 : 0;
       else out[i] = this.integrate(i, value);
     }
     return out;
+  }
+
+  /** Which pixel input i is in step t. @param {number} i @param {number} t */
+  pixel(i, t) {
+    return this.columns === 1 ? i : i * this.columns + t;
   }
 
   /** One step of an integrator for each pixel, driven by its value. @param {number} i @param {number} value */
@@ -388,10 +398,10 @@ export class Network {
     this.noise = 0;
     this.noisy = false; // whether the last step was
     this.image = new Float32Array(product(size));
-    this.encoder = new Encoder(encoding, this.image.length, steps);
-    this.input = new Float32Array(this.image.length);
+    this.encoder = new Encoder(encoding, size, steps);
+    this.input = new Float32Array(this.encoder.size);
     this.layers = /** @type {Layer[]} */ ([]);
-    let before = /** @type {number[]} */ (size);
+    let before = encoding.kind === "columns" ? size.slice(0, 2) : /** @type {number[]} */ (size);
     for (const spec of layers) {
       const count = product(spec.shape), inputs = product(before);
       const cells = spec.kind === "neuron" ? new Cells(spec, count, neurons[spec.neuron], this.layers.length) : null;
@@ -459,7 +469,7 @@ export class Network {
   /** The image as it is in this step, with noise in each pixel. */
   seen() {
     if (this.noise === 0) return this.image;
-    const limited = this.encoder.kind !== "repeat";
+    const limited = !["repeat", "columns"].includes(this.encoder.kind);
     return this.image.map((value) => {
       const moved = value + this.noise * normalDraw(this.random);
       return limited ? Math.min(Math.max(moved, 0), 1) : moved;

@@ -8,7 +8,7 @@ import {Network, SURE} from "./network.js";
 import {Pad} from "./pad.js";
 import {Clicks} from "./sound.js";
 import {Stage} from "./stage.js";
-import {isBlank, moved, rasterize} from "./strokes.js";
+import {STYLES, isBlank, moved, rasterize, styleOf} from "./strokes.js";
 
 /** @import {Slider, SliderOptions} from "./controls.js" */
 /** @import {Answer, Cells, Description, Neurons} from "./network.js" */
@@ -249,9 +249,11 @@ class Player {
   /** The strokes are others. @param {boolean} drawing whether the pen is down */
   drawn(drawing) {
     const {network, pad} = this, [channels, rows, columns] = network.size;
-    const image = rasterize(pad.strokes, rows, columns);
+    const reads = network.encoder.kind === "columns"; // from left to right
+    const image = rasterize(pad.strokes, rows, columns, reads ? STYLES.drawn : styleOf(rows));
     for (let c = 0; c < channels; c++) this.pixels.set(image, c * rows * columns);
     at("hint").textContent = isBlank(pad.strokes) ? "Draw here by mouse, finger or pen."
+      : reads ? "Your drawing, read from left to right: one column in each step."
       : "Your drawing, scaled and centred like the images that the network was trained on.";
     // While the pen is down, a run goes on with the pixels that there are; then one starts from rest.
     this.see(!drawing || network.t >= network.steps);

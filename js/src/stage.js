@@ -207,8 +207,9 @@ export class Stage {
     }
     paths.sort((a, b) => Math.abs(b[2]) - Math.abs(a[2]));
     const chosen = paths.slice(0, MOST_LINES), largest = Math.abs(chosen[0]?.[2] ?? 1);
+    const at = (/** @type {number} */ i) => (group.cells ? i : network.encoder.pixel(i, network.t - 1));
     return chosen.map(([i, j, weight]) =>
-      [group.x[i], group.y[i], next.x[j], next.y[j], Math.abs(weight) / largest, weight > 0]);
+      [group.x[at(i)], group.y[at(i)], next.x[j], next.y[j], Math.abs(weight) / largest, weight > 0]);
   }
 
   /**
@@ -300,10 +301,13 @@ export class Stage {
     context.globalAlpha = 1;
     if (still || !fired) return;
     context.fillStyle = colours.orange;
-    context.globalAlpha = 1 - this.phase;
-    for (let i = 0; i < count; i++) {
-      if (network.input[i]) context.fillRect(group.x[i] - side / 2, group.y[i] - side / 2, side, side);
-    }
+    const column = network.encoder.columns > 1;
+    network.input.forEach((value, input) => {
+      const i = network.encoder.pixel(input, network.t - 1);
+      // The column that is read is seen, also where it is empty.
+      context.globalAlpha = (1 - this.phase) * (column ? Math.min(0.25 + Math.max(value, 0), 1) : 1);
+      if (column || value) context.fillRect(group.x[i] - side / 2, group.y[i] - side / 2, side, side);
+    });
     context.globalAlpha = 1;
   }
 

@@ -2,20 +2,23 @@
 //
 // What people draw is small, large, in a corner or thick. The digits of data sets are not: each was scaled to one size
 // and centred. The same is done here, to the strokes themselves, so that the lines are as thick as those of the data.
+// Only what is read from left to right, such as a sound, stays where it is drawn.
 
 /**
- * How the images of two data sets were made, in parts of the image's side:
+ * How the images of two data sets were made, in parts of the image's side, and a drawing that stays as it is:
  * `height`, `width`: the box that a drawing fills; `narrow`: drawings are made at least so wide; `keep`: whether the
- * proportions stay; `line`: how thick lines are; `ink`: mean of the pixels that thickness is chosen for, if given;
- * `mass`: whether the centre of mass comes into the middle, or that of the box.
+ * proportions stay, or "place": all stays, and strokes are in parts of the field; `line`: how thick lines are; `ink`:
+ * mean of the pixels that thickness is chosen for, if given; `mass`: whether the centre of mass comes into the middle,
+ * or that of the box.
  *
- * @typedef {{height: number, width: number, line: number, ink?: number, mass: boolean}
- *   & ({keep: true}|{keep: false, narrow: number})} Style
- * @type {{mnist: Style, digits: Style}}
+ * @typedef {{line: number, ink?: number, mass: boolean} & ({keep: "place"}|{keep: true, height: number, width: number}
+ *   |{keep: false, height: number, width: number, narrow: number})} Style
+ * @type {{mnist: Style, digits: Style, drawn: Style}}
  */
 export const STYLES = {
   mnist: {height: 20 / 28, width: 20 / 28, keep: true, line: 2.6 / 28, mass: true},
   digits: {height: 1, width: 22 / 32, narrow: 12 / 32, keep: false, line: 5 / 32, ink: 0.3, mass: false},
+  drawn: {keep: "place", line: 0.18, mass: false},
 };
 
 /**
@@ -39,7 +42,7 @@ export function isBlank(strokes) {
 
 /**
  * Strokes as an image with values in [0, 1]: scaled, centred, and as thick as `style` says.
- * @param {Stroke[]} strokes in any unit, y downwards
+ * @param {Stroke[]} strokes in any unit, y downwards; if they keep their place, in parts of the sides
  * @param {number} rows
  * @param {number} columns
  * @returns {Float32Array} [rows * columns]
@@ -85,6 +88,9 @@ export function rasterize(strokes, rows, columns, style = styleOf(rows)) {
  * @param {Stroke[]} strokes @param {Grid} grid @param {Style} style @param {number} radius @returns {Stroke[]}
  */
 function place(strokes, grid, style, radius) {
+  if (style.keep === "place") {
+    return strokes.map((stroke) => stroke.map(([x, y]) => [x * grid.columns - 0.5, y * grid.rows - 0.5]));
+  }
   const xs = strokes.flat().map(([x]) => x), ys = strokes.flat().map(([, y]) => y);
   const [left, right, top, bottom] = [least(xs), -least(xs.map((x) => -x)), least(ys), -least(ys.map((y) => -y))];
   // The box holds the lines with their thickness.

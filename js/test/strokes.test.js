@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import {isBlank, moved, rasterize} from "../src/strokes.js";
+import {STYLES, isBlank, moved, rasterize} from "../src/strokes.js";
 
 /** @type {import("../src/strokes.js").Stroke[]} */
 const SEVEN = [[[10, 10], [60, 12], [30, 95]], [[25, 50], [52, 50]]];
@@ -32,6 +32,11 @@ test("one of 8 × 8 pixels reaches from edge to edge, with as much ink as the di
   const {top, bottom, mean} = seen(rasterize(SEVEN, 8, 8)), dash = seen(rasterize([[[0, 0], [100, 2]]], 8, 8));
   assert.deepEqual([top, bottom], [0, 7]);
   assert.ok(Math.abs(mean - 0.3) < 0.05 && dash.bottom - dash.top < 4, `${mean}, ${dash.top} to ${dash.bottom}`);
+});
+
+test("what is read from left to right stays where it was drawn, in parts of the field", () => {
+  const image = rasterize([[[0.25, 0.75], [0.25, 0.75]]], 20, 20, STYLES.drawn), {middle, top, bottom} = seen(image);
+  assert.deepEqual([middle, top, bottom], [[4.5, 14.5], 13, 16]);
 });
 
 test("where and how large something is drawn does not matter", () => {

@@ -69,7 +69,7 @@ from typing import NamedTuple
 
 import torch
 
-from snnkit import engine, neuron, surrogate, train
+from snnkit import engine, neuron, nn, surrogate, train
 from snnkit.lab import course, viz
 from snnkit.lab.course import attempt, hint, outcome, predict, quiz, scorecard, solution
 from snnkit.lab.viz import figures
@@ -384,6 +384,14 @@ print("as `simulate`, the same spikes:", torch.equal(simulate(x)[0], whole))
 # shift and the line prints `False`. Both are good approximations.)
 #
 # </details>
+#
+# The state that comes back is that after the last step. To look inside at every step, `nn.recording` keeps the spikes
+# and the membranes of a neuron, or of a whole network, while it runs:
+
+# %%
+with nn.recording(cell, states=True) as rec:
+    cell(x)
+viz.show(figures.recording(rec, title="Three neurons at every step: spikes, and the membranes of two"))
 
 # %% [markdown] tags=["slide"]
 # ## What broke?

@@ -29,7 +29,7 @@
 #
 # | | |
 # |---|---|
-# | Time | 70 minutes |
+# | Time | 75 minutes |
 # | GPU minutes | 0. Everything runs on a CPU; where there is a GPU, the training uses it |
 # | Before this | 03 encodings (its section 6 has an event player), 04 training |
 
@@ -62,7 +62,7 @@ QUICK: bool = True  # False: longer training, more windows in the comparison
 SOLVE: bool = False  # True: the exercises are filled in with their solutions
 SEED: int = 0  # seed of camera noise, weights and order
 DEVICE: str = "auto"  # "auto", "cpu" or "cuda"
-PUBLISHED: str = ""  # "nmnist", "shd" or "dvs_gesture": opens that data set at the end (needs tonic; downloads)
+PUBLISHED: str = ""  # "nmnist", "shd" or "dvs_gesture": opens that data set at the end (downloads; all but shd need tonic)
 
 # %%
 import math
@@ -915,9 +915,9 @@ except TypeError as error:
 # | [SHD](https://zenkelab.org/resources/spiking-heidelberg-datasets-shd/) [6] | spoken digits, English and German, through a model of the cochlea | 8156 + 2264, about 1 s | 700 channels, one polarity | yes |
 # | [DVS Gesture](https://research.ibm.com/interactive/dvsgesture/) [7] | 11 gestures of 29 people | 1342, several seconds | 128 × 128, ON and OFF | for some of the gestures |
 #
-# With `tonic` installed (`pip install tonic`), `events.load` opens them and downloads what is missing. Without it,
-# `events.read_nmnist` reads files of N-MNIST that you have. To try it, set `PUBLISHED` in the parameters cell. All your
-# functions above work on these recordings unchanged.
+# `events.load` opens them and downloads what is missing: SHD from its own files, the others with `tonic` installed
+# (`pip install tonic`); `events.read_nmnist` reads files of N-MNIST that you have without it. To try it, set `PUBLISHED` in
+# the parameters cell. All your functions above work on these recordings unchanged.
 
 # %%
 if PUBLISHED:

@@ -551,8 +551,9 @@ scorecard("taking_a_network_home")
 # %% [markdown]
 # ## Where next
 #
-# The course is complete. Two notebooks are left for those who want to own what they have learned:
-# **[15 · Microspike](15_microspike.ipynb)** explains a whole spiking network in 91 lines, and 16 has blank pages to fill.
+# The course is complete. Three notebooks are left for those who want to own what they have learned:
+# **[15 · Microspike](15_microspike.ipynb)** explains a whole spiking network in 91 lines, 16 has blank pages to fill, and 17
+# begins with your own data.
 #
 # Meanwhile: `snnkit train mnist --checkpoint run.pt` writes a file after each epoch. Press Ctrl-C, then add `--resume`.
 # `snnkit export run.pt --page net.html` makes a page of it, and `snnkit export --playground play.html` one that *trains*

@@ -424,8 +424,9 @@ scorecard("blank_pages")
 # %% [markdown]
 # ## Where next
 #
-# You have built the four parts that every spiking library is made of. Two ways on:
+# You have built the four parts that every spiking library is made of. Three ways on:
 #
+# - **[17 · Your own data](17_your_own_data.ipynb)**: a table, a sound and a recording of your own, the whole way to a page.
 # - **The challenge of [13 · Sweeps and the open challenge](13_sweeps_and_challenge.ipynb)**: XOR in time with the fewest
 #   spikes. Your `population` and your `fit` may take part.
 # - **Your own work.** Take a decision of your field that needs two moments in time. Fifty lines of data, and the code that you

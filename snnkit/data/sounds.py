@@ -7,7 +7,7 @@ recordings, labels = sounds.record(100, seed=0)         # 100 of each sound; ano
 recordings[0]                                           # Events(736 in 0.6 s, 1 × 64 pixels): 64 channels
 x, y = events.cochleagrams(zip(recordings, labels), window=10_000, duration=600_000)    # uint8 [1000, 60, 64]
 wave = sounds.waveform("rise", seed=0)                  # float32 [4800], 8 kHz: IPython.display.Audio(wave, rate=8000)
-mine = sounds.cochlea(*sounds.read_wav("mine.wav"))     # a recording of your own sound
+mine = sounds.cochlea(*sounds.read_wav("mine.wav"))     # a recording of your own sound; write_wav makes such a file
 ```
 
 The sounds come in pairs, in which one is the other played backwards: a rising tone and a falling one, noise before a
@@ -29,7 +29,7 @@ from torch import Tensor
 from snnkit import checks
 from snnkit.data.events.recordings import Events
 from snnkit.data.idx import DamagedFileError
-from snnkit.files import read_small
+from snnkit.files import read_small, replacing
 
 RATE = 8000  #: samples per second of ``waveform``
 DURATION = 600_000  #: microseconds of a sound
@@ -53,7 +53,7 @@ _A, _I = (730.0, 1090.0), (270.0, 2290.0)  # Hz: formants of the vowels, Peterso
 def waveform(name: str, *, seed: int = 0, take: int = 0) -> Tensor:
     """One of the sounds of ``CLASSES``, float32 [4800] in [-1, 1], 8000 samples per second.
 
-    Pitch, speed, loudness, onset and background noise are drawn anew for each seed and take, as if by many speakers.
+    Pitch, speed, loudness, onset and background noise are drawn again for each seed and take, as if by many speakers.
     """
     kind = CLASSES.index(checks.choice("name", name, CLASSES))
     return torch.from_numpy(_waveform(kind, seed, take).astype(np.float32))
@@ -95,16 +95,7 @@ def cochlea(waveform: Tensor, rate: int, channels: int = 64) -> Events:
         A recording of one row, without OFF events. Raises ValueError where the sound is too quiet for a single spike.
     """
     rate, channels = checks.integer("rate", rate, at_least=RATE, at_most=192_000), _check_channels(channels)
-    checks.values("waveform", waveform)
-    if waveform.ndim != 1 or not waveform.is_floating_point() or not 0 < len(waveform) <= _LONGEST * rate:
-        raise ValueError(
-            f"waveform must be floating-point [n] of 1 to {_LONGEST * rate} samples, {_LONGEST} s, but it is "
-            f"{waveform.dtype} {list(waveform.shape)}"
-        )
-    loudest = float(waveform.abs().max())
-    if not loudest <= 1:  # NaN is neither
-        raise ValueError(f"waveform must be in [-1, 1] (divide by its largest size), but it goes up to {loudest:g}")
-    return _spikes(waveform.detach().cpu().double().numpy(), rate, _bank(rate, channels))
+    return _spikes(_check_sound(waveform, rate), rate, _bank(rate, channels))
 
 
 @checks.arguments
@@ -125,7 +116,8 @@ def read_wav(path: str | os.PathLike[str]) -> tuple[Tensor, int]:
             raise ValueError("it holds no sound")
     except (ValueError, EOFError, wave.Error) as error:
         raise DamagedFileError(
-            f"{Path(path)} is no whole WAV file of integers: {str(error) or 'it ends early'}"
+            f"{Path(path)} is no whole WAV file of integers: {str(error) or 'it ends early'}; other recordings become "
+            "one by `ffmpeg -i RECORDING -c:a pcm_s16le mine.wav`"
         ) from None
     samples = np.frombuffer(raw, dtype=np.uint8).reshape(n, channels, width)
     # The upper bytes of int32, smallest byte first; a single byte counts from 128.
@@ -133,6 +125,41 @@ def read_wav(path: str | os.PathLike[str]) -> tuple[Tensor, int]:
     wide[..., 4 - width :] = samples ^ 128 if width == 1 else samples
     mono = wide.view("<i4")[..., 0].mean(axis=1) / 2**31
     return torch.from_numpy(mono.astype(np.float32)), rate
+
+
+@checks.arguments
+def write_wav(path: str | os.PathLike[str], waveform: Tensor, rate: int) -> None:
+    """Write a sound as a WAV file of 16 bits, which replaces an older one in one step.
+
+    Args:
+        path: the file.
+        waveform: float [n], in [-1, 1]; up to two minutes.
+        rate: samples per second, from 1 to 192000.
+    """
+    rate = checks.integer("rate", rate, at_least=1, at_most=192_000)
+    samples = np.rint(32767 * _check_sound(waveform, rate)).astype("<i2")
+    content = io.BytesIO()
+    with wave.open(content, "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(rate)
+        file.writeframes(samples.tobytes())
+    with replacing(Path(path)) as file:
+        file.write(content.getvalue())
+
+
+def _check_sound(waveform: Tensor, rate: int) -> np.ndarray:
+    """The waveform as float64 [n]; an error if it is no sound."""
+    checks.values("waveform", waveform)
+    if waveform.ndim != 1 or not waveform.is_floating_point() or not 0 < len(waveform) <= _LONGEST * rate:
+        raise ValueError(
+            f"waveform must be floating-point [n] of 1 to {_LONGEST * rate} samples, {_LONGEST} s, but it is "
+            f"{waveform.dtype} {list(waveform.shape)}"
+        )
+    loudest = float(waveform.abs().max())
+    if not loudest <= 1:  # NaN is neither
+        raise ValueError(f"waveform must be in [-1, 1] (divide by its largest size), but it goes up to {loudest:g}")
+    return waveform.detach().cpu().double().numpy()
 
 
 def _check_channels(channels: int) -> int:
@@ -220,8 +247,8 @@ def _spikes(sound: np.ndarray, rate: int, bank: np.ndarray) -> Events:
     shape = np.hanning(window + 1)[:-1]
     # So that a sine of amplitude 1 has a power of 1 altogether, however it is spread over neighbouring frequencies.
     power = np.abs(np.fft.rfft(pieces * shape)) ** 2 * (4 / (window * (shape**2).sum()))
-    heard = np.einsum("tf,fc->tc", power, bank)  # so small a product is slower on the threads of a matrix library
-    level = 10 * np.log10(np.maximum(heard, 1e-12))  # dB [frames, channels]
+    filtered = np.einsum("tf,fc->tc", power, bank)  # so small a product is slower on the threads of a matrix library
+    level = 10 * np.log10(np.maximum(filtered, 1e-12))  # dB [frames, channels]
     drive = _FASTEST * hop / rate * np.clip(1 - level / _QUIETEST, 0, 1)
     # In whole units, so that sums are exact and an error of the last digit of a sine moves no spike.
     charge = np.rint(drive * _UNIT).astype(np.int64)

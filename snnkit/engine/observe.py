@@ -23,7 +23,7 @@ class Seen(NamedTuple):
         step: the neuron, or the function.
         out: [T, B, ...].
         before, last: the state before the first step and after the last.
-        states: the state after every step, each part [T, B, ...]; None unless an observer asked for it.
+        states: the state after every step, each part [T, B, ...]; None unless an observer wants it.
     """
 
     step: Any
@@ -101,7 +101,7 @@ def with_changes(step: Any, out: Tensor) -> Tensor:
 
 
 def is_looked_into(modules: Iterable[nn.Module]) -> bool:
-    """Whether somebody looks at some of these ``modules`` in particular, or changes what they give."""
+    """Whether anyone observes some of these ``modules`` in particular, or changes what they give."""
     observers = _thread.observers or (*all_observers,)
     steps = {step for one in observers for step in one.steps or ()} | {id(one.step) for one in (*all_changes,)}
     return bool(steps) and any(id(module) in steps for module in modules)

@@ -1,4 +1,4 @@
-"""``unroll``: an equation over a whole sequence, in the engine that is asked for; its checks and its errors."""
+"""``unroll``: an equation over a whole sequence, in the engine that was chosen; its checks and its errors."""
 
 from __future__ import annotations
 

@@ -392,7 +392,7 @@ class _OnlyOperations(TorchFunctionMode):
 
 
 class _Shape(tuple):
-    """A shape that PyTorch's operations can take, or that can be compared with another, but nobody can look into."""
+    """A shape that PyTorch's operations can take, or that can be compared with another, but not read."""
 
     def __getitem__(self, at: Any) -> Any:
         part = super().__getitem__(at)

@@ -178,7 +178,7 @@ def ann_to_snn(model: nn.Module, images: Tensor, percentile: float = 99.9, *, v_
     Args:
         model: returns logits [B, classes] for images [B, ...]. It does not change.
         images: [N, ...] as ``model`` takes them; some hundreds of those it was trained with, to measure activations.
-        percentile: of all activations of a layer, zeros included, that a rate of 1 stands for, in (0, 100]. Larger ones
+        percentile: of all activations of a layer, zeros included, that a rate of 1 represents, in (0, 100]. Larger ones
             are clipped. 100 clips none, and makes all rates low where one activation is large.
         v_init: where membranes begin, in thresholds, in [0, 1): 0.5 is best after few steps.
 
@@ -234,11 +234,11 @@ class _Layer:
     module: nn.Module  # on [B, ...]
     sources: list[_Layer]
     shape: torch.Size  # of its output, with the batch
-    scale: float = 1.0  # of the activations of a ReLU: what a rate of 1 stands for
+    scale: float = 1.0  # of the activations of a ReLU: what a rate of 1 represents
 
 
 def _read(model: nn.Module, images: Tensor) -> list[_Layer]:
-    """The layers of ``model``, which is a copy, in order; the first stands for the images.
+    """The layers of ``model``, which is a copy, in order; the first represents the images.
 
     TypeError: one of them can't be converted.
     """
@@ -444,14 +444,14 @@ def _per_channel(scale: Tensor, shift: Tensor | None, shape: torch.Size) -> nn.M
 def _measure(layers: list[_Layer], images: Tensor, percentile: float) -> None:
     """Set the scale of each ReLU: the smallest activation that at least so many percent do not exceed."""
     counts = {layer: len(images) * layer.shape[1:].numel() for layer in layers if _is_relu(layer)}
-    # Only the largest activations are kept, of which the smallest is the percentile.
-    kept = {layer: count - math.ceil(count * percentile / 100) + 1 for layer, count in counts.items()}
+    # Only the largest activations are stored, of which the smallest is the percentile.
+    stored = {layer: count - math.ceil(count * percentile / 100) + 1 for layer, count in counts.items()}
     largest = {layer: images.new_empty(0) for layer in counts}
     for batch in images.split(_BATCH):
         for layer, value in _values(layers, batch):
             if layer in counts:
                 both = torch.cat([largest[layer], value.flatten()])
-                largest[layer] = both.topk(min(kept[layer], len(both)), sorted=False).values
+                largest[layer] = both.topk(min(stored[layer], len(both)), sorted=False).values
     for layer, top in largest.items():
         if not top.max() > 0:
             raise ValueError(f"{layer.name} must be active for some of images, but all its activations are 0")
@@ -461,7 +461,7 @@ def _measure(layers: list[_Layer], images: Tensor, percentile: float) -> None:
 
 
 def _spiking(layers: list[_Layer], images: Tensor, v_init: float) -> Sequential:
-    """The spiking network: each output of a layer is in a unit, what a spike or a current of 1 stands for."""
+    """The spiking network: each output of a layer is in a unit, what a spike or a current of 1 represents."""
     # Linear layers give their output in the unit of the ReLU that they lead to, and the logits in 1.
     wanted: dict[_Layer, float] = {}
     for layer in reversed(layers):

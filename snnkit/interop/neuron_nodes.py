@@ -382,7 +382,7 @@ _ARGUMENTS: dict[type[Neuron], tuple[str, ...]] = {
     LIF: ("tau", "v_threshold", "v_reset", "decay_input", "detach_reset"),
     PLIF: ("w", "v_threshold", "v_reset", "decay_input", "detach_reset"),
     Leaky: ("beta", "threshold", "reset_mechanism", "reset_delay"),
-    CubaLIF: ("tau_mem_inv", "tau_syn_inv", "v_leak", "v_th", "v_reset", "dt"),
+    CubaLIF: ("tau_mem_inv", "tau_syn_inv", "v_leak", "v_th", "v_reset", "dt", "detach_reset"),
     LI: ("tau_mem_inv", "tau_syn_inv", "v_leak", "dt"),
     Synaptic: ("alpha", "beta", "threshold", "reset_mechanism", "reset_delay"),
     Readout: ("beta", "decay_input"),

@@ -7,6 +7,7 @@ neurons, so it goes through time step by step.
 from __future__ import annotations
 
 from collections import namedtuple
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 
 from snnkit import checks
 from snnkit.engine import check_sequence, state_dtype
+from snnkit.engine.ops import INLINED
 from snnkit.linear import linear
 from snnkit.neuron.base import Neuron, Value, everywhere, refuse_plain_sequential
 
@@ -34,6 +36,8 @@ class Recurrent(nn.Module):
     """``out[t], state = neuron(x[t] + W out[t-1], state)``: recurrent weights around any neuron.
 
     The weights mix neurons, so time goes step by step in every engine. The neuron's own engine computes each step.
+    ``torch.compile`` inlines a short sequence; of more than 16 steps it compiles a step, which takes as long for any
+    number of steps, but breaks the graph, so ``fullgraph=True`` is impossible.
     Weights from each neuron to itself only are ``OneToOne``, which all engines run at once.
 
     Args:
@@ -88,13 +92,15 @@ class Recurrent(nn.Module):
             inner, out = None, torch.zeros(x.shape[1:], dtype=state_dtype(x), device=x.device)
         else:
             inner, out = checks.instance("state of Recurrent", state, RecurrentState, "a RecurrentState or None")
-        outputs = []
-        for x_t in x.unbind(0):
-            current = x_t + self._back(out.to(x.dtype))
-            spikes, inner = self.neuron(current.unsqueeze(0), inner)
-            out = spikes.squeeze(0)
-            outputs.append(out)
-        return torch.stack(outputs), RecurrentState(inner, out)
+        before = RecurrentState(inner, out)
+        if torch.compiler.is_compiling() and not torch.compiler.is_exporting() and len(x) > INLINED:
+            return _uncompiled_loop(self._step, x, before)
+        return _loop(self._step, x, before)
+
+    def _step(self, x: Tensor, before: RecurrentState) -> RecurrentState:
+        current = x + self._back(before.out.to(x.dtype))
+        spikes, inner = self.neuron(current.unsqueeze(0), before.neuron)
+        return RecurrentState(inner, spikes.squeeze(0))
 
     def _back(self, out: Tensor) -> Tensor:
         """What the last output [B, ...] adds to the next input."""
@@ -102,11 +108,25 @@ class Recurrent(nn.Module):
             return linear(self.weight, out)
         back = self.weight(out)
         if not isinstance(back, Tensor) or back.shape != out.shape:
-            found = list(back.shape) if isinstance(back, Tensor) else f"a {type(back).__name__}"
+            actual = list(back.shape) if isinstance(back, Tensor) else f"a {type(back).__name__}"
             raise ValueError(
-                f"connection of Recurrent must keep the shape of a step, {list(out.shape)}, but it makes {found}"
+                f"connection of Recurrent must keep the shape of a step, {list(out.shape)}, but it makes {actual}"
             )
         return back
+
+
+def _loop(step: Callable, x: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
+    outputs = []
+    for x_t in x.unbind(0):
+        state = step(x_t, state)
+        outputs.append(state.out)
+    return torch.stack(outputs), state
+
+
+# To inline it would take minutes. So the loop is left to Python, and a step is compiled by itself.
+_uncompiled_loop: Callable = torch.compiler.disable(
+    _loop, recursive=False, reason=f"Recurrent is compiled step by step, for more than {INLINED} steps"
+)
 
 
 # By the class of the inner state and the name of the part that comes after it.
@@ -142,6 +162,7 @@ class _Around(Neuron):
             what = "is no NamedTuple" if fields is None else f"has a part {self.part!r} already"
             raise TypeError(f"neuron of {owner} can't be a {type(neuron).__name__}: its State {what}")
         self.neuron = neuron
+        _extended(neuron.State, self.part)  # made here, as torch.compile can't make a class
 
     @property
     def State(self) -> type:  # type: ignore[override]

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, NamedTuple
@@ -55,7 +56,7 @@ class Neuron(nn.Module):
 
     An optimiser may move a learnable number out of its range. One rule for the neurons of this package: a step takes
     the nearest number in the range (``between``), and there the gradient of the number is 0. The number itself is left
-    as it is. If it lies outside after training, lower its learning rate, or learn a function of it as ``PLIF`` does.
+    as it is. If it is outside after training, lower its learning rate, or learn a function of it as ``PLIF`` does.
 
     For analysis, every neuron has ``membrane(state)``, and those of this package have two read-only numbers, which
     yours have if you define them: ``threshold``, which the membrane is compared with (at rest, if it adapts; None for a
@@ -81,6 +82,14 @@ class Neuron(nn.Module):
             raise TypeError(f"surrogate must be a Surrogate such as ATan(), but it is {kind}{checks.shown(surrogate)}")
         self.surrogate = surrogate
         self.engine = check_engine(engine)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in ("threshold", "decay") and isinstance(getattr(type(self), name, None), property):
+            given = [each for each in inspect.signature(type(self)).parameters if each not in ("surrogate", "engine")]
+            raise AttributeError(
+                f"{name} of {type(self).__name__} must not be set: it follows from {', '.join(given)}, which can be"
+            )
+        super().__setattr__(name, value)
 
     def step(self, x: Tensor, state: Any) -> tuple[Tensor, Any]:
         """One time step: input [B, ...] and state to output [B, ...] and new state."""

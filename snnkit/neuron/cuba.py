@@ -96,11 +96,13 @@ class CubaLIF(_CurrentBased):
         v_reset: potential after a spike, below ``v_th``.
         dt: time step in s, at most 2 / tau_mem_inv and 2 / tau_syn_inv: Euler's method diverges above.
         surrogate: the spike function.
+        detach_reset: keep the reset out of the gradient, as Norse's recurrent LIF does, and its ``LIF`` does not.
         engine: "auto", or one of ``engine.ENGINES``.
     """
 
     v_th: Value
     v_reset: Value
+    detach_reset: bool
 
     def __init__(
         self,
@@ -112,9 +114,11 @@ class CubaLIF(_CurrentBased):
         v_reset: Value = 0.0,
         dt: float = 1e-3,
         surrogate: Callable[..., Tensor] = SuperSpike(100.0),
+        detach_reset: bool = False,
         engine: str = "auto",
     ) -> None:
         super().__init__(tau_mem_inv, tau_syn_inv, v_leak, dt, surrogate, engine)
+        self.flag("detach_reset", detach_reset)
         self.number("v_th", v_th)
         self.number("v_reset", v_reset)
         self.threshold_above_reset("v_th", "v_reset")
@@ -127,7 +131,8 @@ class CubaLIF(_CurrentBased):
     def step(self, x: Tensor, state: SynapticState) -> tuple[Tensor, SynapticState]:
         v, i = self.charge(x, state)
         spike = self.spike(v - between(self.v_th, self.v_reset, open=True), strict=True)
-        return spike, SynapticState(reset_membrane(v, spike, self.v_th, self.v_reset), i)
+        counted = spike.detach() if self.detach_reset else spike
+        return spike, SynapticState(reset_membrane(v, counted, self.v_th, self.v_reset), i)
 
 
 class LI(_CurrentBased):

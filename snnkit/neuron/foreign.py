@@ -107,8 +107,8 @@ NAMES = {
     "LinearLeaky": f"{_PARALLEL.format('math.exp(beta - 1)')}, after a torch.nn.Linear",
     "DeltaLeaky": f"it {_LEFT_OUT}",
     "AssociativeLeaky": f"it {_LEFT_OUT}",
-    "BatchNormTT1d": "a norm for each step is a list of torch.nn.BatchNorm1d; nn.Sequential has one for all steps",
-    "BatchNormTT2d": "a norm for each step is a list of torch.nn.BatchNorm2d; nn.Sequential has one for all steps",
+    "BatchNormTT1d": "it is nn.PerStep(*(torch.nn.BatchNorm1d(features) for _ in range(steps)))",
+    "BatchNormTT2d": "it is nn.PerStep(*(torch.nn.BatchNorm2d(channels) for _ in range(steps)))",
     # SpikingJelly
     "IFNode": "it is IF",
     "LIFNode": "it is LIF",

@@ -35,3 +35,13 @@ from snnkit.plasticity.unsupervised import (
 )
 
 __getattr__, __dir__, __all__ = lazy.attach(__name__)
+lazy.instead(
+    __name__,
+    {
+        "STDPLearner": "plasticity.PairSTDP, which is a function of spikes and weights, not of a module",
+        "MSTDPLearner": "plasticity.RewardSTDP",
+        "MSTDPETLearner": "plasticity.RewardSTDP",
+        "stdp_step_linear": "plasticity.PairSTDP(...).step",
+        "stdp_step_conv2d": "plasticity.PairSTDP(..., connection=plasticity.Convolution()).step",
+    },
+)

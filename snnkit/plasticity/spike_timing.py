@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from torch import Tensor
 
-from snnkit import checks
+from snnkit import checks, lazy
 from snnkit.engine.page_pool import POOL
 from snnkit.plasticity import cpp_kernels
 from snnkit.plasticity.connection import EVERY_PAIR, Connection, Pairings
@@ -22,6 +22,16 @@ class STDPState(NamedTuple):
     post: Tensor  #: of the postsynaptic spikes [B, n_post]; of a convolution [B, O, H', W']
 
 
+_BOUND = 'bound="hard" is additive, "soft" scales by the distance to the bound; a power of it is a Rule of your own'
+
+
+@lazy.explains(
+    mu=_BOUND,
+    stdp_algorithm=_BOUND,
+    tau_pre="its time constant is tau_plus, in seconds",
+    tau_post="its time constant is tau_minus, in seconds",
+    **dict.fromkeys(("f_pre", "f_post"), _BOUND),
+)
 @checks.arguments
 @dataclass(frozen=True)
 class PairSTDP(Rule):

@@ -81,6 +81,10 @@ LISTS: dict[str, dict[str, Fields]] = {
     "plasticity": {
         "rows": _TIMES | _FLOOR | _fields("case dtype", "rate weights_differ", "weights batch steps floor_bytes")
     },
+    "ports": {
+        "rows": _TIMES
+        | _fields("port contestant library dtype", "outputs_differ gradients_differ", "steps batch lines")
+    },
     "recipe": {"rows": _fields(number=_RECIPE, whole="epoch")},
     "local": {"rows": _fields(number=_LOCAL, whole="pass images")},
     "published": {"rows": _LAYER | _fields("contestant equation", "seconds")},

@@ -213,6 +213,12 @@ def as_sequence(x: Tensor) -> Tensor:
     if not isinstance(x, Tensor) or x.ndim < 3:
         what = f"of the shape {list(x.shape)}" if isinstance(x, Tensor) else f"a {type(x).__name__}"
         raise ValueError(f"samples without an encoder must be sequences [B, T, ...], but they are {what}: give encode=")
+    if x.shape[1] == 1:
+        warnings.warn(
+            f"samples without an encoder are sequences [B, T, ...], so these, {list(x.shape)}, have one time step: "
+            "images need an encoder, such as encode=lambda x: encode.repeat(x, 25)",
+            stacklevel=2,
+        )
     return x.transpose(0, 1)
 
 

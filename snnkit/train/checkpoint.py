@@ -33,6 +33,7 @@ def save_checkpoint(
     path: str | os.PathLike[str],
     model: nn.Module,
     optimizer: torch.optim.Optimizer | None = None,
+    scheduler: torch.optim.lr_scheduler.LRScheduler | None = None,
     *,
     epoch: int = 0,
     history: History | dict[str, Any] | None = None,
@@ -55,6 +56,8 @@ def save_checkpoint(
         "model": model.state_dict(),
         "optimizer": None if optimizer is None else with_names(optimizer.state_dict(), optimizer, model),
         "optimizer_class": None if optimizer is None else type(optimizer).__name__,
+        "scheduler": None if scheduler is None else scheduler.state_dict(),
+        "scheduler_class": None if scheduler is None else type(scheduler).__name__,
         "history": history.to_dict() if isinstance(history, History) else history,
         "extra": {} if extra is None else extra,
     }
@@ -67,8 +70,8 @@ def save_checkpoint(
 def _check_entries(content: dict[str, Any]) -> None:
     """TypeError or ValueError unless a checkpoint has all entries, each of its kind."""
     integer("epoch", content.get("epoch"), at_least=0)
-    for name in ("model", "optimizer", "history", "extra"):
-        instance(name, content.get(name), dict, "a dict", optional=name in ("optimizer", "history"))
+    for name in ("model", "optimizer", "scheduler", "history", "extra"):
+        instance(name, content.get(name), dict, "a dict", optional=name in ("optimizer", "scheduler", "history"))
 
 
 @checks.arguments
@@ -77,11 +80,14 @@ def load_checkpoint(
     model: nn.Module | None = None,
     optimizer: torch.optim.Optimizer | None = None,
     map_location: str | torch.device = "cpu",
+    *,
+    scheduler: torch.optim.lr_scheduler.LRScheduler | None = None,
 ) -> dict[str, Any]:
-    """Read a checkpoint. Its weights go into ``model`` and its state into ``optimizer``, if given.
+    """Read a checkpoint. Its weights go into ``model``, its states into ``optimizer`` and ``scheduler``, if given.
 
-    Returns the dict with the keys "epoch", "model", "optimizer", "optimizer_class", "history" and "extra". Tensors come
-    to ``map_location``; those of ``model`` and ``optimizer`` stay on their devices.
+    Returns the dict with the keys "epoch", "model", "optimizer", "scheduler" (with the names of their classes as
+    "optimizer_class" and "scheduler_class"), "history" and "extra". Tensors come to ``map_location``; those of
+    ``model`` and ``optimizer`` stay on their devices.
 
     Only tensors and plain values are read (``weights_only=True``): an untrusted file can't run code here.
 
@@ -90,8 +96,8 @@ def load_checkpoint(
 
     Raises:
         FileNotFoundError: there is no file.
-        ValueError: the file is damaged, is no checkpoint of snnkit, or does not fit the model or optimizer: another
-            name, shape, dtype or layout, NaN or infinity, an impossible setting. Both are then unchanged.
+        ValueError: the file is damaged, is no checkpoint of snnkit, or does not fit the model, optimizer or scheduler:
+            another name, shape, dtype or layout, NaN or infinity, an impossible setting. All are then unchanged.
     """
     path, content = _read(path, resolve_device(map_location, "map_location"))
     # Everything is checked before anything is changed: load_state_dict copies what fits before it complains.
@@ -99,11 +105,14 @@ def load_checkpoint(
         if model is not None:
             check_weights_fit(content["model"], model.state_dict())
         state = None if optimizer is None else _optimizer_state(content, optimizer, model)
-        with all_or_nothing(*(each for each in (model, optimizer) if each is not None)):
+        schedule = None if scheduler is None else _scheduler_state(content, scheduler)
+        with all_or_nothing(*(each for each in (model, optimizer, scheduler) if each is not None)):
             if model is not None:
                 model.load_state_dict(content["model"])
             if optimizer is not None and state is not None:
                 optimizer.load_state_dict(state)
+            if scheduler is not None and schedule is not None:
+                scheduler.load_state_dict(schedule)
     return content
 
 
@@ -136,6 +145,16 @@ def _optimizer_state(
     return matched(content["optimizer"], optimizer, model, started=started)
 
 
+def _scheduler_state(content: dict[str, Any], scheduler: torch.optim.lr_scheduler.LRScheduler) -> dict[str, Any]:
+    """The state that ``scheduler.load_state_dict`` takes."""
+    if content.get("scheduler") is None:
+        raise ValueError("it holds no state of a scheduler; load it without scheduler=")
+    before, now = content.get("scheduler_class"), type(scheduler).__name__
+    if before != now:
+        raise ValueError(f"it does not fit the scheduler: the class must be {shown(before)}, but it is {now!r}")
+    return like("scheduler", content["scheduler"], scheduler.state_dict())
+
+
 @dataclass(frozen=True)
 class RunState:
     """Everything that the next epoch of ``fit`` depends on, except the data."""
@@ -147,6 +166,8 @@ class RunState:
     order: torch.Generator  # of the samples
     generators: Sequence[torch.Generator] = ()  # those that the user's functions hold
     settings: dict[str, Any] = field(default_factory=dict)  # arguments that a resumed run takes from the file
+    metric: str | None = None  # the name of one that the user gave
+    regularised: bool = False
 
     def save(self, path: str | os.PathLike[str], history: History) -> None:
         """After an epoch."""
@@ -229,10 +250,13 @@ class RunState:
         lengths = sorted({length for name, length in series.items() if length or name not in optional})
         if lengths != [epoch]:
             raise ValueError(f"epoch must be the length of the lists of history, {lengths}, but it is {shown(epoch)}")
+        measured = [("metric", str(history.metric), str(self.metric))]
+        measured += [("regulariser", *("given" if one else "None" for one in (history.regulariser, self.regularised)))]
         for what, before, now in (
+            *(measured if epoch else ()),  # their lists in the history go on
             ("scheduler", *(str(one["scheduler_class"]).replace("NoneType", "None") for one in (extra, current))),
             (
-                "the number of random generators in encode, augment, loss and model",
+                "the number of random generators in encode, augment, loss, regulariser and model",
                 *(len(instance("generators", one["generators"], list, "a list")) for one in (extra, current)),
             ),
         ):

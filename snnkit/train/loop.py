@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 import warnings
@@ -103,8 +104,8 @@ def fit(
             ``[T, B, ...]`` if they are per time step; always computed in float32.
         metric: what is shown and recorded in place of the accuracy: a function ``(out, targets)`` to a number, whose
             mean over samples counts, or a metric of torchmetrics, which gets the output summed over time (for targets
-            per time step, the output) and the targets. None: the accuracy, where targets are labels; if ``loss`` is a
-            ``functools.partial``, with its ``population_size`` and ``ignore_index``.
+            per time step, the output) and the targets. None: the accuracy, where targets are labels, of the answer that
+            the loss asks for (with ``population_size`` and ``ignore_index`` of a ``functools.partial``).
         optimizer: Adam with ``lr`` if None.
         scheduler: stepped once per epoch; it needs its ``optimizer``.
         batch_size: 64 if None; left out for a loader, which makes the batches.
@@ -185,7 +186,9 @@ def fit(
         "accumulate": accumulate,
     }
     generators = [one for one in generators_of(encode, augment, loss, regulariser, model, loader) if one is not order]
-    state = RunState(model, optimizer, scheduler, scaler, order, generators, settings)
+    measure = Metric(metric, target, loss)
+    named, regularised = None if metric is None else measure.name, regulariser is not None
+    state = RunState(model, optimizer, scheduler, scaler, order, generators, settings, named, regularised)
     saved = state.read(file) if file is not None and resume and file.exists() else None
     if seed is not None:
         seed_everything(seed)
@@ -193,7 +196,7 @@ def fit(
     history = History() if saved is None else state.restore(saved)
     match_strides(optimizer)
 
-    metrics, measure = RunningMetrics(target), Metric(metric, target, loss)
+    metrics = RunningMetrics(target)
     config = UpdateConfig(
         model, source, encode, loss, optimizer, precision, measure, augment, clip, channels_last, regulariser,
         record_states,
@@ -204,7 +207,8 @@ def fit(
     shown_elsewhere = getattr(on_batch, "shows_progress", False)
     bar = _progress_bar(source.updates, history.epochs, epochs, progress and not shown_elsewhere)
 
-    losses: list[Tensor] = [torch.zeros(())] * (_WATCHED if history.epochs else 0)  # of a new run's first updates
+    watched: list[Tensor] = [torch.zeros(())] * (_WATCHED if history.epochs else 0)  # a new run's first updates
+    samples_watched = 0
     try:
         for epoch in range(history.epochs, epochs):
             model.train()
@@ -214,10 +218,11 @@ def fit(
             for i, update in enumerate(source.epoch(order)):
                 of_batch, out = step(update)
                 bar.update()
-                if len(losses) < _WATCHED:
-                    losses.append(of_batch[0].clone())
-                    if len(losses) == _WATCHED:
-                        _warn_if_still(torch.stack(losses).tolist())
+                if len(watched) < _WATCHED:
+                    watched.append(of_batch[:2].clone())
+                    samples_watched += source.size(update)
+                    if len(watched) == _WATCHED:
+                        _warn_if_still(torch.stack(watched), measure.classes_of(out), samples_watched)
                 if target.type == "cpu" or time.perf_counter() - last_read > SECONDS_BETWEEN_READS:
                     now = _read(metrics, model, optimizer, epoch, source)
                     shown = {} if measure.name is None else {measure.name[:12]: measure.in_words(now.metric)}
@@ -238,7 +243,7 @@ def fit(
             elif scheduler is not None:
                 scheduler.step()
             tested = None if test_source is None else _measured(model, test_source, encode, loss, metric, target)
-            add_epoch(history, means, measure.name, reached, tested, seconds, regulariser is not None)
+            add_epoch(history, means, measure.name, reached, tested, seconds, regularised)
             if file is not None:
                 state.save(file, history)
             if on_epoch is not None:
@@ -251,14 +256,22 @@ def fit(
     return history
 
 
-def _warn_if_still(losses: list[float]) -> None:
-    """Warn if the last fifth of the losses of a new run is as high as the first."""
-    part = len(losses) // 5
-    first, last = (sum(some) / part for some in (losses[:part], losses[-part:]))
-    if first - last < 0.01 * abs(first):
+def _warn_if_still(watched: Tensor, classes: int | None, samples: int) -> None:
+    """Warn if a new run learns nothing: its last losses are as high as its first, or, where ``classes`` are told apart,
+    as those in the middle, with an accuracy that chance explains.
+
+    ``watched``: losses and metrics of its updates [N, 2], which had so many samples.
+    """
+    losses, metrics = watched.unflatten(0, (5, -1)).mean(1).T.tolist()
+    still = losses[0] - losses[-1] < 0.01 * abs(losses[0])
+    if classes is not None and not still:
+        chance = 1 / classes
+        spread = math.sqrt(chance * (1 - chance) / (samples / len(metrics)))
+        still = losses[2] - losses[-1] < 0.01 * abs(losses[2]) and metrics[-1] < chance + 3 * spread
+    if still:
         warnings.warn(
-            f"the loss has not moved in {len(losses)} updates ({first:.4g} to {last:.4g}); this says why: "
-            "print(train.diagnose(model, samples, targets, encode=..., loss=...))",
+            f"the network has learned nothing in {len(watched)} updates (loss {losses[0]:.4g} to {losses[-1]:.4g}); "
+            "this says why: print(train.diagnose(model, samples, targets, encode=..., loss=...))",
             stacklevel=4,
         )
 

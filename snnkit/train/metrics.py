@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from snnkit import checks
-from snnkit.loss import accuracy
+from snnkit import checks, loss as losses
 
 ACCURACY = "accuracy"
 MEASURED = 4  # of each update: loss, metric, mean output, regulariser
@@ -46,7 +45,8 @@ class Metric:
             the output summed over time as prediction, or, for targets per time step, the output; None: the accuracy
             where targets are class labels, else nothing.
         device: of a metric of torchmetrics, of which a copy is used.
-        loss: where it is a ``functools.partial``, the accuracy has its ``population_size`` and ``ignore_index``, too.
+        loss: the accuracy is of the answer that it asks for: by largest sum, highest membrane or first spike; with the
+            ``population_size`` and ``ignore_index`` of a ``functools.partial``.
 
     Attributes:
         name: "accuracy", or that of the function or class; None: nothing is measured.
@@ -67,6 +67,7 @@ class Metric:
         self.given = given
         keywords = loss.keywords if isinstance(loss, partial) else {}
         self.counting = {name: keywords[name] for name in ("population_size", "ignore_index") if name in keywords}
+        self.by = loss.func if isinstance(loss, partial) else loss
 
     def __call__(self, out: Tensor, targets: Tensor) -> Tensor:
         """Of a batch: a scalar on the device of ``out`` [T, B, ...]; NaN if nothing is measured."""
@@ -76,8 +77,14 @@ class Metric:
             return out.new_full((), math.nan)
         if self.given is None:
             # A batch of labels per time step is as many samples as it has labels.
-            out = out if targets.ndim == 1 else out.flatten(0, 1).unsqueeze(0)
-            return accuracy(out, targets.flatten(), **self.counting)
+            if targets.ndim > 1:
+                out, targets = out.flatten(0, 1).unsqueeze(0), targets.flatten()
+            if self.by in (losses.first_spike_cross_entropy, losses.first_spike_mse):
+                return losses.first_spike_accuracy(out, targets, **self.counting)
+            counting = dict(self.counting)
+            if self.by is losses.membrane_max_cross_entropy:
+                out = losses.pooled(out, counting.pop("population_size", 1)).amax(0, keepdim=True)
+            return losses.accuracy(out, targets, **counting)
         with torch.no_grad():
             per_step = targets.shape[:2] == out.shape[:2] and targets.ndim >= out.ndim - 1
             value = self.given(out if per_step or not self.stateful else out.sum(0), targets)
@@ -85,6 +92,11 @@ class Metric:
         if value.numel() != 1:
             raise TypeError(f"the result of metric must be a single number, but its shape is {list(value.shape)}")
         return value.detach().reshape(()).to(out)
+
+    def classes_of(self, out: Tensor) -> int | None:
+        """How many classes the accuracy tells apart, for an output [T, B, C]; None for another metric."""
+        counts = self.given is None and self.name is not None
+        return out.shape[-1] // self.counting.get("population_size", 1) if counts else None
 
     def reset(self) -> None:
         """For the next epoch."""
@@ -132,7 +144,7 @@ class BatchInfo:
 
     epoch: int
     batch: int
-    batches: int | None  #: updates per epoch; None before a loader without a length has told
+    batches: int | None  #: updates per epoch; None before a loader without a length has ended
     samples: int  #: of this update
     metrics: Tensor  #: loss, metric, output rate and regulariser [4]
     output: Tensor  #: [T, B, ...] of the update's last batch, detached

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from snnkit.engine import ops
-from snnkit.neuron import LIF, PLIF, CubaLIF, MembraneState, Neuron
+from snnkit.neuron import LIF, PLIF, CubaLIF, MembraneState, Neuron, Recurrent, Refractory
 from snnkit.nn import Sequential
 
 SHORT, LONG = ops.INLINED - 8, ops.INLINED + 8
@@ -150,3 +150,29 @@ def test_an_equation_that_mixes_neurons_is_inlined():
 def test_an_equation_from_another_process_is_not_known():
     with pytest.raises(RuntimeError, match="equation 'abc' is not known in this process"):
         torch.ops.snnkit.unroll(torch.rand(2, 3), [], [], "cpp:abc", False)
+
+
+@pytest.mark.parametrize("steps", [SHORT, LONG])
+def test_a_long_recurrent_loop_is_compiled_step_by_step(steps):
+    torch.manual_seed(0)
+    net, graphs = Sequential(Recurrent(PLIF(shape=(6,)), 6), nn.Linear(6, 3)).double(), Graphs()
+    x = (torch.rand(steps, 4, 6, dtype=torch.float64) * 5).requires_grad_()
+    compiled = torch.compile(net, backend=graphs)
+    results = []
+    for model in (net, compiled):
+        out, (last, _) = model(x)
+        again, _ = model(x, (last, None))
+        gradients = torch.autograd.grad(again.sum() + out.square().sum(), [x, *net.parameters()])
+        results.append([out, again, last.out, last.neuron.v, *gradients])
+    assert 0 < results[0][2].mean() < 1
+    for expected, actual in zip(*results, strict=True):
+        torch.testing.assert_close(actual, expected)
+    products = [sum("linear" in call for call in graph) for graph in graphs.calls]
+    assert max(products) == (steps + 1 if steps == SHORT else 1)
+
+
+def test_a_neuron_around_another_is_compiled_in_its_first_call():
+    around = Refractory(LIF(), 2)
+    x = torch.rand(SHORT, 3, 5) * 5
+    out, _ = torch.compile(around, backend="eager", fullgraph=True)(x)
+    assert torch.equal(out, around(x)[0])

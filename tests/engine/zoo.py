@@ -49,7 +49,9 @@ ZOO = {
     "Leaky-zero-now": lambda: Leaky(0.8, 0.7, reset_mechanism="zero", reset_delay=False),
     "Leaky-learnable": lambda: Leaky(per_neuron(0.5, 0.95), nn.Parameter(torch.tensor(0.9)), surrogate=FastSigmoid()),
     "CubaLIF": lambda: CubaLIF(surrogate=SuperSpike(10.0)),
-    "CubaLIF-learnable": lambda: CubaLIF(per_neuron(80.0, 200.0), nn.Parameter(torch.tensor(150.0)), v_leak=0.1),
+    "CubaLIF-learnable": lambda: CubaLIF(
+        per_neuron(80.0, 200.0), nn.Parameter(torch.tensor(150.0)), v_leak=0.1, detach_reset=True
+    ),
     "PLIF": lambda: PLIF(),
     "PLIF-soft-per-neuron": lambda: PLIF(3.0, v_reset=None, shape=(FEATURES,), decay_input=False),
     "ALIF": lambda: ALIF(tau=5.0, tau_adapt=20.0, beta=0.5),

@@ -127,6 +127,7 @@ data.events.voxel_grid: bins=4
 data.sounds: name="rise"
 data.sounds.cochlea: waveform=torch.sin(torch.arange(800.0)), rate=8000
 data.sounds.read_wav: path=sound()
+data.sounds.write_wav: path=written("mine.wav", ""), waveform=torch.sin(torch.arange(800.0)), rate=8000
 data.sounds.record: per_class=1
 device.Accelerated.*: self=device.accelerate(nn.Linear(8, 3), "cpu"), inputs=rand(5, 8)
 device.Accelerated.__call__: input=rand(2, 8)
@@ -261,7 +262,6 @@ tools.runner: at_once=1, folder="build", names=["00_first"], wanted={}, out=Path
 tools.runner.in_parallel: function=abs, items=[1], on_result=print, stop=lambda: None
 tools.site: path=written("00_first.ipynb", nbformat.writes(notebook())), text="x", markdown="a"
 train: optimizer=torch.optim.SGD(net().parameters()), history=filled(), data=samples()
-train.History.add: self=train.History(), means=snapshot(), name=None, value=0.0, tested=None, seconds=1.0
 train.History.from_dict: self=train.History, values=filled().to_dict()
 train.OneCycle: lr=0.1, updates=4
 train.OneCycle.*: info=train.BatchInfo(1, 1, 2, 4, zeros(3), zeros(2)), update=1
@@ -397,13 +397,6 @@ def notebook() -> nbformat.NotebookNode:
 def slides() -> nbformat.NotebookNode:
     cell = nbformat.v4.new_markdown_cell("# A slide", metadata={"tags": ["slide"]})
     return nbformat.v4.new_notebook(cells=[cell])
-
-
-def snapshot() -> Any:
-    """Metrics of an epoch."""
-    from snnkit.train.metrics import MetricsSnapshot
-
-    return MetricsSnapshot(1.0, 0.5, 0.1, 0.0, 8, 2, False, 1.0)
 
 
 def samples() -> tuple[torch.Tensor, torch.Tensor]:

@@ -105,13 +105,13 @@ def test_the_questions_are_read():
 
 def test_the_notebook_is_built_and_runs(tmp_path):
     project = tiny_project.make(tmp_path / "kit", {})
-    project.source("17_without_a_leak").write_text(example("the smallest notebook"), encoding="utf-8")
-    pair.build(project, "17_without_a_leak")
-    assert not list(pair.check(project, "17_without_a_leak"))
+    project.source("18_without_a_leak").write_text(example("the smallest notebook"), encoding="utf-8")
+    pair.build(project, "18_without_a_leak")
+    assert not list(pair.check(project, "18_without_a_leak"))
     jobs = runner.prepare(project, project.names(), {})
     (result,) = runner.execute_all(project, jobs, runner.output_folder(project, tmp_path / "out"))
     assert result.status == "ok", result.error
-    copy = (tmp_path / "out" / "notebooks" / "17_without_a_leak.ipynb").read_text(encoding="utf-8")
+    copy = (tmp_path / "out" / "notebooks" / "18_without_a_leak.ipynb").read_text(encoding="utf-8")
     assert "6 spikes" in copy and "image/png" in copy
 
 
@@ -120,5 +120,5 @@ def test_files_that_are_named_exist():
     assert len(named) > 20
     kit = ROOT / "snnkit"
     folders = (ROOT, kit, kit / "engine", kit / "lab")
-    example = re.compile(r"NN|NAME|17_|without_a_leak|utils|ROOM")
+    example = re.compile(r"NN|NAME|18_|without_a_leak|utils|ROOM")
     assert not [name for name in named if not example.search(name) and not any((f / name).exists() for f in folders)]

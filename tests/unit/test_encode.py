@@ -130,6 +130,16 @@ def test_poisson_rate_is_max_rate_times_x(dtype, max_rate):
     assert ((rate - p).abs() <= 4 * sigma).all()  # at 0 and 1 there is no chance about it
 
 
+def test_columns_become_time_steps():
+    x = pixels(2, 1, 3, 5).requires_grad_()
+    out = encode.columns(x)
+    assert out.shape == (5, 2, 1, 3) and torch.equal(out[4], x[..., 4]) and out.untyped_storage().nbytes() == x.nbytes
+    out.sum().backward()
+    assert (x.grad == 1).all()
+    with pytest.raises(ValueError, match="x must be"):
+        encode.columns(torch.rand(3))
+
+
 def test_poisson_repeats_with_the_generator_and_with_the_global_seed():
     x = pixels(5, 7)
     draws = [encode.poisson(x, 9, generator=torch.Generator().manual_seed(s)) for s in (1, 1, 2)]
@@ -345,6 +355,7 @@ def test_constant_current_lif_keeps_float32_state_for_bfloat16():
     "encoder",
     [
         encode.repeat,
+        lambda x, steps: encode.columns(x),
         encode.latency,
         partial(encode.latency, linear=True),
         lambda x, steps: encode.constant_current_lif(2 * x, steps),

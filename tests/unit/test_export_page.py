@@ -108,6 +108,21 @@ def test_a_page_computes_what_pytorch_does(name, tmp_path):
             assert all(torch.equal(a.flatten(), b) for a, b in zip(state, steps[-1][place][2:], strict=True))
 
 
+def test_a_page_reads_columns_from_left_to_right(tmp_path):
+    torch.manual_seed(0)
+    net = Sequential(nn.Flatten(), nn.Linear(2 * 3, 12), neuron.Leaky(0.8), nn.Linear(12, 4), neuron.Leaky(0.9))
+    images = torch.rand(20, 2, 3, 30)
+    votes, steps, _ = run(net, images, tmp_path, looked=True, encode=encode.columns, gain=4.0, size=(2, 3, 30))
+    with torch.no_grad():
+        out, _ = net(encode.columns(4 * images))
+    assert len(steps) == 30 and out.sum(0).std() > 0
+    assert (votes == out.sum(0)).float().mean() >= 0.98
+    with pytest.raises(ValueError, match="steps must be 30, the columns of an image, with columns, but it is 20"):
+        describe(net, encode="columns", steps=20, size=(2, 3, 30))
+    with pytest.raises(ValueError, match="net must take size"):
+        describe(net, encode="columns", size=(30, 2, 3))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "hidden", "samples"), [("digits", 128, None), ("mnist", 1000, 12_000)])
 def test_trained_networks_answer_alike_on_the_whole_test_set(name, hidden, samples, tmp_path):

@@ -97,7 +97,7 @@ NEURONS = [
     Leaky(0.85, 0.9, reset_mechanism="zero"),
     Leaky(learned(0.85, 4), learned(0.9), reset_mechanism="zero"),
     Leaky(1.0, reset_mechanism="zero", reset_delay=False),
-    CubaLIF(90.0, 130.0, v_leak=0.05, v_th=0.6, v_reset=-0.1),
+    CubaLIF(90.0, 130.0, v_leak=0.05, v_th=0.6, v_reset=-0.1, detach_reset=True),
     CubaLIF(learned(90.0), 130.0, v_leak=learned(0.05, 4), v_th=0.6, dt=torch.tensor(DT), surrogate=ATan(3.0)),
     LI(90.0, 130.0, v_leak=0.05),
     LI(learned(90.0), learned(130.0, 1), v_leak=torch.rand(4)),

@@ -180,12 +180,13 @@ def test_a_membrane_of_another_name_is_named():
     assert Other().membrane(state) is state.mem
 
 
-def test_detach_reset_changes_gradients_but_not_spikes():
+@pytest.mark.parametrize("kind", [LIF, CubaLIF])
+def test_detach_reset_changes_gradients_but_not_spikes(kind):
     x = torch.rand(20, 1, 4, dtype=torch.float64) * 2
     gradients, spikes = [], []
     for detach in (False, True):
         leaf = x.clone().requires_grad_()
-        out, _ = LIF(detach_reset=detach)(leaf)
+        out, _ = kind(detach_reset=detach)(leaf)
         out.sum().backward()
         gradients.append(leaf.grad)
         spikes.append(out)
@@ -535,3 +536,11 @@ def test_at_the_threshold_the_conventions_differ():
     assert run(Leaky(1.0), [0.25] * 5)[0] == [0, 0, 0, 0, 1]
     # tau_mem_inv dt = 1: the membrane is the current.
     assert run(CubaLIF(1000.0, 1e-9), [0.5, 0.5, 0.25])[0] == [0, 0, 1]
+
+
+def test_numbers_that_follow_from_others_can_not_be_set():
+    lif = LIF()
+    with pytest.raises(AttributeError, match=r"threshold of LIF must not be set: it follows from tau, .*v_threshold"):
+        lif.threshold = 2.0
+    lif.v_threshold = 2.0
+    assert lif.threshold == 2.0

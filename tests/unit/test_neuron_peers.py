@@ -160,6 +160,15 @@ def test_adex():
     torch.testing.assert_close(tuple(state), tuple(last), rtol=1e-5, atol=1e-6)
 
 
+def test_recurrent_cuba_lif():
+    norse = pytest.importorskip("norse.torch")
+    torch.manual_seed(1)
+    theirs = norse.LIFRecurrent(3, 5, autapses=True)
+    ours, x = Recurrent(CubaLIF(surrogate=SuperSpike(1.0), detach_reset=True), 5), drive(2, 3, strength=4.0)
+    ours.weight.weight = theirs.recurrent_weights
+    same(ours(F.linear(x, theirs.input_weights))[0], theirs(x)[0], x, *theirs.parameters())
+
+
 def test_refractory():
     norse = pytest.importorskip("norse.torch")
     from norse.torch.functional import lif_refrac

@@ -707,3 +707,14 @@ def test_a_tensor_stored_in_another_way_is_refused(kind):
     said = "nested" if kind in ("nested", "jagged") else f"stored as torch._?{kind}"
     with pytest.raises(TypeError, match=rf"x of LIF must be a torch.Tensor \[T, B, ...\], but it is {said}"):
         LIF()(makers[kind]())
+
+
+def test_a_module_is_exchanged_in_its_place():
+    net = Sequential({"in": nn.Linear(3, 4), "lif": LIF(), "out": nn.Linear(4, 2)})
+    net[-1] = nn.Linear(4, 5)
+    assert list(net._modules) == ["in", "lif", "out"] and net.out.out_features == 5
+    assert net(torch.rand(2, 1, 3))[0].shape == (2, 1, 5)
+    with pytest.raises(TypeError, match=r"module must be a torch.nn.Module, but it is 3"):
+        net[0] = 3
+    with pytest.raises(IndexError):
+        net[3] = LIF()

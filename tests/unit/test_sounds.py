@@ -191,12 +191,23 @@ def test_a_wav_file_of_a_sound_makes_its_spikes(tmp_path):
     assert abs(len(heard) - len(first)) < 10
 
 
+@pytest.mark.parametrize("rate", [8000, 44_100])
+def test_a_written_sound_is_read_again(tmp_path, rate):
+    wave = torch.tensor([0.0, 0.5, -0.25, 1.0, -1.0])
+    sounds.write_wav(tmp_path / "new" / "mine.wav", wave, rate)
+    again, its_rate = sounds.read_wav(tmp_path / "new" / "mine.wav")
+    assert its_rate == rate and torch.allclose(again, wave, atol=1 / 32767)
+    with pytest.raises(ValueError, match=r"waveform must be in \[-1, 1\] .* but it goes up to 3"):
+        sounds.write_wav(tmp_path / "bad.wav", 3 * wave, rate)
+    assert not (tmp_path / "bad.wav").exists()
+
+
 def test_damaged_wav_files(tmp_path):
     good = write(tmp_path / "a.wav", 2, range(100)).read_bytes()
     floats = good[:20] + struct.pack("<H", 3) + good[22:]
     for content, words in (
         (b"", "is no whole WAV file of integers: it ends early"),
-        (b"ID3 not a WAV file, but longer", "is no whole WAV file of integers: file does not start with RIFF id"),
+        (b"ID3 not a WAV file, but longer", "file of integers: file does not start with RIFF id; .* `ffmpeg -i"),
         (floats, "is no whole WAV file of integers: unknown"),
         (good[:43], "is no whole WAV file of integers: fmt chunk"),
         (write(tmp_path / "b.wav", 2, []).read_bytes(), "it holds no sound"),

@@ -64,6 +64,39 @@ def test_round_trip(tmp_path):
     assert train.History.from_dict(content["history"]) == history
 
 
+def test_a_schedule_goes_on(tmp_path):
+    def made():
+        model, optimizer = new(optimizer=torch.optim.SGD)
+        return model, optimizer, torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 10)
+
+    model, optimizer, scheduler = made()
+    for _ in range(3):
+        optimizer.step()
+        scheduler.step()
+    path = train.save_checkpoint(tmp_path / "run.pt", model, optimizer, scheduler, epoch=3)
+    other, its_optimizer, its_scheduler = made()
+    content = train.load_checkpoint(path, other, its_optimizer, scheduler=its_scheduler)
+    assert content["scheduler_class"] == "CosineAnnealingLR" and its_scheduler.last_epoch == 3
+    for _ in range(3):
+        optimizer.step()
+        scheduler.step()
+        its_optimizer.step()
+        its_scheduler.step()
+    assert (
+        optimizer.param_groups[0]["lr"] == its_optimizer.param_groups[0]["lr"] == pytest.approx(0.01 * 0.3455, rel=0.01)
+    )
+    another = torch.optim.lr_scheduler.StepLR(its_optimizer, 1)
+    before = everything(other, its_optimizer, another)
+    bare = train.save_checkpoint(tmp_path / "bare.pt", model)
+    for file, words in (
+        (path, "the class must be 'CosineAnnealingLR', but it is 'StepLR'"),
+        (bare, "without scheduler="),
+    ):
+        with pytest.raises(ValueError, match=words):
+            train.load_checkpoint(file, other, scheduler=another)
+    assert before == everything(other, its_optimizer, another)
+
+
 # -- resuming --------------------------------------------------------------------------------------------------------
 
 SETUPS = {"adam": {}, "sgd with momentum": {"optimizer": torch.optim.SGD, "momentum": 0.9}}
@@ -95,6 +128,17 @@ def test_resume_refuses_what_fit_did_not_write(tmp_path):
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
     with pytest.raises(ValueError, match=r"run\.pt can't be .*: scheduler must be None, as in .* it is StepLR"):
         fit(model, optimizer, scheduler=scheduler, checkpoint=tmp_path / "run.pt", resume=True)
+    # Their lists in the history would have gaps.
+    with pytest.raises(ValueError, match=r"run\.pt can't be .*: metric must be None, as in .* it is rate"):
+        fit(model, optimizer, metric=rate, checkpoint=tmp_path / "run.pt", resume=True)
+    fit(model, optimizer, metric=rate, checkpoint=tmp_path / "rate.pt")
+    with pytest.raises(ValueError, match=r"metric must be rate, as in .* it is None"):
+        fit(model, optimizer, checkpoint=tmp_path / "rate.pt", resume=True)
+    assert fit(model, optimizer, metric=rate, epochs=2, checkpoint=tmp_path / "rate.pt", resume=True).epochs == 2
+
+
+def rate(out, targets):
+    return out.mean()
 
 
 class Pair(nn.Module):

@@ -387,3 +387,32 @@ def test_the_accuracy_counts_as_the_loss_does():
     measured = train.evaluate(model, (x, y), encode=REPEAT, loss=counted, device="cpu")
     assert measured["accuracy"] == pytest.approx(float(right))
     assert train.evaluate(model, (x[::3], y[::3]), encode=REPEAT, loss=counted, device="cpu")["accuracy"] == 0
+
+
+@pytest.mark.parametrize(
+    ("criterion", "answers"),
+    [
+        (loss.rate_cross_entropy, lambda out: out.sum(0).argmax(1)),
+        (loss.membrane_max_cross_entropy, lambda out: out.amax(0).argmax(1)),
+        (functools.partial(loss.membrane_max_cross_entropy, weight=torch.ones(2)), lambda out: out.amax(0).argmax(1)),
+        (loss.first_spike_cross_entropy, lambda out: loss.first_spike_times(out).argmin(1)),
+    ],
+)
+def test_the_accuracy_is_of_the_answer_that_the_loss_asks_for(criterion, answers):
+    spiking = criterion is loss.first_spike_cross_entropy
+    torch.manual_seed(1)
+    x, y = torch.rand(40, FEATURES), torch.arange(40) % 2
+    model = nn.Sequential(torch_nn.Linear(FEATURES, 2), neuron.LIF(v_threshold=0.2) if spiking else neuron.LI())
+    noisy = encode.poisson(x, 20).transpose(0, 1)
+    out, _ = model(noisy.transpose(0, 1))
+    expected = float((answers(out) == y).float().mean())
+    given = {"encode": None, "loss": criterion, "device": "cpu"}
+    assert train.evaluate(model, (noisy, y), **given)["accuracy"] == pytest.approx(expected)
+    if not spiking:
+        assert (answers(out) != out.sum(0).argmax(1)).any() == (criterion is not loss.rate_cross_entropy)
+
+
+def test_images_without_an_encoder_are_told_to_be_one_step():
+    model = nn.Sequential(torch_nn.Flatten(), torch_nn.Linear(4, 2), neuron.LIF())
+    with pytest.warns(UserWarning, match=r"these, \[3, 1, 2, 2\], have one time step: images need an encoder"):
+        train.evaluate(model, (torch.rand(3, 1, 2, 2), torch.zeros(3).long()), encode=None, device="cpu")

@@ -259,4 +259,4 @@ def test_fit_says_once_when_nothing_is_learned(silent, recwarn):
     train.fit(model, (X, Y), lr=5e-3, batch_size=4, epochs=8, **how)
     told = [str(w.message) for w in recwarn if "train.diagnose" in str(w.message)]
     assert len(told) == silent
-    assert not silent or "the loss has not moved in 200 updates (0.1 to 0.1)" in told[0]
+    assert not silent or "the network has learned nothing in 200 updates (loss 0.1 to 0.1)" in told[0]

@@ -279,3 +279,20 @@ def test_to_look_for_a_batch_norm_without_a_variance_changes_nothing(monkeypatch
     assert torch.equal(run(), looked)
     with pytest.raises(ValueError, match=r"can't train on a batch of 1: expected more than 1 value per channel"):
         fit(make(), small(33), encode=noisy)
+
+
+@pytest.mark.parametrize("learnable", [False, True])
+def test_a_loss_that_falls_to_that_of_chance_and_rests_there_is_noticed(learnable, recwarn):
+    generator = torch.Generator().manual_seed(0)
+    x = torch.rand(400, 6, generator=generator)
+    y = x[:, :4].argmax(1) if learnable else torch.randint(4, (400,), generator=generator)
+    torch.manual_seed(0)
+    model = Rates(6, 4)
+    with torch.no_grad():
+        model.linear.weight.mul_(30)  # far from what a guess would be
+    history = train.fit(
+        model, (x, y), encode=repeat, loss=loss, lr=0.05, batch_size=16, epochs=9, seed=0, progress=False, device="cpu"
+    )
+    assert history.train_loss[-1] < 0.7 * history.train_loss[0]
+    told = [str(one.message) for one in recwarn if "the network has learned nothing in 200 updates" in str(one.message)]
+    assert len(told) == (not learnable)

@@ -78,6 +78,8 @@ def test_batches_that_are_accumulated_and_runs_that_are_resumed(tmp_path):
     again, resumed = fit(rates, epochs=3, accumulate=2, batch_size=10, checkpoint=tmp_path / "run.pt", resume=True)
     assert torch.equal(weights(again), weights(whole)) and len(history.regulariser) == 3
     assert resumed.regulariser == history.regulariser and not fit(None)[1].regulariser
+    with pytest.raises(ValueError, match="regulariser must be given, as in the run that wrote it, but it is None"):
+        fit(None, checkpoint=tmp_path / "run.pt", resume=True)
 
 
 def test_bad_input():

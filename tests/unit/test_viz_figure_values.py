@@ -1,5 +1,7 @@
 """What figures draw is what they were given: one or two tests for each."""
 
+import math
+
 import numpy as np
 import polars
 import pytest
@@ -102,6 +104,10 @@ def test_silent_and_saturated_neurons_are_told_apart(rates, found):
 
 def test_lines_draws_series_levels_and_marks():
     figure = lines({"a": [1.0, 2.0], "b": [2.0, 1.0]}, levels={"guess": 2.3}, marks={"here": 1.5}, title="two")
+    low, high = figure.layout.yaxis.range
+    assert low == 0 and 2.3 < high < 2.6, "a level above the lines is seen"
+    assert lines({"a": [1.0, 2.0]}, levels={"guess": 1.3}).layout.yaxis.range is None
+    assert lines({"a": [1.0, math.nan]}, levels={"guess": -1.0}).layout.yaxis.range[0] < -1
     assert [list(trace.y) for trace in figure.data] == [[1.0, 2.0], [2.0, 1.0]]
     assert [list(trace.x) for trace in figure.data] == [[1, 2], [1, 2]]
     assert {note.text for note in figure.layout.annotations} == {"guess", "here"}

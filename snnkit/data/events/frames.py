@@ -15,12 +15,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from snnkit import checks
+from snnkit import checks, lazy
 from snnkit.data.events.recordings import Events
 
 _SECOND, _HOUR = 1_000_000, 3_600_000_000  # µs
 
 
+@lazy.explains(
+    **dict.fromkeys(("frames_number", "n_time_bins"), "so many windows of equal length are steps"),
+    **dict.fromkeys(("number", "event_count"), "so many events at a time are count"),
+    **dict.fromkeys(("duration", "time_window"), "windows of so many µs are window"),
+    split_by='steps=T is split_by="time", and count=n is frames of n events each, as by split_by="number"',
+)
 @checks.arguments
 def to_frames(
     events: Events, *, steps: int | None = None, window: int | None = None, count: int | None = None
@@ -199,8 +205,8 @@ def cochleagrams(samples: Iterable[Any], *, window: int, duration: int, pool: in
                 )
             checks.fits("the number of windows", steps, 9 * groups)
         _check_sensor(events, shape, i)
-        heard = int(torch.searchsorted(events.t, duration))
-        cell = events.t[:heard] // window * groups + events.x[:heard] // pool
+        within = int(torch.searchsorted(events.t, duration))
+        cell = events.t[:within] // window * groups + events.x[:within] // pool
         count = torch.bincount(cell, minlength=steps * groups).clamp(max=255)
         counts.append(count.to(torch.uint8).view(steps, groups))
     if not labels:

@@ -122,7 +122,7 @@ class SpikeFile:
     def __getitem__(self, i: int) -> tuple[np.ndarray, int]:
         import h5py
 
-        # Opened anew, as an open file does not survive the way to the workers of a loader.
+        # Opened again, as an open file does not survive the way to the workers of a loader.
         with h5py.File(self.path, "r") as opened:
             file: Any = opened
             times, units = file["spikes/times"][i], file["spikes/units"][i]

@@ -9,6 +9,7 @@
 ``neurons``     a layer of neurons over time, in our engines and other libraries
 ``frameworks``  the field's public table: a linear layer and neurons, other libraries and JAX's Spyx
 ``training``    whole networks in training, ours and other libraries'
+``ports``       public examples of other libraries beside the same in ours
 ``compare``     the network of snnTorch's IPU tutorial: measured, predicted, published
 ``demo``        every model of the kit on every device
 ``scaling``     ranks that train together, predicted and measured
@@ -32,6 +33,7 @@ from snnkit.lab.bench import (
     local as local,
     neurons as neurons,
     plasticity as plasticity,
+    ports as ports,
     record as record,
     scaling as scaling,
     training as training,
@@ -41,7 +43,7 @@ from snnkit.lab.bench.at_hand import layer_times as layer_times, places as place
 from snnkit.lab.bench.suite import heading as heading
 
 _SUITES = {"neurons": neurons, "frameworks": frameworks, "training": training, "compare": compare, "demo": demo}
-_SUITES |= {"scaling": scaling, "plasticity": plasticity, "local": local}
+_SUITES |= {"scaling": scaling, "plasticity": plasticity, "local": local, "ports": ports}
 _BY_KIND = _SUITES | {"published": neurons, "recipe": local, "contribution": record}
 
 

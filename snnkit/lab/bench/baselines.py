@@ -38,7 +38,10 @@ def imported(library: str) -> Any:
     """Its module, or None if it is not installed."""
     try:
         if library == SPIKINGJELLY:  # with the parts that it does not import by itself
-            for part in ("functional", "layer", "neuron", "surrogate"):
+            for part in ("encoding", "functional", "layer", "neuron", "surrogate"):
+                importlib.import_module(f"{_MODULES[library]}.{part}")
+        if library == SNNTORCH:
+            for part in ("functional", "surrogate", "utils"):
                 importlib.import_module(f"{_MODULES[library]}.{part}")
         return importlib.import_module(_MODULES[library])
     except ImportError:

@@ -121,8 +121,8 @@ def compared(device: torch.device, engines: Sequence[str]) -> tuple[list[Row], l
                 row = {"engine": engine, "equation": equation, "dtype": dtype_name(dtype)}
                 try:
                     layer = neurons.engine_layer(engine, equation)
-                    found, _ = suite.attempt("", partial(case.prepare, layer))
-                    rows.append(row | {key: found[key] for key in ("spikes_differ", "gradient_differs")})
+                    compared, _ = suite.attempt("", partial(case.prepare, layer))
+                    rows.append(row | {key: compared[key] for key in ("spikes_differ", "gradient_differs")})
                 except DoesNotRun as reason:
                     differing.append(row | {"reason": str(reason)})
     return rows, differing
@@ -201,7 +201,7 @@ def _next(record: Record, name: str) -> str:
     )
 
 
-# -- checks of a record that somebody else sent
+# -- checks of a record sent by other people
 
 
 def refusal(record: Record) -> str:

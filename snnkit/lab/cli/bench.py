@@ -17,6 +17,7 @@ SUITES = {
     "neurons": "Time a layer of neurons over time: our engines and the installed peers.",
     "frameworks": "The field's public table: one linear layer and neurons, ours and all installed peers.",
     "training": "Time the training of whole networks: samples per second, ours and the installed peers.",
+    "ports": "Seven public examples of snnTorch, SpikingJelly and Norse, ours beside the originals.",
     "demo": "CPU against GPU for every model of the kit: samples per second, table and plot.",
     "scaling": "Weak scaling on this machine: ranks that train together, predicted and measured.",
     "compare": "The network of snnTorch's IPU tutorial: training rate here, and what is published.",
@@ -69,7 +70,7 @@ def _command(name: str) -> click.Command:
         click.Option(["--quick"], is_flag=True, help="Tiny sizes: shows that everything runs; the times mean nothing."),
     ]
     command = click.Command(name, params=[*options], callback=partial(_run, name), help="\n\n".join(paragraphs))
-    return command if name in ("neurons", "plasticity", "record") else PLOT(command)
+    return command if name in ("neurons", "plasticity", "ports", "record") else PLOT(command)
 
 
 def _option(each: Field) -> click.Option:

@@ -54,8 +54,8 @@ def lab(to: str | None, no_open: bool) -> None:
 def _made_before() -> Path | None:
     """The folder of an earlier call: at or above the current one, or that of the last time."""
     with contextlib.suppress(ProjectError):
-        if isinstance(found := find_notebooks(), Copies):
-            return found.root
+        if isinstance(notebooks := find_notebooks(), Copies):
+            return notebooks.root
     with contextlib.suppress(OSError, UnicodeDecodeError):
         folder = Path((files.user_cache() / REMEMBERED).read_text(encoding="utf-8").strip())
         if (folder / MARK).is_file():
@@ -66,7 +66,7 @@ def _made_before() -> Path | None:
 def _asked() -> str:
     try:
         return click.prompt("Folder for the notebooks", default=SUGGESTED)
-    except click.Abort:  # nobody can answer; or Ctrl-C
+    except click.Abort:  # no terminal to answer in; or Ctrl-C
         raise click.UsageError("no folder for the notebooks was given: snnkit lab --to FOLDER") from None
 
 

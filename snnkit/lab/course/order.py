@@ -22,6 +22,7 @@ NOTEBOOKS = (
     "taking_a_network_home",
     "microspike",
     "blank_pages",
+    "your_own_data",
 )  #: the first is number 00; a notebook's file has its number before its name
 
 

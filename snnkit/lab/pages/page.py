@@ -78,8 +78,9 @@ def page(
             device; it does not change. Neurons may be of your own class.
         path: the HTML file, which replaces an older one in one step.
         encode: how pixels become currents or spikes: the function that ``net`` was trained with, a
-            ``functools.partial`` of one of ``snnkit.encode``; or the name of one, with ``steps``.
-        steps: T; not with a partial that has its own.
+            ``functools.partial`` of one of ``snnkit.encode``; or the name of one, with ``steps``. With
+            ``encode.columns`` images are read from left to right, and drawings stay where they are drawn.
+        steps: T; not with a partial that has its own, nor with ``columns``.
         gain: factor of the pixels before they are encoded.
         size: of one input, [channels, rows, columns]; None: that of ``images``.
         images: images that the page offers besides drawing, uint8 or floats in [0, 1], [N, channels, rows, columns], at
@@ -148,9 +149,9 @@ def describe(
 
     Arguments and errors are those of ``page``.
     """
-    encoding = _encoding(encode, steps, gain)
     shape = _size(size)
-    layers, sources = _layers(net, shape)
+    encoding = _encoding(encode, steps, gain, shape)
+    layers, sources = _layers(net, shape[:2] if encoding["kind"] == "columns" else shape)
     last = layers[-1]
     if last["kind"] != "neuron" and not any(layer["kind"] == "neuron" for layer in layers):
         raise ValueError("net must have at least one layer of neurons to be a page, but it has none")
@@ -180,10 +181,13 @@ _ENCODERS: dict[str, dict[str, Any]] = {
     "poisson": {"max_rate": 1.0},
     "latency": {"threshold": 0.01, "linear": False},
     "constant_current_lif": {"tau_mem_inv": 100.0, "v_th": 1.0, "v_leak": 0.0, "v_reset": 0.0, "dt": 1e-3},
+    "columns": {},
 }
 
 
-def _encoding(code: str | Callable[[Tensor], Tensor], steps: int | None, gain: float) -> dict[str, Any]:
+def _encoding(
+    code: str | Callable[[Tensor], Tensor], steps: int | None, gain: float, size: tuple[int, int, int]
+) -> dict[str, Any]:
     given: dict[str, Any] = {}
     if isinstance(code, str):
         chosen = code
@@ -202,12 +206,17 @@ def _encoding(code: str | Callable[[Tensor], Tensor], steps: int | None, gain: f
     if steps is not None and given.get("steps", steps) != steps:
         raise ValueError(f"steps must be {given['steps']}, as encode says, but it is {steps}")
     steps = given.pop("steps", steps)
+    if chosen == "columns":
+        if steps not in (None, size[2]):
+            raise ValueError(f"steps must be {size[2]}, the columns of an image, with columns, but it is {steps}")
+        steps = size[2]
     if steps is None:
         raise ValueError("encode must have steps where none are given, such as partial(encode.repeat, steps=25)")
     if odd := given.keys() - _ENCODERS[chosen].keys():
         raise ValueError(f"encode must have no {sorted(odd)[0]} to be in a page, whose own generator draws, but it has")
     settings = _ENCODERS[chosen] | given
-    getattr(encode, chosen)(torch.zeros(1, 1), 1, **settings)  # refuses what the encoder refuses
+    if settings:
+        getattr(encode, chosen)(torch.zeros(1, 1), 1, **settings)  # refuses what the encoder refuses
     settings = {key: value if isinstance(value, bool) else float(value) for key, value in settings.items()}
     return {
         "kind": chosen,

@@ -100,14 +100,14 @@ def _execute(
             place = f"{len(done)}/{len(todo)}  {ended.status:<6}  {ended.seconds:6.1f} s"
             print(f"{place}  {given}  {ended.error or metrics}", flush=True)
 
-    left, told = todo, quiet
+    left, reported = todo, quiet
     while left:
         runner.in_parallel(one, left, at_once, note, kernels.stop)
         left = [run for run in left if run.id not in done]
         if left:  # under way in another process, which may be killed: then its lock is free
-            if not told:
+            if not reported:
                 print(f"waiting for other processes, which do the last {len(left)} of {len(todo)} runs", flush=True)
-            told = True
+            reported = True
             time.sleep(_LOOK)
 
 

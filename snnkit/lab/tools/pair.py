@@ -166,8 +166,8 @@ def bootstrap(project: Project, name: str) -> str:
     but = f" but {', '.join(more)}" if more else ""
     # A line of its own for each, so that the longest list fits into the lines of the sources.
     listed = "".join(f'        _wanted += " {package}"\n' for package in more)
-    # Exactly a version that we have released. Until there is one, nobody owns the name on the package index: a cell
-    # that asked for the bare name, or for any version, could run a stranger's code.
+    # Exactly a version that we have released. Until there is one, the name is not registered on the package index, and
+    # a cell with the bare name, or for any version, could run a stranger's code.
     wanted = f"=={project.released}" if project.released else f" @ git+{project.repository}@{project.branch}"
     return f"""# @title Setup: run this cell first
 import importlib.util

@@ -61,8 +61,8 @@ class Project:
 
     def names(self) -> list[str]:
         """Names of all notebooks that have a source, in order: `["00_preflight", ...]`."""
-        found = (path.stem for path in self.sources.glob(f"*{self.suffix}"))
-        return sorted(name for name in found if SOURCE_NAME.fullmatch(name))
+        stems = (path.stem for path in self.sources.glob(f"*{self.suffix}"))
+        return sorted(stem for stem in stems if SOURCE_NAME.fullmatch(stem))
 
     def workers(self) -> list[str]:
         """Names of the notebooks made for sweeps: `["workers/xor_in_time"]`. They are no part of the course."""

@@ -74,7 +74,7 @@ class _Page:
         self.categories: dict[str, list[Any]] = {}
         self.floors: dict[tuple[Any, ...], float] = {}  # where the next bar of a stack begins
         self.names = self._legend_names()
-        self.entry = 44 + _LETTER * max(map(len, self.names), default=0)
+        self.entry = 54 + _LETTER * max(map(len, self.names), default=0)
         margin = {side: _first(layout.margin[side], theme.MARGIN[side]) for side in "lrtb"}
         if self.names and layout.legend.orientation != "h":
             margin["r"] = max(margin["r"], self.entry)

@@ -191,16 +191,16 @@ class Script:
 
     def variables(self, *names: str) -> list[Variable]:
         """The variables of these names, each as it is last set."""
-        found: dict[str, Variable] = {}
+        variables: dict[str, Variable] = {}
         for name, command in itertools.product(names, self.commands):
             exporting = command.program in ("export", "declare", "typeset")
             if match := re.search(rf"(?:^|\s){name}=(\"?\$\(.*\)\"?|\S*)", command.text):
                 behind = command.text[match.end() :].lstrip()  # a command, which then gets the variable
                 visible = exporting or bool(behind and not behind.startswith("#"))
-                found[name] = Variable(name, match[1].strip("\"'"), command.line, visible)
-            elif name in found and exporting and name in command.words:
-                found[name] = found[name]._replace(visible=True)
-        return list(found.values())
+                variables[name] = Variable(name, match[1].strip("\"'"), command.line, visible)
+            elif name in variables and exporting and name in command.words:
+                variables[name] = variables[name]._replace(visible=True)
+        return list(variables.values())
 
 
 @checks.arguments

@@ -77,6 +77,12 @@ def lines(
         add_mark(figure, name, at, every_x[every_x > 0] if "x" in log else every_x, log="x" in log)
     across_look = {"title_text": x_title} | (scale_of("x", log, every_x) or {"tickvals": whole_ticks(every_x)})
     up_look = {"title_text": y_title} | (scale_of("y", log, every_y) or {"rangemode": "tozero"})
+    if levels and "y" not in log:
+        ends = [0.0, *every_y[np.isfinite(every_y)]]
+        low, high = min(*ends, *levels.values()), max(*ends, *levels.values())
+        if low < min(ends) or high > max(ends):  # plotly's own range knows the lines only
+            room = 0.06 * (high - low)
+            up_look["range"] = [low - room if low < 0 else 0.0, high + room]
     return finish(figure, title, across_look, up_look, height=360, showlegend=len(series) > 1)
 
 
