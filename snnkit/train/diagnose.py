@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from snnkit import checks
 from snnkit.data import resolve_device
-from snnkit.loss import accuracy
 from snnkit.neuron import Neuron
 from snnkit.surrogate import ATan
 from snnkit.tables import html_table, text_table
@@ -31,10 +30,14 @@ _ALWAYS = 0.9  # share of all steps with a spike, above which a layer is called 
 _FELT = 1e-3  # change of all later spikes for a change of an input, above which the surrogate is counted as felt
 _SEEN = 0.01  # share of inputs that are felt, below which the surrogate is called blind
 _FADED = 1e-6  # gradient of a weight relative to the largest, below which it is called faded
-_LARGE, _SMALL = 0.3, 1e-5  # change of the weights by one update, relative to their size
-# A trial: so many updates on so many samples of the batch, each of which changes weights by a share of their size. A
-# network that can learn lowers its loss by more than a tenth, which biases alone can reach.
+_LARGE, _SMALL = 0.3, 2e-4  # change of the weights by one update, relative to their size
+_ALIVE = 1e-7  # gradient of a weight, below which no learning rate is blamed
+_LASTS = 0.05  # share of the largest gradient, below which a neuron has forgotten an input
+# A trial: so many updates on so many samples of the batch, each of which changes weights by a share of their size.
 _UPDATES, _SAMPLES, _STEP, _FALL = 60, 64, 0.06, 0.15
+# By how many standard deviations the loss is below that of the same output with targets of other samples: for the
+# samples of the trial, and for some that are kept back. It is 0 for a network that answers all samples alike.
+_LEARNED, _CARRIED = 6.0, 4.0
 
 
 class Finding(NamedTuple):
@@ -65,6 +68,9 @@ class Layer:
         gradient: norm of the loss's gradient with respect to the output.
         weight: root of the mean square of its weights.
         change: of its weights by the first update, relative to their size.
+        memory: time steps until the output at the last step has forgotten an input.
+        blocked: no gradient passes through its spikes, however wide the surrogate is.
+        alike: its output is the same for all samples.
     """
 
     name: str
@@ -77,6 +83,9 @@ class Layer:
     gradient: float = math.nan
     weight: float = math.nan
     change: float = math.nan
+    memory: float = math.nan
+    blocked: bool = False
+    alike: bool = False
 
 
 @dataclass
@@ -97,6 +106,11 @@ class Diagnosis:
 
     _HEAD = ("layer", "rate", "silent", "always", "felt", "gradient", "weights", "change")
 
+    _NOTHING = (
+        "Nothing found: in a short trial, the network learned some of these samples. If the accuracy on others stays "
+        "at chance, look at the learning rate, the number of epochs and of samples, and how test data are prepared."
+    )
+
     def _rows(self) -> list[tuple[str, ...]]:
         def shown(value: float, form: str) -> str:
             return "" if math.isnan(value) else format(value, form)
@@ -114,7 +128,7 @@ class Diagnosis:
         chance = "" if math.isnan(self.chance) else f"; a guess costs ln(classes) = {self.chance:.3g}"
         lines = [] if math.isnan(self.loss) else [f"loss {self.loss:.4g}{chance}"]
         if not self.findings:
-            return [*lines, "Nothing found that stops this network from learning."]
+            return [*lines, self._NOTHING]
         return [*lines, *(f"{i}. {finding}" for i, finding in enumerate(self.findings, 1))]
 
     def __str__(self) -> str:
@@ -143,9 +157,10 @@ def diagnose(
     """Say why a network does not learn: ``print(train.diagnose(net, x, y, encode=..., loss=...))``.
 
     A copy of the model makes one pass forward and backward, in training mode, and the first step of the optimizer.
-    Then a second copy tries to learn 64 samples in up to 60 updates, with a learning rate that suits the weights. If it
-    can, silent layers and the like are no reason, as many networks start so; if it can't, they are told. Neither the
-    model, nor the optimizer, nor PyTorch's random numbers change.
+    Then a second copy tries to learn 64 samples in up to 60 updates, with a learning rate that suits the weights, and
+    is asked about samples that were kept back. It has learned them if the loss is far lower than with the targets of
+    other samples. If it can, silent layers and the like are no reason, as many networks start so; if it can't, they
+    are told. Neither the model, nor the optimizer, nor PyTorch's random numbers change.
 
     Args:
         model, encode, loss: as for ``fit``.
@@ -156,10 +171,12 @@ def diagnose(
 
     Returns:
         What was found, the likeliest cause first, and a number for each layer of what it did. "Nothing found" says that
-        none of these was seen: NaN, zeros or an odd range in the data, labels out of range or all the same, weights
-        that are not trained or not finite, silent or saturated layers, a surrogate whose gradient is nearly 0, a
-        gradient that is lost, fades or explodes, a loss that rises as the answer becomes right, a learning rate that
-        does not suit the weights.
+        a short trial learned something and that none of these was seen: NaN, zeros or an odd range in the data, labels
+        out of range, all the same or of other samples, weights that are not trained or not finite, state kept between
+        batches, silent or saturated layers, layers that answer all samples alike, no or a blind surrogate, a gradient
+        that is lost, fades or explodes, a loss that reads only the first step, is no cost of classes, rises as the
+        answer becomes right or is mostly a penalty, targets that spikes can't reach, a memory that is too short, a
+        learning rate that does not suit the weights.
 
     Raises:
         TypeError, ValueError: as ``fit``.
@@ -202,7 +219,7 @@ def _diagnosed(
         sequences.append(samples.transpose(0, 1) if encode is None else encode(samples))
         return sequences[-1]
 
-    passes = _Passes(net)
+    passes = _Passes(net, len(y))
     try:
         with torch.enable_grad():
             out = run_model(net, net, seen if encode is not None or x.ndim > 2 else None, prepared(x))
@@ -233,62 +250,133 @@ def _diagnosed(
     result.layers = passes.layers()
     if not value.requires_grad or not math.isfinite(result.loss):
         return result
+    sequence = sequences[0]
+    found += _of_state(model, sequence)
     lost, suspected = _of_gradients(net, result.layers)
-    found += [*lost, *_of_saturation(result.layers)]
+    found += [*_of_blocked(result.layers), *lost]
+    if y.is_floating_point() and result.layers and result.layers[-1].spiking:
+        found += _of_bounds(loss, out, goal)
     if classes and out.grad is not None and goal.ndim == 1:
         found += _of_direction(out.grad, goal)
-    trial = functools.partial(_can_learn, model, x, y, encode, loss)
-    able = trial()
-    if not able:
-        layers = list(_of_layers(result.layers))
-        blind = [layer for layer in result.layers if layer.spiking and layer.felt < _SEEN]
-        if blind and trial(wide=True):
+    trial = functools.partial(_Trial, model, x, y, encode, loss)
+    tried = trial()
+    found += _of_loss(loss, out, goal, result, tried)
+    if not tried.learned:
+        layers = [*_of_alike(result.layers), *_of_layers(result.layers, len(sequence))]
+        blind = [layer for layer in result.layers if layer.spiking and layer.felt < _SEEN and not layer.blocked]
+        blind = [layer for layer in blind if layer.silent < 1]  # else membranes are far from the threshold
+        if blind and trial(wide=True).learned:
             layers.insert(0, _blind(blind[0]))
-        found += layers or suspected
-    found += _of_changes(result.layers, _first_update(model, net, optimizer, lr))
-    if not able and not found:
-        what = "no learning rate lowers the loss of a single batch, but none of the known causes was seen"
-        found.append(
-            Finding(what, "try a smaller network, other neurons or a loss of snnkit.loss, one after the other")
-        )
+        found += [*_of_saturation(result.layers), *(layers or suspected)]
+    elif not found:
+        found += _of_saturation(result.layers)
+    changes = _of_changes(result.layers, net, _first_update(model, net, optimizer, lr), optimizer)
+    too_low = any("too low" in finding.what for finding in changes)
+    if not (too_low and (found or tried.at_first)):  # no learning rate revives a gradient; a trained network may rest
+        found += changes
+    if not found and not (tried.learned and tried.carried):
+        found += _of_memory(result.layers, sequence) if encode is None else []
+        found.append(tried.told())
     return result
 
 
-def _can_learn(
-    model: nn.Module, x: Any, y: Tensor, encode: Callable | None, loss: Callable, *, wide: bool = False
-) -> bool:
-    """Whether a copy lowers the loss of some samples; ``wide``: with surrogates that reach far from the threshold."""
-    net = copy.deepcopy(model).to(y.device).train()
-    for neuron in net.modules():
-        if wide and isinstance(neuron, Neuron) and neuron.surrogate is not None:
-            neuron.surrogate = ATan(2.0)
-    x, y = x[:_SAMPLES], y[:_SAMPLES]
-    trained = [p for p in net.parameters() if p.requires_grad]
-    sizes = [p.detach().float().square().mean().sqrt().item() for p in trained]
-    typical = sorted(size for p, size in zip(trained, sizes, strict=True) if p.ndim > 1 or len(trained) == 1)
-    # Biases and numbers of neurons change as weights do: else a huge one would be corrected at once.
-    middle = typical[len(typical) // 2] if typical else 1.0
-    sizes = [size if p.ndim > 1 else min(size, middle) for p, size in zip(trained, sizes, strict=True)]
-    optimizer = torch.optim.Adam(
-        [{"params": [p], "lr": _STEP * max(size, 1e-3)} for p, size in zip(trained, sizes, strict=True)]
-    )
-    first = math.nan
-    with torch.enable_grad():
-        for update in range(_UPDATES):
-            out = run_model(net, net, encode, prepared(x))
-            goal = aligned(y, out)
-            value = apply_loss(loss, out, goal)
-            now = value.item()
-            first = now if update == 0 else first
-            answered = y.dtype == torch.int64 and y.ndim == 1 and out.ndim == 3 and accuracy(out, goal) > 0.6
-            if answered or first - now > _FALL * abs(first):
-                return True
-            if not math.isfinite(now):
-                return False
-            optimizer.zero_grad()
-            value.backward()
-            optimizer.step()
-    return False
+class _Trial:
+    """A copy learns some samples, and is asked about others; ``wide``: by surrogates that reach far from the threshold.
+
+    Attributes:
+        learned, carried: whether it learned the samples, and whether that helps with those kept back.
+        at_first: it had learned before the first update.
+        first, least: the loss at first and the lowest.
+    """
+
+    def __init__(
+        self, model: nn.Module, x: Any, y: Tensor, encode: Callable | None, loss: Callable, *, wide: bool = False
+    ) -> None:
+        self.learned = self.carried = self.at_first = False
+        self.first, self.least = math.nan, math.inf
+        self.net = copy.deepcopy(model).to(y.device).train()
+        for neuron in self.net.modules():
+            if wide and isinstance(neuron, Neuron) and neuron.surrogate is not None:
+                neuron.surrogate = ATan(2.0)
+        self.encode, self.loss = encode, loss
+        if isinstance(x, Tensor):  # as samples often come sorted by class
+            order = torch.randperm(len(y), generator=torch.Generator().manual_seed(0)).to(y.device)
+            x, y = x[order], y[order]
+        kept = min(len(y) // 3, 2 * _SAMPLES)
+        rest = max(len(y) - kept, 1)
+        optimizer = self._optimizer()
+        with torch.enable_grad():
+            # First the same samples again and again; if these are learned by heart, others as well.
+            for update in range(2 * _UPDATES):
+                start = 0 if update < _UPDATES else (update * _SAMPLES) % rest
+                few = slice(start, min(start + _SAMPLES, rest))
+                if update == _UPDATES and not self.learned:
+                    return
+                if few.stop - few.start < min(_SAMPLES, rest) // 2:
+                    continue
+                out, value = self._run(x[few], y[few])
+                if update % 5 == 0:
+                    self.learned = self.learned or self._told_apart(out, y[few]) > _LEARNED
+                    self.at_first = self.learned if update == 0 else self.at_first
+                    self.carried = self.learned and (
+                        wide or kept < 16 or self._carries(x[rest:][:kept], y[rest:][:kept])
+                    )
+                    if self.carried:
+                        return
+                if not value.isfinite():
+                    return
+                self.first = value.item() if update == 0 else self.first
+                self.least = min(self.least, value.item())
+                optimizer.zero_grad()
+                value.backward()
+                optimizer.step()
+
+    def _optimizer(self) -> torch.optim.Optimizer:
+        trained = [p for p in self.net.parameters() if p.requires_grad]
+        sizes = [p.detach().float().square().mean().sqrt().item() for p in trained]
+        typical = sorted(size for p, size in zip(trained, sizes, strict=True) if p.ndim > 1 or len(trained) == 1)
+        # Biases and numbers of neurons change as weights do: else a huge one would be corrected at once.
+        middle = typical[len(typical) // 2] if typical else 1.0
+        sizes = [size if p.ndim > 1 else min(size, middle) for p, size in zip(trained, sizes, strict=True)]
+        return torch.optim.Adam(
+            [{"params": [p], "lr": _STEP * max(size, 1e-3)} for p, size in zip(trained, sizes, strict=True)]
+        )
+
+    def _run(self, x: Any, y: Tensor) -> tuple[Tensor, Tensor]:
+        out = run_model(self.net, self.net, self.encode, prepared(x))
+        return out, apply_loss(self.loss, out, aligned(y, out))
+
+    def _carries(self, x: Any, y: Tensor) -> bool:
+        with torch.no_grad():
+            return self._told_apart(self._run(x, y)[0], y) > _CARRIED
+
+    @torch.no_grad()
+    def _told_apart(self, out: Tensor, y: Tensor) -> float:
+        """By how many standard deviations the loss is lower than with targets of other samples."""
+        value, *others = (
+            apply_loss(self.loss, out, aligned(given, out)).item()
+            for given in (y, *(y[torch.randperm(len(y)).to(y.device)] for _ in range(30)))
+        )
+        spread = torch.tensor(others, dtype=torch.float64)
+        return (spread.mean().item() - value) / (spread.std().item() + 1e-6 * abs(value) + 1e-30)
+
+    def told(self) -> Finding:
+        if self.learned:
+            return Finding(
+                "the network memorises samples, but what it learned says nothing about samples that it has not seen",
+                "do labels belong to their samples (shuffled or shifted apart)? Are the axes in order (transpose, not "
+                "reshape)? Is what tells the classes apart in the input at all? Else give more samples",
+            )
+        if self.first - self.least > _FALL * abs(self.first):
+            return Finding(
+                f"the loss falls from {self.first:.3g} to {self.least:.3g}, but the outputs of different samples do "
+                "not come nearer to their own targets",
+                "does the loss compare each output with the target of its own sample? Try a loss of snnkit.loss",
+            )
+        return Finding(
+            "no learning rate lowers the loss of a single batch, but none of the known causes was seen",
+            "try a smaller network, other neurons or a loss of snnkit.loss, one after the other",
+        )
 
 
 # --- one pass --------------------------------------------------------------------------------------------------------
@@ -297,9 +385,12 @@ def _can_learn(
 class _Passes:
     """Records inputs and outputs of the layers of a network, in the order in which they run."""
 
-    def __init__(self, net: nn.Module) -> None:
+    def __init__(self, net: nn.Module, batch: int) -> None:
+        self.batch = batch
         self.seen: list[tuple[str, nn.Module, Tensor, Tensor]] = []
         self.sensitivity: dict[int, float] = {}
+        self.blocked: dict[int, bool] = {}
+        self.memory: dict[int, int] = {}
         self._hooks = []
         for name, module in net.named_modules():
             if isinstance(module, Neuron) or (not list(module.children()) and list(module.parameters(False))):
@@ -323,36 +414,71 @@ class _Passes:
     def felt(self) -> None:
         """How far a change of each neuron's input changes its output, by the surrogate."""
         for i, (_, module, x, _) in enumerate(self.seen):
-            if isinstance(module, Neuron) and module.spiking and i not in self.sensitivity:
-                probe = x.detach().requires_grad_()
-                with torch.enable_grad():
-                    again, _ = module(probe)
-                    if again.requires_grad:
-                        (change,) = torch.autograd.grad(again.sum(), probe, allow_unused=True)
-                        self.sensitivity[i] = 0.0 if change is None else (change.abs() > _FELT).float().mean().item()
-                    else:
-                        self.sensitivity[i] = 0.0
+            if isinstance(module, Neuron) and module.spiking:
+                change = _change(module, x, slice(None))
+                self.sensitivity[i] = (change > _FELT).float().mean().item()
+                if self.sensitivity[i] == 0 and x.requires_grad:
+                    wide = copy.deepcopy(module)
+                    wide.surrogate = ATan(2.0)
+                    self.blocked[i] = not bool(_change(wide, x, slice(None)).any())
+                if len(x) > 1:
+                    late = _change(module, x, slice(-1, None)).flatten(1).norm(dim=1)
+                    self.memory[i] = int((late > _LASTS * late.max()).sum())
 
     def layers(self) -> list[Layer]:
-        return [self._layer(i, *one) for i, one in enumerate(self.seen)]
+        calls: dict[str, list[int]] = defaultdict(list)  # a recurrent layer is called at each time step
+        for i, (name, *_) in enumerate(self.seen):
+            calls[name].append(i)
+        return [self._layer(name, which) for name, which in calls.items()]
 
-    def _layer(self, i: int, name: str, module: nn.Module, x: Tensor, out: Tensor) -> Layer:
+    def _layer(self, name: str, which: list[int]) -> Layer:
+        _, module, _, first = self.seen[which[0]]
+        outs = [self.seen[i][3] for i in which]
         layer = Layer(name or "model", type(module).__name__)
-        values = out.detach().float()
+        values = torch.cat(
+            [out.detach() for out in outs] if all(o.shape[1:] == first.shape[1:] for o in outs) else [first]
+        )
+        layer.alike = _alike(values, self.batch)
         if isinstance(module, Neuron):
+            values = values.float()
             layer.rate = values.mean().item()
             layer.spiking = module.spiking
             if module.spiking and values.ndim > 1:
                 per_neuron = values.flatten(0, 1).flatten(1) if values.ndim > 2 else values.flatten(0, 1).unsqueeze(1)
                 layer.silent = (per_neuron.amax(0) == 0).float().mean().item()
                 layer.always = (per_neuron.mean(0) > _ALWAYS).float().mean().item()
-                layer.felt = self.sensitivity.get(i, math.nan)
-        if out.requires_grad and out.grad is not None:
-            layer.gradient = out.grad.float().norm().item()
+                known = [self.sensitivity[i] for i in which if i in self.sensitivity]
+                layer.felt = sum(known) / len(known) if known else math.nan
+                layer.blocked = all(self.blocked.get(i, False) for i in which)
+                layer.memory = self.memory.get(which[0], math.nan) if len(which) == 1 else math.nan
+        if grads := [out.grad.float().norm() for out in outs if out.requires_grad and out.grad is not None]:
+            layer.gradient = torch.stack(grads).norm().item()
         weights = [p.detach().float().flatten() for p in module.parameters(False) if p.ndim > 1]
         if weights:
             layer.weight = torch.cat(weights).square().mean().sqrt().item()
         return layer
+
+
+def _change(neuron: nn.Module, x: Tensor, steps: slice) -> Tensor:
+    """Size of the gradient of a neuron's output at some steps with respect to its input."""
+    probe = x.detach().requires_grad_()
+    with torch.enable_grad():
+        out, _ = neuron(probe)
+        if not out.requires_grad:
+            return torch.zeros_like(probe)
+        (change,) = torch.autograd.grad(out[steps].sum(), probe, allow_unused=True)
+    return torch.zeros_like(probe) if change is None else change.abs()
+
+
+def _alike(out: Tensor, batch: int) -> bool:
+    """Whether an output, [T, B, ...], [T * B, ...] or [B, ...], is the same for all samples."""
+    if out.ndim > 1 and out.shape[1] == batch:
+        by_sample = out
+    elif out.ndim and len(out) % batch == 0:
+        by_sample = out.unflatten(0, (-1, batch))
+    else:
+        return False
+    return batch > 1 and bool((by_sample - by_sample[:, :1]).abs().max() <= 1e-6 * by_sample.abs().max())
 
 
 # --- what is looked for ----------------------------------------------------------------------------------------------
@@ -436,15 +562,122 @@ def _of_sequence(sequence: Tensor, x: Any) -> Iterator[Finding]:
         yield Finding("a sequence has a single time step, so no neuron has time to integrate", "encode with more steps")
 
 
-def _of_layers(layers: list[Layer]) -> Iterator[Finding]:
-    silent = [i for i, layer in enumerate(layers) if layer.spiking and layer.silent > 1 - _RARE]
+def _of_state(model: nn.Module, sequence: Tensor) -> Iterator[Finding]:
+    net = copy.deepcopy(model).to(sequence.device).eval()
+    outs = []
+    for _ in range(2):
+        torch.manual_seed(0)
+        for generator in generators_of(net):
+            generator.manual_seed(0)
+        with torch.no_grad():
+            outs.append(run_model(net, net, lambda x: x.transpose(0, 1), sequence[:, :_SAMPLES].transpose(0, 1)))
+    if outs[0].shape != outs[1].shape or not torch.allclose(*outs, rtol=1e-3, atol=1e-5, equal_nan=True):
+        yield Finding(
+            "two passes with the same input give different outputs: the model keeps state from one batch to the next",
+            "start each batch with state None, as net(x) does: store no state in the module, or reset it",
+        )
+
+
+def _of_bounds(loss: Callable, out: Tensor, goal: Tensor) -> Iterator[Finding]:
+    for bound, sign, words in (
+        (1.0, -1, "at every step, and the loss asks for more"),
+        (0.0, 1, "never, and the loss asks for less"),
+    ):
+        extreme = torch.full_like(out, bound).requires_grad_()
+        value = apply_loss(loss, extreme, goal)
+        (slope,) = torch.autograd.grad(value, extreme, allow_unused=True) if value.requires_grad else (None,)
+        if slope is not None and slope.any() and (sign * slope[slope != 0] > 0).float().mean() > _ALWAYS:
+            yield Finding(
+                f"targets, which go from {goal.min():.3g} to {goal.max():.3g}, are out of reach of an output of "
+                f"spikes, 0 or 1 at each step: it already fires {words}",
+                "end with a neuron.Readout or another layer that does not spike, or scale the targets to [0, 1]",
+            )
+
+
+def _of_loss(loss: Callable, out: Tensor, goal: Tensor, result: Diagnosis, tried: _Trial) -> Iterator[Finding]:
+    if not math.isnan(result.chance):
+        if min(result.loss, tried.least) < 0:
+            yield Finding(
+                f"the loss falls below 0 ({min(result.loss, tried.least):.3g}), which the cost of a class can't",
+                "give nll_loss log-probabilities, out.sum(0).log_softmax(1), or use F.cross_entropy",
+            )
+        with torch.no_grad():
+            other = apply_loss(loss, out, goal.roll(1, -1)).item()
+        if (
+            not (tried.learned or result.findings)
+            and result.loss > 10 * result.chance
+            and abs(other - result.loss) < 0.02 * result.loss
+        ):
+            yield Finding(
+                f"the loss, {result.loss:.3g}, is {result.loss / result.chance:.0f} times that of a guess, and hardly "
+                "depends on the targets: a penalty in it outweighs the task",
+                f"divide its weight by {10 ** math.ceil(math.log10(10 * result.loss / result.chance))}",
+            )
+    if out.grad is None or len(out) < 4:
+        return
+    read = out.grad.flatten(1).abs().amax(1).nonzero().flatten().tolist()
+    if read == [0] or (read and not tried.learned and read[-1] < len(out) / 4):
+        which = "step 0" if read == [0] else f"steps {read[0]} to {read[-1]}"
+        yield Finding(
+            f"the loss depends only on {which} of {len(out)}, before the network has seen most of its input",
+            "let it read all steps (out.sum(0), a loss of snnkit.loss) or the last one (out[-1])",
+        )
+
+
+def _of_alike(layers: list[Layer]) -> Iterator[Finding]:
+    for layer in layers:
+        if layer.alike:
+            if not (layer.spiking and max(layer.silent, layer.always) > 1 - _RARE):
+                yield Finding(
+                    f"from {layer.kind} {layer.name!r} on, all samples give the same output",
+                    "does it normalise over a single value or the wrong axis, or are its weights 0?",
+                )
+            return
+
+
+def _of_blocked(layers: list[Layer]) -> Iterator[Finding]:
+    for layer in layers:
+        if layer.blocked:
+            yield Finding(
+                f"no gradient passes through the spikes of {layer.kind} {layer.name!r}: it is exactly 0 for all "
+                "inputs, with any surrogate",
+                "make spikes by self.spike(v - threshold) in its step, not by a comparison such as (v > 1).float()",
+            )
+            return
+
+
+def _of_memory(layers: list[Layer], sequence: Tensor) -> Iterator[Finding]:
+    spiking = [layer for layer in layers if layer.spiking]
+    longest = max((layer.memory for layer in spiking), default=math.nan)
+    if any(math.isnan(layer.memory) for layer in spiking) or not longest < len(sequence) / 4:
+        return
+    yield Finding(
+        f"memory may be too short: spiking neurons forget their input after {longest:.0f} of {len(sequence)} steps",
+        "take longer time constants (a larger tau or beta) or nn.Recurrent, if the task needs what was long ago",
+    )
+
+
+def _of_layers(layers: list[Layer], steps: int) -> Iterator[Finding]:
+    spiking = [i for i, layer in enumerate(layers) if layer.spiking]
+    silent = [i for i in spiking if layers[i].silent > 1 - _RARE]
     # Silence alone heals, where the surrogate passes gradients on: what doesn't is the cause.
     for i in ([i for i in silent if layers[i].felt < _SEEN] or silent)[:1]:
+        after = spiking[spiking.index(silent[0]) :]
+        if spiking[0] < silent[0] and len(after) > 1 and all(k in silent for k in after[1:]):
+            first = layers[silent[0]]
+            yield Finding(
+                f"activity dies with depth: from {first.kind} {first.name!r} on, hardly any neuron fires, in "
+                f"{len(after)} of {len(spiking)} spiking layers",
+                "put a batch norm before each neuron, make weights larger, or take fewer layers or more time steps",
+            )
+            return
         before = [one.name for one in layers[:i] if not math.isnan(one.weight)]
         where = f"the weights of {before[-1]!r}" if before else "its input"
+        remedies = ["lower its threshold", f"let more time pass (steps, now {steps})"]
+        remedies = remedies[::-1] if steps <= 3 * len(spiking) else remedies
         yield Finding(
             f"{layers[i].kind} {layers[i].name!r} is silent: {layers[i].silent:.0%} of its neurons never fire",
-            f"make {where} larger (layer.weight.data *= 3), lower its threshold, or let more time pass (steps)",
+            f"{', '.join(remedies)}, or make {where} larger (layer.weight.data *= 3)",
         )
 
 
@@ -472,7 +705,7 @@ def _of_gradients(net: nn.Module, layers: list[Layer]) -> tuple[list[Finding], l
         certain.append(Finding(what, advice))
     known = {name: norm for name, norm in norms.items() if norm is not None}
     largest = max(known.values(), default=0.0)
-    suspected = [_blind(layer) for layer in layers if layer.spiking and layer.felt < _SEEN][:1]
+    suspected = [_blind(layer) for layer in layers if layer.spiking and layer.felt < _SEEN and not layer.blocked][:1]
     if largest > 1e4:
         what = f"gradients explode: the largest has the norm {largest:.1e}"
         suspected.append(Finding(what, "set clip=1, make (recurrent) weights smaller, or the sequences shorter"))
@@ -496,7 +729,7 @@ def _of_direction(gradient: Tensor, labels: Tensor) -> Iterator[Finding]:
     others = (per_class.sum() - per_class.gather(1, labels.unsqueeze(1)).sum()).item() / max(
         per_class.numel() - len(labels), 1
     )
-    if right > 0 and right > others:
+    if right > max(others, 0.0) + 0.1 * per_class.abs().mean().item():
         yield Finding(
             "the loss rises when the right class has more output: training moves away from the answer",
             "turn its sign, or use a loss of snnkit.loss",
@@ -523,28 +756,40 @@ def _first_update(
     return {name: parameters[name].detach() - old for name, old in before.items()}
 
 
-def _of_changes(layers: list[Layer], changes: dict[str, Tensor]) -> Iterator[Finding]:
+def _of_changes(
+    layers: list[Layer], net: nn.Module, changes: dict[str, Tensor], optimizer: torch.optim.Optimizer | None
+) -> list[Finding]:
     by_layer = {layer.name: layer for layer in layers}
+    groups = optimizer.param_groups if optimizer is not None else []
+    momentum = max((group.get("momentum", 0.0) for group in groups), default=0.0)
     relative: dict[str, float] = {}
     for name, change in changes.items():
         place = name.rpartition(".")[0]
         layer = by_layer.get(place or "model")
         if layer is not None and change.ndim > 1 and layer.weight > 0:
-            layer.change = relative[name] = change.float().square().mean().sqrt().item() / layer.weight
+            layer.change = change.float().square().mean().sqrt().item() / layer.weight
+            gradient = net.get_parameter(name).grad
+            if gradient is not None and gradient.abs().max() > _ALIVE:
+                relative[name] = layer.change / (1 - min(momentum, 0.99))  # updates add up
     if not relative:
-        return
+        return []
     name = max(relative, key=relative.__getitem__)
     largest = relative[name]
     if largest > _LARGE:
-        yield Finding(
-            f"the learning rate is too high: one update changes {name} by {largest:.0%} of its size",
-            f"divide lr by {10 ** math.ceil(math.log10(largest / 0.03))}",
-        )
-    elif largest < _SMALL:
-        yield Finding(
-            f"the learning rate is too low: one update changes no weight by more than {largest:.1e} of its size",
-            f"multiply lr by {10 ** min(math.ceil(math.log10(1e-3 / max(largest, 1e-30))), 9)}",
-        )
+        return [
+            Finding(
+                f"the learning rate is too high: one update changes {name} by {largest:.0%} of its size",
+                f"divide lr by {10 ** math.ceil(math.log10(largest / 0.03))}",
+            )
+        ]
+    if largest < _SMALL:
+        return [
+            Finding(
+                f"the learning rate is too low: one update changes no weight by more than {largest:.1e} of its size",
+                f"multiply lr by {10 ** min(math.ceil(math.log10(1e-2 / max(largest, 1e-30))), 9)}",
+            )
+        ]
+    return []
 
 
 def _some(names: list[str]) -> str:

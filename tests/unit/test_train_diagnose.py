@@ -13,6 +13,7 @@ from snnkit import data, encode, loss, models, neuron, nn, surrogate, train
 
 STEPS = 10
 IMAGES, LABELS = data.load("digits")
+SHUFFLED = LABELS[:128][torch.randperm(128, generator=torch.Generator().manual_seed(0))]
 X, Y = data.to_unit(IMAGES[:128]).flatten(1), LABELS[:128]
 REPEAT = functools.partial(encode.repeat, steps=STEPS)
 
@@ -45,6 +46,36 @@ class Unused(Detached):
     def forward(self, x, state=None):
         out, state = self.rest(x[..., :48], state)
         return out, state
+
+
+class Comparison(neuron.LIF):
+    def step(self, x, state):
+        spikes, state = super().step(x, state)
+        return (spikes > 0.5).to(x.dtype), state
+
+
+class Kept(torch_nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net, self.kept = nn.Sequential(torch_nn.Linear(64, 48), neuron.IF(), torch_nn.Linear(48, 10)), None
+
+    def forward(self, x, state=None):
+        same = self.kept is not None and self.kept[0] == x.shape[1]
+        out, state = self.net(x, self.kept[1] if same else None)
+        self.kept = x.shape[1], nn.detach(state)
+        return out, state
+
+
+def deep():
+    torch.manual_seed(0)
+    hidden = [module for _ in range(8) for module in (torch_nn.Linear(48, 48), neuron.LIF())]
+    return nn.Sequential(torch_nn.Linear(64, 48), neuron.LIF(), *hidden, torch_nn.Linear(48, 10))
+
+
+def normalised():
+    torch.manual_seed(0)
+    first = [torch_nn.Linear(64, 1), torch_nn.LayerNorm(1), torch_nn.Linear(1, 48), neuron.LIF()]
+    return nn.Sequential(*first, torch_nn.Linear(48, 10))
 
 
 def nan_in(x):
@@ -82,6 +113,29 @@ BROKEN = {
     "learning rate too high": (net, {"lr": 1.0}, "learning rate is too high: one update changes"),
     "learning rate too low": (net, {"lr": 1e-9}, "learning rate is too low"),
     "SGD with a tiny rate": (net, {"optimizer": lambda n: torch.optim.SGD(n.parameters(), lr=1e-8)}, "rate is too low"),
+    "SGD with momentum": (
+        net,
+        {"optimizer": lambda n: torch.optim.SGD(n.parameters(), lr=20.0, momentum=0.99)},
+        "learning rate is too high",
+    ),
+    "Adam with a low rate": (net, {"lr": 1e-6}, "learning rate is too low"),
+    "labels of other samples": (net, {"y": SHUFFLED}, "memorises"),
+    "a comparison without surrogate": (lambda: net(Comparison()), {}, "no gradient passes through the spikes of Comp"),
+    "activity that dies": (lambda: changed(lambda n: n[0].weight.mul_(4), deep()), {}, "activity dies with depth"),
+    "state from batch to batch": (Kept, {}, "two passes with the same input give different outputs"),
+    "targets out of reach": (
+        lambda: net(last=neuron.LIF()),
+        {"loss": lambda out, y: F.mse_loss(out.mean(0), y), "y": 15 + X[:, 20:30]},
+        "targets, which go from 15 to 16, are out of reach",
+    ),
+    "one step in the loss": (net, {"loss": lambda out, y: F.cross_entropy(out[0], y)}, "depends only on step 0 of 10"),
+    "a norm of one value": (normalised, {}, "from LayerNorm '1' on, all samples give"),
+    "counts as log-probabilities": (net, {"loss": lambda out, y: F.nll_loss(out.sum(0), y)}, "the loss falls below 0"),
+    "a penalty": (
+        net,
+        {"loss": lambda out, y: loss.count_cross_entropy(out, y) + 1e4 * out.mean() + 100.0},
+        "a penalty in it outweighs the task",
+    ),
     "a loss that is NaN": (net, {"loss": lambda out, y: out.sum() * math.nan}, "the loss is nan"),
 }  # fmt: skip
 
@@ -158,14 +212,28 @@ def test_nothing_changes_and_the_result_is_a_table():
     assert [layer.kind for layer in result.layers] == ["Linear", "LIF", "Linear", "LIF"]
     assert result.layers[1].silent == 1 and result.chance == pytest.approx(math.log(10))
     text = str(result)
-    assert (
-        "1. LIF '1' is silent: 100% of its neurons never fire" in text and "-> make the weights of '0' larger" in text
-    )
+    assert "1. LIF '1' is silent: 100% of its neurons never fire" in text and "make the weights of '0' larger" in text
     assert text.splitlines()[0].split() == [
         "layer",
         *["rate", "silent", "always", "felt", "gradient", "weights", "change"],
     ]
     assert "<table>" in result._repr_html_() and "LIF &#x27;1&#x27; is silent" in result._repr_html_()
+
+
+def test_a_recurrent_layer_is_one_row():
+    result = train.diagnose(recurrent(), X, Y, encode=REPEAT, loss=loss.rate_cross_entropy, lr=5e-3, device="cpu")
+    assert [layer.kind for layer in result.layers] == ["Linear", "Linear", "LIF", "Linear"]
+    assert all(layer.gradient > 0 for layer in result.layers)
+
+
+def test_the_memory_of_a_neuron_is_measured():
+    x, y = data.xor_in_time(400, steps=16, delay=6, seed=0)
+    torch.manual_seed(0)
+    short = nn.Sequential(torch_nn.Linear(10, 32), neuron.Leaky(0.1), torch_nn.Linear(32, 2))
+    how = {"encode": None, "loss": loss.rate_cross_entropy, "device": "cpu"}
+    changed(lambda n: n[0].weight.mul_(4), short)
+    result = train.diagnose(short, x.transpose(0, 1), y, **how)
+    assert result.layers[1].memory == 2, result
 
 
 @pytest.mark.parametrize(
