@@ -62,7 +62,7 @@ QUICK: bool = True  # False: longer training, more windows in the comparison
 SOLVE: bool = False  # True: the exercises are filled in with their solutions
 SEED: int = 0  # seed of camera noise, weights and order
 DEVICE: str = "auto"  # "auto", "cpu" or "cuda"
-PUBLISHED: str = ""  # "nmnist", "shd" or "dvs_gesture": opens that data set at the end (downloads; all but shd need tonic)
+PUBLISHED: str = ""  # "nmnist", "shd" or "dvs_gesture": opens that data set at the end (downloads)
 
 # %%
 import math
