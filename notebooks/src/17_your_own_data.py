@@ -21,7 +21,7 @@
 # - bring a table to a network, and train it to answer with a number (regression);
 # - bring a sound to a network, as the spikes of a cochlea;
 # - say what a result is worth: beside a baseline, and on a test that is one;
-# - find out why a network does not learn, with `train.diagnose` and without it;
+# - find out why a network does not learn, with `train.diagnose` and your own eyes;
 # - give the network to somebody as one HTML file.
 #
 # | | |
@@ -547,7 +547,7 @@ viz.show(viz.figures.lines(stuck, title="Four networks that do not learn", **loo
 # The curves say that something is wrong, not what. `train.diagnose` makes one pass forward and backward and a short trial.
 # Then it says what it saw, the likeliest cause first, with what to do.
 #
-# **Predict first.** Whose mistake does it *not* find?
+# **Predict first.** Whose network can learn its samples by heart, and still says nothing about others?
 
 # %%
 predict("your_own_data.e")
@@ -560,19 +560,20 @@ for name, (_, samples, labels, rate) in broken.items():
     how = {"encode": encode.columns, "loss": loss.count_cross_entropy, "lr": rate, "device": device}
     found[name] = train.diagnose(fresh, samples[:200], labels[:200], **how)
     display(found[name])
-(missed,) = [place for place, one in enumerate(found.values()) if not one.findings]
-outcome("your_own_data.e", missed)
+(by_heart,) = [place for place, one in enumerate(found.values()) if "memorises" in one.findings[0].what]
+outcome("your_own_data.e", by_heart)
 
 # %% [markdown]
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# Three causes are named in the first line. In the table, `silent` is the share of neurons that never fired. `felt` is the
+# Each cause is named in the first line. In the table, `silent` is the share of neurons that never fired. `felt` is the
 # share of inputs whose change the surrogate passes on. `change` is what one update does to the weights, relative to them.
 # About 0.001 to 0.1 is healthy. Cai has more than 10: each update throws the old weights away.
 #
-# Dee's network is healthy. It could learn, if there were anything to learn. No program can see that a picture and its label
-# do not belong together. **Look at some samples beside their labels**, or listen to them, before anything else.
+# Dee's network is healthy. It learned 64 sounds by heart, labels and all, but that says nothing about sounds that were kept
+# back. Whether the labels are wrong, the axes mixed up or the samples too few, no program can tell. **Look at some samples
+# beside their labels**, or listen to them, before anything else.
 #
 # </details>
 #
