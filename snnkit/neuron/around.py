@@ -94,8 +94,11 @@ class Recurrent(nn.Module):
             inner, out = checks.instance("state of Recurrent", state, RecurrentState, "a RecurrentState or None")
         before = RecurrentState(inner, out)
         if torch.compiler.is_compiling() and not torch.compiler.is_exporting() and len(x) > INLINED:
-            return _uncompiled_loop(self._step, x, before)
-        return _loop(self._step, x, before)
+            # It needs PyTorch's compiler, whose import takes longer than that of the whole package.
+            from snnkit.neuron.uncompiled_loop import uncompiled_loop
+
+            return uncompiled_loop(self._step, x, before)
+        return loop(self._step, x, before)
 
     def _step(self, x: Tensor, before: RecurrentState) -> RecurrentState:
         current = x + self._back(before.out.to(x.dtype))
@@ -115,18 +118,13 @@ class Recurrent(nn.Module):
         return back
 
 
-def _loop(step: Callable, x: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
+def loop(step: Callable, x: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
+    """``state = step(x_t, state)`` over x [T, B, ...]: the outputs [T, B, ...] and the last state."""
     outputs = []
     for x_t in x.unbind(0):
         state = step(x_t, state)
         outputs.append(state.out)
     return torch.stack(outputs), state
-
-
-# To inline it would take minutes. So the loop is left to Python, and a step is compiled by itself.
-_uncompiled_loop: Callable = torch.compiler.disable(
-    _loop, recursive=False, reason=f"Recurrent is compiled step by step, for more than {INLINED} steps"
-)
 
 
 # By the class of the inner state and the name of the part that comes after it.

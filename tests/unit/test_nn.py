@@ -396,7 +396,7 @@ def test_neighbouring_outputs_vote():
 def test_names_of_other_libraries_say_what_is_here(room, name, use):
     with pytest.raises(AttributeError) as raised:
         getattr(room, name)
-    assert str(raised.value) == f"there is no {room.__name__}.{name}: use {use}"
+    assert str(raised.value) == f"there is no {room.__name__}.{name}: use {use} (more names: docs/coming_from.md)"
     assert not hasattr(room, "nothing_at_all")
 
 
