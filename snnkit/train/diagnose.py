@@ -69,6 +69,7 @@ class Layer:
         weight: root of the mean square of its weights.
         change: of its weights by the first update, relative to their size.
         memory: time steps until the output at the last step has forgotten an input.
+        lasts: time constant of its membrane in steps.
         blocked: no gradient passes through its spikes, however wide the surrogate is.
         alike: its output is the same for all samples.
     """
@@ -84,6 +85,7 @@ class Layer:
     weight: float = math.nan
     change: float = math.nan
     memory: float = math.nan
+    lasts: float = math.nan
     blocked: bool = False
     alike: bool = False
 
@@ -246,9 +248,12 @@ def _diagnosed(
         found.append(Finding(f"the loss is {result.loss}", "look for a logarithm or a root of 0, or a division, in it"))
     else:
         value.backward()
+        if out.grad is None:
+            what = "no gradient leads from the loss to the output of the network"
+            found.append(Finding(what, "look for argmax, a comparison, .item() or .detach() in the loss"))
         passes.felt()
     result.layers = passes.layers()
-    if not value.requires_grad or not math.isfinite(result.loss):
+    if not value.requires_grad or not math.isfinite(result.loss) or out.grad is None:
         return result
     sequence = sequences[0]
     found += _of_state(model, sequence)
@@ -262,7 +267,7 @@ def _diagnosed(
     tried = trial()
     found += _of_loss(loss, out, goal, result, tried)
     if not tried.learned:
-        layers = [*_of_alike(result.layers), *_of_layers(result.layers, len(sequence))]
+        layers = [*_of_dropout(net), *_of_alike(result.layers), *_of_layers(result.layers, len(sequence))]
         blind = [layer for layer in result.layers if layer.spiking and layer.felt < _SEEN and not layer.blocked]
         blind = [layer for layer in blind if layer.silent < 1]  # else membranes are far from the threshold
         if blind and trial(wide=True).learned:
@@ -274,9 +279,12 @@ def _diagnosed(
     too_low = any("too low" in finding.what for finding in changes)
     if not (too_low and (found or tried.at_first)):  # no learning rate revives a gradient; a trained network may rest
         found += changes
-    if not found and not (tried.learned and tried.carried):
+    # Where nearly all labels are the same, a trial says little; nor where it was not at its end.
+    clear = not (classes and goal.flatten().bincount().max() > 0.9 * goal.numel())
+    clear = clear and (tried.learned or not tried.moving)
+    if not found and clear and not (tried.learned and tried.carried):
         found += _of_memory(result.layers, sequence) if encode is None else []
-        found.append(tried.told())
+        found += [*_of_dropout(net)] or [tried.told()]
     return result
 
 
@@ -286,14 +294,14 @@ class _Trial:
     Attributes:
         learned, carried: whether it learned the samples, and whether that helps with those kept back.
         at_first: it had learned before the first update.
-        first, least: the loss at first and the lowest.
+        losses: of the updates.
     """
 
     def __init__(
         self, model: nn.Module, x: Any, y: Tensor, encode: Callable | None, loss: Callable, *, wide: bool = False
     ) -> None:
         self.learned = self.carried = self.at_first = False
-        self.first, self.least = math.nan, math.inf
+        self.losses: list[float] = []
         self.net = copy.deepcopy(model).to(y.device).train()
         for neuron in self.net.modules():
             if wide and isinstance(neuron, Neuron) and neuron.surrogate is not None:
@@ -304,6 +312,29 @@ class _Trial:
             x, y = x[order], y[order]
         kept = min(len(y) // 3, 2 * _SAMPLES)
         rest = max(len(y) - kept, 1)
+        try:
+            self._learn(x, y, kept, rest, wide)
+        except (RuntimeError, ValueError) as error:
+            # State with a graph that is gone, or values that became NaN: both are named by what was seen before.
+            if "second time" not in str(error) and "finite" not in str(error):
+                raise
+
+    @property
+    def first(self) -> float:
+        """The loss at first."""
+        return self.losses[0] if self.losses else math.nan
+
+    @property
+    def least(self) -> float:
+        """The lowest loss."""
+        return min(self.losses, default=math.inf)
+
+    @property
+    def moving(self) -> bool:
+        """Whether the loss was still falling at the end."""
+        return len(self.losses) > 20 and self.losses[-1] < 0.9 * abs(self.losses[-15])
+
+    def _learn(self, x: Any, y: Tensor, kept: int, rest: int, wide: bool) -> None:
         optimizer = self._optimizer()
         with torch.enable_grad():
             # First the same samples again and again; if these are learned by heart, others as well.
@@ -325,8 +356,7 @@ class _Trial:
                         return
                 if not value.isfinite():
                     return
-                self.first = value.item() if update == 0 else self.first
-                self.least = min(self.least, value.item())
+                self.losses.append(value.item())
                 optimizer.zero_grad()
                 value.backward()
                 optimizer.step()
@@ -371,7 +401,8 @@ class _Trial:
             return Finding(
                 f"the loss falls from {self.first:.3g} to {self.least:.3g}, but the outputs of different samples do "
                 "not come nearer to their own targets",
-                "does the loss compare each output with the target of its own sample? Try a loss of snnkit.loss",
+                "does the loss compare each output with the target of its own sample, or do shapes broadcast ([B, 1] "
+                "against [B])? Does the network lose what tells the samples apart (pooling, dropout)?",
             )
         return Finding(
             "no learning rate lowers the loss of a single batch, but none of the known causes was seen",
@@ -443,6 +474,9 @@ class _Passes:
             values = values.float()
             layer.rate = values.mean().item()
             layer.spiking = module.spiking
+            decay = getattr(module, "decay", None)
+            if isinstance(decay, (float, Tensor)) and (slowest := torch.as_tensor(decay).max().item()) < 1:
+                layer.lasts = 1 / (1 - slowest)
             if module.spiking and values.ndim > 1:
                 per_neuron = values.flatten(0, 1).flatten(1) if values.ndim > 2 else values.flatten(0, 1).unsqueeze(1)
                 layer.silent = (per_neuron.amax(0) == 0).float().mean().item()
@@ -538,10 +572,23 @@ def _of_weights(model: nn.Module, net: nn.Module, optimizer: torch.optim.Optimiz
         yield Finding(
             f"all weights of {_some(zeros)} are 0", "initialise them: torch.nn.init.kaiming_uniform_(layer.weight)"
         )
+    if equal := [
+        n for n, p in matrices.items() if p.numel() > 4 and p.any() and p.requires_grad and (p == p.flatten()[0]).all()
+    ]:
+        yield Finding(
+            f"all weights of {_some(equal)} are equal, so its neurons stay alike",
+            "initialise them at random: torch.nn.init.kaiming_uniform_(layer.weight)",
+        )
     if frozen := [name for name, p in matrices.items() if not p.requires_grad]:
         yield Finding(f"{_some(frozen)} can't learn: requires_grad is False", "net.requires_grad_(True)")
     if optimizer is not None:
         held = {id(p) for group in optimizer.param_groups for p in group["params"]}
+        decays = [group["lr"] * group.get("weight_decay", 0.0) for group in optimizer.param_groups]
+        if isinstance(optimizer, (torch.optim.AdamW, torch.optim.SGD)) and max(decays) > 0.01:
+            yield Finding(
+                f"weight decay shrinks the weights by {max(decays):.0%} in each update",
+                "make weight_decay smaller: 1e-2 or less is usual",
+            )
         own = dict(model.named_parameters())
         if left := [name for name in matrices if id(own[name]) not in held and own[name].requires_grad]:
             yield Finding(
@@ -580,8 +627,8 @@ def _of_state(model: nn.Module, sequence: Tensor) -> Iterator[Finding]:
 
 def _of_bounds(loss: Callable, out: Tensor, goal: Tensor) -> Iterator[Finding]:
     for bound, sign, words in (
-        (1.0, -1, "at every step, and the loss asks for more"),
-        (0.0, 1, "never, and the loss asks for less"),
+        (1.0, -1, "it fires at every step already, and the loss asks for more"),
+        (0.0, 1, "it never fires, and the loss asks for less"),
     ):
         extreme = torch.full_like(out, bound).requires_grad_()
         value = apply_loss(loss, extreme, goal)
@@ -589,7 +636,7 @@ def _of_bounds(loss: Callable, out: Tensor, goal: Tensor) -> Iterator[Finding]:
         if slope is not None and slope.any() and (sign * slope[slope != 0] > 0).float().mean() > _ALWAYS:
             yield Finding(
                 f"targets, which go from {goal.min():.3g} to {goal.max():.3g}, are out of reach of an output of "
-                f"spikes, 0 or 1 at each step: it already fires {words}",
+                f"spikes, 0 or 1 at each step: {words}",
                 "end with a neuron.Readout or another layer that does not spike, or scale the targets to [0, 1]",
             )
 
@@ -635,6 +682,12 @@ def _of_alike(layers: list[Layer]) -> Iterator[Finding]:
             return
 
 
+def _of_dropout(net: nn.Module) -> Iterator[Finding]:
+    for name, module in net.named_modules():
+        if isinstance(module, nn.modules.dropout._DropoutNd) and module.p > 1 - _RARE:
+            yield Finding(f"{name} drops {module.p:.0%} of its input", "p is the share that is dropped: try p=0.2")
+
+
 def _of_blocked(layers: list[Layer]) -> Iterator[Finding]:
     for layer in layers:
         if layer.blocked:
@@ -663,7 +716,8 @@ def _of_layers(layers: list[Layer], steps: int) -> Iterator[Finding]:
     # Silence alone heals, where the surrogate passes gradients on: what doesn't is the cause.
     for i in ([i for i in silent if layers[i].felt < _SEEN] or silent)[:1]:
         after = spiking[spiking.index(silent[0]) :]
-        if spiking[0] < silent[0] and len(after) > 1 and all(k in silent for k in after[1:]):
+        alive = spiking[0] < silent[0] or (layers[silent[0]].silent < 1 and len(after) > 3)
+        if alive and len(after) > 1 and all(k in silent for k in after[1:]):
             first = layers[silent[0]]
             yield Finding(
                 f"activity dies with depth: from {first.kind} {first.name!r} on, hardly any neuron fires, in "
@@ -675,6 +729,13 @@ def _of_layers(layers: list[Layer], steps: int) -> Iterator[Finding]:
         where = f"the weights of {before[-1]!r}" if before else "its input"
         remedies = ["lower its threshold", f"let more time pass (steps, now {steps})"]
         remedies = remedies[::-1] if steps <= 3 * len(spiking) else remedies
+        if layers[i].lasts > 3 * steps:
+            yield Finding(
+                f"{layers[i].kind} {layers[i].name!r} is silent, as its membrane charges too slowly: its time constant "
+                f"is {layers[i].lasts:.3g} steps, and the sequence has {steps}",
+                "make the time constant shorter (are its units right, or is its inverse wanted?), or take more steps",
+            )
+            return
         yield Finding(
             f"{layers[i].kind} {layers[i].name!r} is silent: {layers[i].silent:.0%} of its neurons never fire",
             f"{', '.join(remedies)}, or make {where} larger (layer.weight.data *= 3)",
@@ -697,7 +758,13 @@ def _of_gradients(net: nn.Module, layers: list[Layer]) -> tuple[list[Finding], l
     norms = {name: None if p.grad is None else p.grad.float().norm().item() for name, p in trained.items()}
     if spoilt := [name for name, norm in norms.items() if norm is not None and not math.isfinite(norm)]:
         what = f"the gradient of {_some(spoilt)} is NaN or infinite"
-        return [Finding(what, "look for a root or logarithm of 0, or a division by 0, in loss and forward")], []
+        return [
+            Finding(
+                what,
+                "does it explode through time (recurrent weights too large)? Or is there a root or logarithm of 0, "
+                "or a division by 0, in loss and forward?",
+            )
+        ], []
     certain: list[Finding] = []
     if lost := [name for name, norm in norms.items() if norm is None]:
         what = f"no gradient reaches {_some(lost)}"
@@ -786,7 +853,7 @@ def _of_changes(
         return [
             Finding(
                 f"the learning rate is too low: one update changes no weight by more than {largest:.1e} of its size",
-                f"multiply lr by {10 ** min(math.ceil(math.log10(1e-2 / max(largest, 1e-30))), 9)}",
+                f"multiply lr by {10 ** min(max(math.floor(math.log10(1e-2 / max(largest, 1e-30))), 1), 9)}",
             )
         ]
     return []

@@ -66,6 +66,26 @@ class Kept(torch_nn.Module):
         return out, state
 
 
+class KeptGraph(Kept):
+    def forward(self, x, state=None):
+        same = self.kept is not None and self.kept[0] == x.shape[1]
+        out, state = self.net(x, self.kept[1] if same else None)
+        self.kept = x.shape[1], state
+        return out, state
+
+    def __deepcopy__(self, memo):  # tensors with a graph can't be copied
+        made = KeptGraph()
+        made.load_state_dict(self.state_dict())
+        return made
+
+
+def exploding():
+    torch.manual_seed(0)
+    layer = neuron.Recurrent(neuron.Leaky(0.9, surrogate=surrogate.StraightThrough()), 48)
+    torch_nn.init.normal_(layer.weight.weight, std=1e4)
+    return nn.Sequential(torch_nn.Linear(64, 48), layer, torch_nn.Linear(48, 10))
+
+
 def deep():
     torch.manual_seed(0)
     hidden = [module for _ in range(8) for module in (torch_nn.Linear(48, 48), neuron.LIF())]
@@ -101,7 +121,21 @@ BROKEN = {
     "another optimizer": (net, {"optimizer": lambda n: torch.optim.Adam(n[2].parameters())}, "not hold 0.weight"),
     "threshold too high": (lambda: net(neuron.LIF(v_threshold=30.0)), {}, "LIF '1' is silent"),
     "weights too small": (lambda: changed(lambda n: n[0].weight.mul_(1e-3)), {}, "LIF '1' is silent"),
-    "a very slow neuron": (lambda: net(neuron.LIF(tau=1000.0)), {}, "LIF '1' is silent"),
+    "a very slow neuron": (lambda: net(neuron.LIF(tau=1000.0)), {}, "LIF '1' is silent, as its membrane charges too"),
+    "nearly all dropped": (lambda: nn.Sequential(torch_nn.Dropout(0.999), *net()), {}, "drops 100% of its input"),
+    "equal weights": (lambda: changed(lambda n: n[0].weight.fill_(0.1)), {}, "all weights of 0.weight are equal"),
+    "accuracy as the loss": (
+        net,
+        {"loss": lambda out, y: (out.sum(0).argmax(1) != y).float().mean().requires_grad_()},
+        "no gradient leads from the loss to the output of the network",
+    ),
+    "weight decay": (
+        net,
+        {"optimizer": lambda n: torch.optim.AdamW(n.parameters(), lr=1e-3, weight_decay=50)},
+        "weight decay shrinks the weights by 5% in each update",
+    ),
+    "state with its graph": (KeptGraph, {}, "two passes with the same input give different outputs"),
+    "recurrent weights that explode": (exploding, {}, "gradient of .* is NaN or infinite|gradients explode"),
     "negative bias": (lambda: changed(lambda n: n[2].bias.fill_(-20.0)), {}, "LIF '3' is silent"),
     "weights too large": (lambda: changed(lambda n: n[0].weight.abs_().mul_(50)), {}, "LIF '1' is saturated"),
     "surrogate too narrow": (lambda: net(neuron.LIF(surrogate=surrogate.Triangle(1e4))), {}, "LIF '1' passes the"),
