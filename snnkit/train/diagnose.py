@@ -583,6 +583,10 @@ def _of_weights(model: nn.Module, net: nn.Module, optimizer: torch.optim.Optimiz
         yield Finding(f"{_some(frozen)} can't learn: requires_grad is False", "net.requires_grad_(True)")
     if optimizer is not None:
         held = {id(p) for group in optimizer.param_groups for p in group["params"]}
+        if any(group.get("maximize") for group in optimizer.param_groups):
+            yield Finding("the optimizer makes the loss larger: maximize is True", "leave maximize=True out")
+        if all(group["lr"] == 0 for group in optimizer.param_groups):
+            yield Finding("the learning rate is 0", "is there a scheduler that begins at 0 and is never stepped?")
         decays = [group["lr"] * group.get("weight_decay", 0.0) for group in optimizer.param_groups]
         if isinstance(optimizer, (torch.optim.AdamW, torch.optim.SGD)) and max(decays) > 0.01:
             yield Finding(
@@ -796,7 +800,7 @@ def _of_direction(gradient: Tensor, labels: Tensor) -> Iterator[Finding]:
     others = (per_class.sum() - per_class.gather(1, labels.unsqueeze(1)).sum()).item() / max(
         per_class.numel() - len(labels), 1
     )
-    if right > max(others, 0.0) + 0.1 * per_class.abs().mean().item():
+    if right > max(others, 0.0) + 0.1 * per_class.abs().mean().item() and per_class.abs().max() > _ALIVE:
         yield Finding(
             "the loss rises when the right class has more output: training moves away from the answer",
             "turn its sign, or use a loss of snnkit.loss",

@@ -134,6 +134,12 @@ BROKEN = {
         {"optimizer": lambda n: torch.optim.AdamW(n.parameters(), lr=1e-3, weight_decay=50)},
         "weight decay shrinks the weights by 5% in each update",
     ),
+    "a loss that is maximised": (
+        net,
+        {"optimizer": lambda n: torch.optim.Adam(n.parameters(), maximize=True)},
+        "the optimizer makes the loss larger",
+    ),
+    "a rate of 0": (net, {"optimizer": lambda n: torch.optim.Adam(n.parameters(), lr=0.0)}, "the learning rate is 0"),
     "state with its graph": (KeptGraph, {}, "two passes with the same input give different outputs"),
     "recurrent weights that explode": (exploding, {}, "gradient of .* is NaN or infinite|gradients explode"),
     "negative bias": (lambda: changed(lambda n: n[2].bias.fill_(-20.0)), {}, "LIF '3' is silent"),
