@@ -689,7 +689,7 @@ def _of_alike(layers: list[Layer]) -> Iterator[Finding]:
 def _of_dropout(net: nn.Module) -> Iterator[Finding]:
     for name, module in net.named_modules():
         if isinstance(module, nn.modules.dropout._DropoutNd) and module.p > 1 - _RARE:
-            yield Finding(f"{name} drops {module.p:.0%} of its input", "p is the share that is dropped: try p=0.2")
+            yield Finding(f"{name} drops {100 * module.p:g} % of its input", "p is the share that is dropped: try p=0.2")
 
 
 def _of_blocked(layers: list[Layer]) -> Iterator[Finding]:

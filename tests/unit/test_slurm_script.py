@@ -24,7 +24,7 @@ REQUESTS = {
         partition="booster", account="mine", name="my snn", modules=("Stages/2025", "CUDA"), venv="/home/ada/my venv/",
     ),
     "once": Request("python train.py --lr 0.1", tasks_per_node=2, requeue=False),
-    "array": Request("snnkit sweep xor.yaml --out /work/ada/xor", array="8%4", cpus_per_task=6),
+    "array": Request("snnkit sweep xor.yaml --out /scratch/ada/xor", array="8%4", cpus_per_task=6),
     "sweep": Request("python -m snnkit.lab.cli sweep xor.yaml --workers 2", gpus_per_node=1),
     "lightning": Request("python fit.py --trainer.devices 2", tasks_per_node=2),
 }  # fmt: skip
@@ -137,7 +137,7 @@ def test_tasks_of_an_array_run_the_same_sweep_with_a_log_each_and_a_core_for_eac
     assert (values["array"], values["output"], values["ntasks-per-node"]) == ("1-8%4", "%x-%A_%a.out", "1")
     assert values.keys() >= {"signal", "requeue", "open-mode"}
     (step,) = script.steps
-    assert shlex.join(step.program) == "snnkit sweep xor.yaml --out /work/ada/xor --workers 6"
+    assert shlex.join(step.program) == "snnkit sweep xor.yaml --out /scratch/ada/xor --workers 6"
     assert "export OMP_NUM_THREADS=1" in script.lines and not [line for line in script.lines if "MASTER" in line]
 
 

@@ -122,7 +122,7 @@ BROKEN = {
     "threshold too high": (lambda: net(neuron.LIF(v_threshold=30.0)), {}, "LIF '1' is silent"),
     "weights too small": (lambda: changed(lambda n: n[0].weight.mul_(1e-3)), {}, "LIF '1' is silent"),
     "a very slow neuron": (lambda: net(neuron.LIF(tau=1000.0)), {}, "LIF '1' is silent, as its membrane charges too"),
-    "nearly all dropped": (lambda: nn.Sequential(torch_nn.Dropout(0.999), *net()), {}, "drops 100% of its input"),
+    "nearly all dropped": (lambda: nn.Sequential(torch_nn.Dropout(0.999), *net()), {}, "drops 99.9 % of its input"),
     "equal weights": (lambda: changed(lambda n: n[0].weight.fill_(0.1)), {}, "all weights of 0.weight are equal"),
     "accuracy as the loss": (
         net,
