@@ -178,7 +178,8 @@ def diagnose(
         batches, silent or saturated layers, layers that answer all samples alike, no or a blind surrogate, a gradient
         that is lost, fades or explodes, a loss that reads only the first step, is no cost of classes, rises as the
         answer becomes right or is mostly a penalty, targets that spikes can't reach, a memory that is too short, a
-        learning rate that does not suit the weights.
+        learning rate that does not suit the weights. Each is seen where it is clear. The trial has a learning rate of
+        its own, so a network that it can train may still stand still with yours.
 
     Raises:
         TypeError, ValueError: as ``fit``.
@@ -689,7 +690,9 @@ def _of_alike(layers: list[Layer]) -> Iterator[Finding]:
 def _of_dropout(net: nn.Module) -> Iterator[Finding]:
     for name, module in net.named_modules():
         if isinstance(module, nn.modules.dropout._DropoutNd) and module.p > 1 - _RARE:
-            yield Finding(f"{name} drops {100 * module.p:g} % of its input", "p is the share that is dropped: try p=0.2")
+            yield Finding(
+                f"{name} drops {100 * module.p:g} % of its input", "p is the share that is dropped: try p=0.2"
+            )
 
 
 def _of_blocked(layers: list[Layer]) -> Iterator[Finding]:

@@ -103,9 +103,7 @@ class PlainStep:
     def _forward(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         """What is minimised (the loss and the regulariser), metrics and output of a batch."""
         config = self.config
-        x = prepared(batch[0])
-        if config.augment is not None:
-            x = checks.instance("the result of augment", config.augment(x), Tensor, "a torch.Tensor [B, ...]")
+        x = augmented(config.augment, prepared(batch[0]))
         if config.channels_last and x.ndim == 4:
             x = x.contiguous(memory_format=torch.channels_last)
 
@@ -130,6 +128,14 @@ class PlainStep:
 def prepared(samples: Samples) -> Any:
     """Samples as ``augment`` and ``encode`` get them: images uint8 scaled to [0, 1]."""
     return to_unit(samples) if isinstance(samples, Tensor) and samples.dtype == torch.uint8 else samples
+
+
+def augmented(augment: Function | None, x: Any) -> Any:
+    """``augment(x)``, which must be a tensor where ``x`` is one; recordings may be anything that ``encode`` takes."""
+    if augment is None:
+        return x
+    changed = augment(x)
+    return checks.instance("the result of augment", changed, Tensor, "a tensor") if isinstance(x, Tensor) else changed
 
 
 def check_batch_of_one(
@@ -173,7 +179,7 @@ def check_batch_of_one(
     try:
         with torch.random.fork_rng(devices), evaluating(model):
             x = prepared(sample)
-            run_model(model, model, encode, x if augment is None else augment(x))
+            run_model(model, model, encode, augmented(augment, x))
     finally:
         for hook in hooks:
             hook.remove()

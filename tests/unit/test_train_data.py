@@ -11,6 +11,7 @@ from torch import nn as torch_nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 from snnkit import data, encode, loss, neuron, nn, train
+from snnkit.data import sounds
 from snnkit.data.events import to_frames
 
 N, FEATURES, STEPS = 60, 6, 5
@@ -416,3 +417,20 @@ def test_images_without_an_encoder_are_told_to_be_one_step():
     model = nn.Sequential(torch_nn.Flatten(), torch_nn.Linear(4, 2), neuron.LIF())
     with pytest.warns(UserWarning, match=r"these, \[3, 1, 2, 2\], have one time step: images need an encoder"):
         train.evaluate(model, (torch.rand(3, 1, 2, 2), torch.zeros(3).long()), encode=None, device="cpu")
+
+
+def test_recordings_are_augmented_as_lists_and_tensors_must_stay_tensors():
+    made, labels = sounds.record(1, channels=16, seed=0)
+    sizes = []
+
+    def counted(recordings):
+        sizes.append(len(recordings))
+        return recordings[::-1]
+
+    def spikes(recordings):
+        return torch.stack([torch.full((3, FEATURES), float(len(one.t) > 0)) for one in recordings], 1)
+
+    fit((list(made), labels % 2), encode=spikes, augment=counted, batch_size=5, epochs=1)
+    assert sizes == [5] * (len(labels) // 5)
+    with pytest.raises(TypeError, match="the result of augment must be a tensor, but it is None"):
+        fit(table(), augment=lambda x: None)

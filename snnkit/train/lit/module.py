@@ -52,6 +52,7 @@ from snnkit.train.recipe import (
 from snnkit.train.seeding import check_seed, generators_of
 from snnkit.train.step import (
     Compiled,
+    augmented,
     check_batch_of_one,
     check_regulariser,
     match_strides,
@@ -99,7 +100,7 @@ class SpikingModule(LightningModule):
     state is carried from batch to batch: the network starts each one at rest.
 
     Logged for each of the stages train, val and test, over all ranks: ``<stage>/loss``, ``<stage>/acc`` (as
-    ``loss.accuracy``; not for targets without classes; with ``metric``, ``<stage>/<its name>`` instead) and
+    for ``train.fit``; not for targets without classes; with ``metric``, ``<stage>/<its name>`` instead) and
     ``<stage>/rate``, the mean output per neuron and step; and ``train/loss_step``, of this rank, every
     ``log_every_n_steps`` of the trainer.
 
@@ -268,9 +269,7 @@ class SpikingModule(LightningModule):
     def training_step(self, batch: Any, batch_idx: int) -> Tensor:
         samples, targets, weight = self._unpacked(batch)
         self._seed("train", batch_idx)
-        x = self._prepared(samples)
-        if self.augment is not None:
-            x = self.augment(x)
+        x = augmented(self.augment, self._prepared(samples))
         out, penalty = run_regularised(
             lambda: run_model(self._compiled or self.model, self.model, self.encoder, x),
             self.model, self.regulariser, self.record_states,
