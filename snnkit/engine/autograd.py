@@ -317,7 +317,8 @@ class _Unrolled(_Function):
         higher = recorded and any(t is not None and t.requires_grad for t in (*every, *gradients))
         if higher or recorder() or foreign(*every, *(g for g in gradients if g is not None)):
             names = list(tensors_of(call.origin.step))
-            _require_same_step(call, names, tensors)
+            state = call.origin.rebuild(tensors[1 : 1 + equation.states])
+            require_same_step(call.origin.step, equation, state, tensors[0].device)
             how = (call.origin, names, equation.dtype, call.out_dtype, call.repeat)
             return (None, *recorded_backward(*how, tensors, gradients, needed))
         needs = (needed[0], *needed[first:])
@@ -354,17 +355,15 @@ def _in_form(tensor: Tensor, dtype: torch.dtype, stride: tuple[int, ...]) -> Ten
     return tensor if tensor.stride() == stride else tensor.contiguous()
 
 
-def _require_same_step(call: _Call, names: Sequence[str], tensors: Sequence[Tensor]) -> None:
+def require_same_step(step: Callable | nn.Module, equation: Equation, state: Any, device: torch.device) -> None:
     """The step runs again, so its numbers must be those of the forward pass."""
-    step, equation = call.origin.step, call.equation
-    state = call.origin.rebuild(tensors[1 : 1 + equation.states])
     try:
-        now = equation_of(step, state, equation.dtype, tensors[0].device)
+        now = equation_of(step, state, equation.dtype, device)
     except NotElementwise:
         now = None
     except Disturbed:  # nothing can be said
         return
-    if now is None or now.key != equation.key or len(names) != equation.parameters:
+    if now is None or now.key != equation.key or now.parameters != equation.parameters:
         raise RuntimeError(
             f"{name_of(step)} must stay as it was in its forward pass until a backward pass that records PyTorch's "
             "operations (create_graph=True), but a number that its step reads has changed; use engine='eager' for that"

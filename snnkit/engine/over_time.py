@@ -66,18 +66,18 @@ def unroll(
     check_sequence(x, step)
     dtype = state_dtype(x)
     if isinstance(step, nn.Module):
-        _check_parameters(step, x)
+        check_parameters(step, x)
     # Nobody observes most calls: these lists are there for a quick answer.
     observers = observers_of(step) if not torch.compiler.is_compiling() and all_observers else ()
     try:
         if state is None:
-            state = _initial_state(step, x, dtype)
-        _check_state(state, x, dtype, step)
+            state = initial_state(step, x, dtype)
+        check_state(state, x, dtype, step)
         out_dtype = _checked_out_dtype(out_dtype, step, x, state)
         every = any(one.states for one in observers)
         out, last, states = _run(engine, step, x, state, dtype, out_dtype, once, every)
     except (AttributeError, RuntimeError) as error:
-        clearer = None if torch.compiler.is_compiling() else _explained(error, step, x, state)
+        clearer = None if torch.compiler.is_compiling() else explained(error, step, x, state)
         if clearer is None:
             raise
         try:
@@ -133,7 +133,7 @@ def _run(
     return out, last, states
 
 
-def _initial_state(step: Callable | nn.Module, x: Tensor, dtype: torch.dtype) -> Any:
+def initial_state(step: Callable | nn.Module, x: Tensor, dtype: torch.dtype) -> Any:
     if not hasattr(step, "initial_state"):
         raise TypeError(f"state must be given, as {name_of(step)} has no initial_state(x) to make one")
     # One value in memory for all neurons: a state of zeros is one zero, and engines do not read it N times.
@@ -176,7 +176,7 @@ def _repeated(x: Any, repeat: Any, step: Any) -> Tensor:
     return x.unsqueeze(0).expand(repeat, *x.shape)
 
 
-def _check_state(state: Any, x: Tensor, dtype: torch.dtype, step: Any) -> None:
+def check_state(state: Any, x: Tensor, dtype: torch.dtype, step: Any) -> None:
     """Each tensor of ``state`` must fit one step of ``x``: shape, dtype and device."""
     if not isinstance(state, tuple) or not all(isinstance(part, Tensor) for part in state):
         raise TypeError(
@@ -215,7 +215,7 @@ def _checked_out_dtype(out_dtype: torch.dtype | None, step: Any, x: Tensor, stat
     return out_dtype
 
 
-def _check_parameters(module: nn.Module, x: Tensor) -> None:
+def check_parameters(module: nn.Module, x: Tensor) -> None:
     """Parameters and buffers must be on the device of ``x``, and not have higher precision than ``x``."""
     for name, tensor in parameters_and_buffers(module):
         if tensor is None:
@@ -262,7 +262,7 @@ def _check_float16(out: Tensor, step: Any) -> None:
         )
 
 
-def _explained(error: Exception, step: Callable | nn.Module, x: Tensor, state: Any) -> Exception | None:
+def explained(error: Exception, step: Callable | nn.Module, x: Tensor, state: Any) -> Exception | None:
     """A clearer error, where the step, a parameter's shape, the kind of state or too little memory caused this one."""
     owner = name_of(step)
     if isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error):

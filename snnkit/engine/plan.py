@@ -310,30 +310,40 @@ class Explanation(list[Row]):
 def explain(model: nn.Module, x: Tensor, state: Any = None) -> Explanation:
     """Run ``model`` once on ``x`` [T, B, ...] without gradients, and return the engine of each layer with the reason.
 
-    A neuron is any module with ``step``, ``initial_state`` and ``engine``. The order is that of execution.
+    A neuron is any module with ``step``, ``initial_state`` and ``engine``; a ``Recurrent`` around one is a layer where
+    one call of a kernel runs it over all steps, with its weights. The order is that of execution.
     """
     rows = Explanation()
     modules: list[nn.Module] = []
     handles = []
     fallbacks: dict[int, Plan] = {}
+    whole: set[str] = set()  # neurons in layers that run as one
     token = _fallbacks.set(fallbacks)
 
     def hook(name: str):
         def note(module: nn.Module, args: tuple, kwargs: dict) -> None:
-            if any(row.layer == name for row in rows):
+            if name in whole or any(row.layer == name for row in rows):
                 return  # a neuron inside Recurrent is called once per time step
             sequence = args[0] if args else kwargs["x"]
+            neuron: Any = getattr(module, "neuron", module) if hasattr(module, "whole_plan") else module
             like = torch.empty(sequence.shape[1:], dtype=state_dtype(sequence), device=sequence.device)
-            plan = plan_for(module.engine, module, sequence, module.initial_state(like))  # type: ignore[arg-type, operator]
-            rows.append(Row(name, name_of(module), tuple(sequence.shape), plan.engine, plan.reason))
+            state = neuron.initial_state(like)
+            if neuron is module:
+                plan = plan_for(neuron.engine, neuron, sequence, state)
+            else:
+                plan = module.whole_plan(sequence, state)  # type: ignore[operator]
+                if plan.equation is None:
+                    return
+                whole.add(f"{name}.neuron" if name else "neuron")
+            rows.append(Row(name or "(model)", name_of(module), tuple(sequence.shape), plan.engine, plan.reason))
             modules.append(module)
 
         return note
 
     try:
         for name, module in model.named_modules():
-            if all(hasattr(module, attribute) for attribute in ("step", "initial_state", "engine")):
-                handles.append(module.register_forward_pre_hook(hook(name or "(model)"), with_kwargs=True))
+            if hasattr(module, "whole_plan") or all(hasattr(module, a) for a in ("step", "initial_state", "engine")):
+                handles.append(module.register_forward_pre_hook(hook(name), with_kwargs=True))
         with torch.no_grad():
             model(x) if state is None else model(x, state)
     finally:

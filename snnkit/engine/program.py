@@ -442,12 +442,13 @@ class Split(NamedTuple):
     """
 
     saved: tuple[str, ...]  # values from the first sweep for the second, each one number per neuron and step
-    recompute: Program  # x, s0 …, p0 … -> s0' …, and the values to save
+    recompute: Program  # x, s0 …, p0 … -> (out,) s0' …, and the values to save
     back: Program  # saved values, p0 …, g, d0 … -> the requested gradients
 
 
-def split(equation: Equation, results: tuple[int, ...]) -> Split:
-    """The sweeps for the gradients at these positions of the backward program's results."""
+def split(equation: Equation, results: tuple[int, ...], out: bool = False) -> Split:
+    """The sweeps for the gradients at these positions of the backward program's results; ``out``: the first one gives
+    the output, too."""
     forward, backward = both_programs(equation)
     backward = backward.selecting(results)
     known = {"g", *(f"d{i}" for i in range(equation.carried))}
@@ -464,7 +465,7 @@ def split(equation: Equation, results: tuple[int, ...]) -> Split:
     saved = _fewest([op for op in recompute if op.name not in steady], wanted, equation)
     own = set(forward.ops)
     ops = (*forward.ops, *(op for op in recompute if op not in own))
-    first = forward.results[1:] + saved
+    first = forward.results[0 if out else 1 :] + saved
     back = _needed(backward.ops, backward.results, stop=set(saved))
     return Split(saved, replace(forward, ops=_needed(ops, first), results=first), replace(backward, ops=back))
 

@@ -1,22 +1,28 @@
 """What is put around a neuron: recurrent weights, and a refractory period.
 
 What stays elementwise (``OneToOne``, ``Refractory``) is a neuron itself, which every engine runs. ``Recurrent`` mixes
-neurons, so it goes through time step by step.
+neurons: the C++ engine has a kernel for dense weights, and all else goes through time in a loop.
 """
 
 from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from snnkit import checks
-from snnkit.engine import check_sequence, state_dtype
+from snnkit.engine import check_sequence, recurrent, state_dtype
+from snnkit.engine.autograd import CompilationFailed
+from snnkit.engine.memory_gate import foreign, is_watched
+from snnkit.engine.observe import all_changes, observers_of
 from snnkit.engine.ops import INLINED
-from snnkit.linear import linear
+from snnkit.engine.over_time import check_parameters, check_state, explained, initial_state
+from snnkit.engine.plan import Plan, plan_for
+from snnkit.linear import is_hooked, linear
 from snnkit.neuron.base import Neuron, Value, everywhere, refuse_plain_sequential
 
 
@@ -35,7 +41,10 @@ class RecurrentState(NamedTuple):
 class Recurrent(nn.Module):
     """``out[t], state = neuron(x[t] + W out[t-1], state)``: recurrent weights around any neuron.
 
-    The weights mix neurons, so time goes step by step in every engine. The neuron's own engine computes each step.
+    Where the neuron's engine is the C++ engine, one call of a kernel runs dense weights and neurons over all steps. It
+    adds the weights of the neurons that fired, in another order than PyTorch, so results differ in the last bits. All
+    else is a loop in which the neuron's engine computes each step: other connections, hooks, recorded states, other
+    dtypes, other devices; ``engine.explain`` shows which, and why.
     ``torch.compile`` inlines a short sequence; of more than 16 steps it compiles a step, which takes as long for any
     number of steps, but breaks the graph, so ``fullgraph=True`` is impossible.
     Weights from each neuron to itself only are ``OneToOne``, which all engines run at once.
@@ -92,13 +101,68 @@ class Recurrent(nn.Module):
             inner, out = None, torch.zeros(x.shape[1:], dtype=state_dtype(x), device=x.device)
         else:
             inner, out = checks.instance("state of Recurrent", state, RecurrentState, "a RecurrentState or None")
+            if out.shape != x.shape[1:]:
+                raise ValueError(
+                    f"state.out of Recurrent has shape {list(out.shape)}, but a step of x has shape {list(x.shape[1:])}"
+                )
         before = RecurrentState(inner, out)
+        whole = self._whole(x, before)
+        if whole is not None:
+            return whole
         if torch.compiler.is_compiling() and not torch.compiler.is_exporting() and len(x) > INLINED:
             # It needs PyTorch's compiler, whose import takes longer than that of the whole package.
             from snnkit.neuron.uncompiled_loop import uncompiled_loop
 
             return uncompiled_loop(self._step, x, before)
         return loop(self._step, x, before)
+
+    def whole_plan(self, x: Tensor, state: Any) -> Plan:
+        """The engine of a whole sequence x [T, B, N] from the neuron's ``state``, or the reason why a loop takes it."""
+        reason = self._stepwise(x)
+        if reason:
+            return Plan("eager", f"{reason}, so the loop runs it")
+        plan = plan_for(self.neuron.engine, self.neuron, x, state)
+        if plan.engine != "cpp" or plan.equation is None:
+            return plan if plan.engine == "eager" else Plan("eager", "its loop is made for the C++ engine")
+        return replace(plan, reason="one call for all steps, with their products, added in another order")
+
+    def _stepwise(self, x: Tensor) -> str:
+        """Why PyTorch's operations, or the neuron's own engine, must run step by step, or an empty string."""
+        weight, size = self.weight, x.shape[-1:]
+        if type(weight) is not nn.Linear or weight.weight.shape != 2 * size:
+            return "its connection is no torch.nn.Linear"
+        if any((p.dtype, p.device) != (state_dtype(x), x.device) for p in (x, *weight.parameters())):
+            return "its weights, x and the state have different dtypes"
+        if what := foreign(*weight.parameters()):
+            return f"no kernel can read {what}"
+        if torch.is_autocast_enabled(x.device.type):
+            return "autocast chooses the dtype of its products"
+        if type(self.neuron).forward is not Neuron.forward or type(self)._step is not Recurrent._step:
+            return "its neuron or its loop has another forward"
+        return ""
+
+    def _whole(self, x: Tensor, before: RecurrentState) -> tuple[Tensor, RecurrentState] | None:
+        """All steps in one call of a kernel; None where it must be the loop."""
+        if torch.compiler.is_compiling() or is_hooked(self.neuron) or is_hooked(self.weight):
+            return None
+        if is_watched() or observers_of(self.neuron) or all_changes:
+            return None
+        state = before.neuron
+        if state is None:
+            state = initial_state(self.neuron, x, state_dtype(x))
+        check_parameters(self.neuron, x)
+        check_state(state, x, state_dtype(x), self.neuron)
+        plan = self.whole_plan(x, state)
+        if plan.engine != "cpp":
+            return None
+        assert plan.equation is not None and isinstance(self.weight, nn.Linear)
+        try:
+            result = recurrent.run(plan.equation, self.neuron, self.weight, x, state, before.out.to(x.dtype))
+        except CompilationFailed:
+            return None
+        except RuntimeError as error:  # too little memory
+            raise explained(error, self, x, state) or error from None
+        return None if result is None else (result[0], RecurrentState(result[1], result[0][-1].clone()))
 
     def _step(self, x: Tensor, before: RecurrentState) -> RecurrentState:
         current = x + self._back(before.out.to(x.dtype))

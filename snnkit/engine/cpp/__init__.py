@@ -80,15 +80,15 @@ def forward(run: Pass, out_dtype: torch.dtype, save: bool, every: bool = False) 
     equation, x, state, parameters = run
     steps, neurons = x.shape
     source, constants = forward_source(equation, x.dtype, out_dtype, run.dims, every)
-    out = _empty(x.shape, out_dtype)
-    last = [_empty(s.shape, s.dtype) for s in state]
-    states = [_empty(x.shape, s.dtype) for s in state] if every else []
+    out = empty(x.shape, out_dtype)
+    last = [empty(s.shape, s.dtype) for s in state]
+    states = [empty(x.shape, s.dtype) for s in state] if every else []
     threads = threads_for(x)
     streaming = out.numel() * out.element_size() >= STREAMING
     most = _FORWARD_TILE // max(_size(equation) * len(state), 1) if streaming else _CACHED_RUN
     tile = _tile(neurons, threads, most, streaming)
     sizes = (steps, neurons, x.stride(0), tile, streaming, *map(is_one_for_all, state))
-    is_finite = _call(source, (x, out, *state, *last, *states, *parameters), constants, sizes, threads)
+    is_finite = call(source, (x, out, *state, *last, *states, *parameters), constants, sizes, threads)
     return Forward(out, last, is_finite=bool(is_finite), states=states)
 
 
@@ -99,8 +99,8 @@ def backward(run: Pass, saved: Sequence[Tensor], d: Gradients) -> Results:
     source, constants, rows = backward_source(equation, x.dtype, run.dims, needs, summed, d.given)
     d_x = None
     if needs[0]:
-        d_x = _empty(x.shape[1:], equation.dtype) if summed else _empty(x.shape, x.dtype)
-    d_first = [_empty(d.shape, d.dtype) for d in d_last]
+        d_x = empty(x.shape[1:], equation.dtype) if summed else empty(x.shape, x.dtype)
+    d_first = [empty(d.shape, d.dtype) for d in d_last]
     d_parameters = [x.new_empty(neurons, dtype=equation.dtype) if need else None for need in needs[1:]]
     threads = threads_for(x)
     # Where x is one step and its gradient a sum, no memory keeps the arithmetic waiting: the nearest cache pays.
@@ -113,7 +113,7 @@ def backward(run: Pass, saved: Sequence[Tensor], d: Gradients) -> Results:
     given = (d_states[i] for i in d.given)
     tensors = (x, d_out, *sequences, *state, *d_last, *d_first, *given, *parameters, *sums)
     tensors = [t for t in tensors if t is not None]
-    if _call(source, tensors, constants, sizes, threads):
+    if call(source, tensors, constants, sizes, threads):
         need = threads * tile * steps * rows * _size(equation)
         raise MemoryError(
             f"backward over {steps} steps needs {size_of(need)} of scratch memory, which is not available; "
@@ -133,15 +133,13 @@ def expect_backward(run: Pass, needs: tuple[bool, ...], summed: bool, every: boo
         toolchain.load_ahead(source)
 
 
-def _empty(shape: torch.Size, dtype: torch.dtype) -> Tensor:
+def empty(shape: torch.Size, dtype: torch.dtype) -> Tensor:
     """Room for a result; small ones, whose calls are short, do without a call of the pool."""
     large = shape.numel() * dtype.itemsize >= SMALLEST
     return POOL.empty(shape, dtype) if large else torch.empty(shape, dtype=dtype, device="cpu")
 
 
-def _call(
-    source: str, tensors: Sequence[Tensor], constants: Sequence[float], sizes: Sequence[int], threads: int
-) -> int:
+def call(source: str, tensors: Sequence[Tensor], constants: Sequence[float], sizes: Sequence[int], threads: int) -> int:
     pointers = (ctypes.c_void_p * len(tensors))(*(t.data_ptr() for t in tensors))
     kernel, numbers = _kernel(source, tuple(constants))
     return kernel(pointers, numbers, (ctypes.c_int64 * len(sizes))(*sizes), ctypes.c_int(threads))
