@@ -7,6 +7,7 @@ RANDOM_NEURONS=10 in the environment runs ten times as many.
 import os
 import random
 import warnings
+from collections import namedtuple
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from torch import nn
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from snnkit.engine import unroll
+from snnkit.neuron import Neuron, Recurrent, RecurrentState
 from snnkit.surrogate import ATan, FastSigmoid, Sigmoid, Triangle
 
 TIMES = int(os.environ.get("RANDOM_NEURONS", "1"))
@@ -170,6 +172,29 @@ class Random:
                         self.same(a, b, 0 if self.exact else 1e-9)
         return True
 
+    def compare_recurrent(self):
+        """As ``compare`` in float64, for a layer whose neurons hear each other: its kernel beside its loop."""
+        x, results = self.x.detach().double().clamp(-1e3, 1e3), []
+        weight = torch.randn(x.shape[2], x.shape[2], dtype=x.dtype, generator=torch.Generator().manual_seed(1))
+        for engine in ("eager", "cpp"):
+            made = Recurrent(Layered(self.module().double(), self.states, engine), x.shape[2], bias=True).double()
+            made.weight.weight.data, made.weight.bias.data = 0.3 * weight, weight[0]
+            inputs = x.clone().requires_grad_()
+            state = made.neuron.State(*(s.double() for s in self.state))
+            try:
+                out, last = made(inputs, RecurrentState(state, weight[:1].expand(x.shape[1:])))
+            except ValueError:
+                return False
+            loss = sum(w.mul(r).sum() for r, w in zip((out, *last.neuron), self.weights, strict=True) if w is not None)
+            if not loss.requires_grad and engine == "eager":
+                return False
+            gradients = torch.autograd.grad(loss, (inputs, *made.parameters()), materialize_grads=True)
+            results.append([out.detach(), *last.neuron, *gradients])
+            assert engine == "eager" or made.whole_plan(x, state).engine == "cpp"
+        for wanted, found in zip(*results, strict=True):
+            self.same(found, wanted, 1e-6)
+        return True
+
     @staticmethod
     def same(a, b, tolerance):
         # Each neuron in its own proportion: one that explodes must not excuse the others.
@@ -178,6 +203,22 @@ class Random:
         close = (a == b) | ((a - b).abs() <= tolerance * torch.maximum(size, torch.full_like(size, 1e-30)))
         wrong = ~(close | (a.isnan() & b.isnan()))
         assert not wrong.any(), f"{a[wrong][:5].tolist()} where eager has {b[wrong][:5].tolist()}"
+
+
+class Layered(Neuron):
+    """A module with a step as a neuron of the catalogue."""
+
+    def __init__(self, module, states, engine):
+        super().__init__(engine=engine)
+        self.module = module
+        self.State = namedtuple("State", [f"s{i}" for i in range(states)])
+
+    def initial_state(self, x):
+        return self.State(*(torch.zeros_like(x) for _ in self.State._fields))
+
+    def step(self, x, state):
+        out, state = self.module.step(x, tuple(state))
+        return out, self.State(*state)
 
 
 def check(engine, count, first=SEED, every_twice=7):
@@ -216,6 +257,18 @@ def test_random_neurons_in_captures(count):
         except Exception as error:
             raise AssertionError(f"seed {seed}, {one.dtype}:\n{one.text}\n{error}") from error
     assert compared > count / 3
+
+
+@pytest.mark.parametrize("count", [4, pytest.param(20, marks=pytest.mark.slow)])
+def test_random_neurons_in_recurrent_layers(count):
+    compared = 0
+    for seed in range(SEED + 3000, SEED + 3000 + count * (TIMES if count > 4 else 1)):
+        one = Random(seed)
+        try:
+            compared += one.compare_recurrent()
+        except Exception as error:
+            raise AssertionError(f"seed {seed}:\n{one.text}\n{error}") from error
+    assert compared >= count / 4
 
 
 @pytest.mark.slow
