@@ -41,10 +41,10 @@ class RecurrentState(NamedTuple):
 class Recurrent(nn.Module):
     """``out[t], state = neuron(x[t] + W out[t-1], state)``: recurrent weights around any neuron.
 
-    Where the neuron's engine is the C++ engine, one call of a kernel runs dense weights and neurons over all steps. It
-    adds the weights of the neurons that fired, in another order than PyTorch, so results differ in the last bits. All
-    else is a loop in which the neuron's engine computes each step: other connections, hooks, recorded states, other
-    dtypes, other devices; ``engine.explain`` shows which, and why.
+    Where the neuron's engine is the C++ or the Triton engine, one call of a kernel runs dense weights and neurons over
+    all steps. It adds in another order than PyTorch (on a CPU, the weights of the neurons that fired), so results
+    differ in the last bits. All else is a loop in which the neuron's engine computes each step: other connections,
+    hooks, recorded states, other dtypes. ``engine.explain`` shows which, and why.
     ``torch.compile`` inlines a short sequence; of more than 16 steps it compiles a step, which takes as long for any
     number of steps, but breaks the graph, so ``fullgraph=True`` is impossible.
     Weights from each neuron to itself only are ``OneToOne``, which all engines run at once.
@@ -122,8 +122,12 @@ class Recurrent(nn.Module):
         if reason:
             return Plan("eager", f"{reason}, so the loop runs it")
         plan = plan_for(self.neuron.engine, self.neuron, x, state)
-        if plan.engine != "cpp" or plan.equation is None:
-            return plan if plan.engine == "eager" else Plan("eager", "its loop is made for the C++ engine")
+        if plan.engine == "eager":
+            return plan
+        if x.shape[2] > recurrent.MOST.get(plan.engine, 0):
+            return Plan(
+                "eager", f"the {plan.engine} engine has no kernel for its {x.shape[2]} neurons, so the loop runs it"
+            )
         return replace(plan, reason="one call for all steps, with their products, added in another order")
 
     def _stepwise(self, x: Tensor) -> str:
@@ -153,11 +157,13 @@ class Recurrent(nn.Module):
         check_parameters(self.neuron, x)
         check_state(state, x, state_dtype(x), self.neuron)
         plan = self.whole_plan(x, state)
-        if plan.engine != "cpp":
+        if plan.equation is None:
             return None
         assert plan.equation is not None and isinstance(self.weight, nn.Linear)
         try:
-            result = recurrent.run(plan.equation, self.neuron, self.weight, x, state, before.out.to(x.dtype))
+            result = recurrent.run(
+                plan.engine, plan.equation, self.neuron, self.weight, x, state, before.out.to(x.dtype)
+            )
         except CompilationFailed:
             return None
         except RuntimeError as error:  # too little memory

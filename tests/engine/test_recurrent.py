@@ -47,7 +47,7 @@ def passed(made, x, state=None):
     out, last = made(x, state)
     results = (out, *last.neuron, last.out)
     generator = torch.Generator().manual_seed(5)
-    loss = sum((r * torch.randn(r.shape, generator=generator, dtype=r.dtype)).sum() for r in results)
+    loss = sum((r * torch.randn(r.shape, generator=generator, dtype=r.dtype).to(r.device)).sum() for r in results)
     wanted = (x, *parts, *(p for p in made.parameters() if p.requires_grad))
     return [*results, *torch.autograd.grad(loss, wanted, materialize_grads=True)]
 

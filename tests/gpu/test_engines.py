@@ -9,6 +9,8 @@ from torch import nn
 from snnkit import engine
 from snnkit.neuron import LIF, PLIF, CubaLIF
 from snnkit.nn import Sequential
+from tests.engine.test_recurrent import assert_equal, passed, with_engine
+from tests.engine.test_recurrent import layer as recurrent_layer
 from tests.engine.zoo import FEATURES, ZOO, drive, results
 
 ENGINES = ["block", "triton"]
@@ -129,3 +131,16 @@ def test_too_large_a_layer_says_what_to_lower(cuda):
     with pytest.raises(MemoryError, match=r"LIF ran out of memory on cuda.*fewer steps"):
         LIF(engine="triton")(x)
     assert LIF(engine="triton")(torch.rand(4, 2, 3, device=cuda))[0].shape == (4, 2, 3)
+
+
+@pytest.mark.parametrize("name", ["LIF", "CubaLIF-learnable", "AdEx-learnable", "LI"])
+def test_recurrent_layers_in_one_launch(name, device):
+    # On a GPU float64 tells a wrong kernel from sums in another order.
+    made = recurrent_layer(ZOO[name](), bias=True).to(device)
+    x = torch.randn(19, 37, FEATURES, dtype=torch.float64, device=device) * 2
+    assert made.whole_plan(x, made.neuron.initial_state(x[0])).engine != "cpp"
+    found, wanted = (passed(with_engine(made, name), x) for name in ("triton", "eager"))
+    assert_equal(found, wanted, 1e-9)
+    wide, x = recurrent_layer(LIF(), 300).float().to(device), torch.randn(50, 64, 300, device=device)
+    outs = [with_engine(wide, name)(x)[0] for name in ("triton", "eager")]
+    assert (outs[0] != outs[1]).float().mean() < 2e-3

@@ -56,10 +56,14 @@ def build(
     return compiled(source, {n: _TYPES[t] for n, t in types.items()}, _TYPES[dtype], architecture, block)
 
 
-def compiled(source: Source, memory: dict[str, str], state: str, architecture: int, block: int) -> Built:
-    """``source`` for rows that are aligned; ``memory``: dtypes of what is not in that of the ``state``."""
+def compiled(
+    source: Source, memory: dict[str, str], state: str, architecture: int, block: int | dict[str, int], warps: int = 4
+) -> Built:
+    """``source`` for rows that are aligned; ``memory``: dtypes of what is not in that of the ``state``; ``block``: the
+    neurons of one, or all constants of the kernel."""
     function = kernel(source)
-    signature, constants, aligned = {}, {"UNIT": launch.UNIT, "BLOCK": block}, {}
+    constants = block if isinstance(block, dict) else {"UNIT": launch.UNIT, "BLOCK": block}
+    signature, aligned = {}, {}
     for position, name in enumerate(function.arg_names):
         if name in constants:
             signature[name] = "constexpr"
@@ -67,11 +71,11 @@ def compiled(source: Source, memory: dict[str, str], state: str, architecture: i
             signature[name] = "*" + memory.get(name, state)
             aligned[(position,)] = [["tt.divisibility", 16]]
         else:
-            signature[name] = "i32" if name in ("T", "N", "x_step", "g_step") else "fp32"
+            signature[name] = "i32" if name in launch.SIZES else "fp32"
     result = triton.compile(
         ASTSource(fn=function, signature=signature, constexprs=constants, attrs=aligned),
         target=GPUTarget("cuda", architecture, 32),
-        options={"num_warps": launch.THREADS // 32},
+        options={"num_warps": warps},
     )
     return Built(result.asm["ptx"], *_usage(result.asm["cubin"]))
 

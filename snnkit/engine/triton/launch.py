@@ -43,7 +43,7 @@ FEW = 2**17
 _ROOM = 24
 
 # Sizes must not be baked in: each number of steps or neurons would be a compilation of its own.
-_SIZES = ("T", "N", "x_step", "g_step")
+SIZES = ("T", "B", "N", "x_step", "g_step")
 
 _lock = threading.Lock()
 renew_in_children(globals(), _lock=threading.Lock)
@@ -126,16 +126,19 @@ def _launch(
 
     function = kernel(source)
     wrapped = wrap(function)
-    device = tensors[0].device
     arguments = (*tensors, *source.constants, 0.0, *sizes)
     options = {"UNIT": unit, "BLOCK": block, "num_warps": THREADS // 32}
-    # Triton launches on the current device.
-    with torch.cuda.device(device) if device.type == "cuda" and wrapped is function else contextlib.nullcontext():
+    with on_device_of(tensors[0]) if wrapped is function else contextlib.nullcontext():
         try:
             wrapped[((neurons + block - 1) // block,)](*arguments, **options)
         except TritonError as error:
             # At the first launch of its kind, which compiles.
             raise CompilationFailed(f"{type(error).__name__}: {str(error).strip().splitlines()[0][:200]}") from error
+
+
+def on_device_of(tensor: Tensor) -> contextlib.AbstractContextManager:
+    """Triton launches on the current device."""
+    return torch.cuda.device(tensor.device) if tensor.is_cuda else contextlib.nullcontext()
 
 
 def kernel(source: Source) -> Any:
@@ -168,5 +171,5 @@ def _kernel(name: str, text: str, interpreted: bool) -> Any:
     namespace: dict[str, Any] = {"tl": tl, "triton": triton, "__name__": __name__}
     exec(compile(text, file, "exec"), namespace)
     function = namespace[name]
-    sizes = [size for size in _SIZES if size in function.__code__.co_varnames[: function.__code__.co_argcount]]
+    sizes = [size for size in SIZES if size in function.__code__.co_varnames[: function.__code__.co_argcount]]
     return triton.jit(do_not_specialize=sizes)(function)

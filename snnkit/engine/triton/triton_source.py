@@ -174,6 +174,8 @@ class Writer:
         parts: the programs that make the kernel; the last one's constants are those of all.
     """
 
+    shape = "[BLOCK]"  # of what a program computes at once
+
     def __init__(self, equation: Equation, dims: Sequence[int], *parts: Program) -> None:
         self.type = TYPES[equation.dtype]
         self.dims, self.parts = tuple(dims), parts
@@ -189,6 +191,18 @@ class Writer:
 
     def opening(self, strides: Sequence[str]) -> list[str]:
         """Sizes, which neurons are this program's, and the values that stay the same from step to step."""
+        return [
+            "# Sizes count UNITs of 16 neurons or of 1: of 16 the compiler sees that rows are aligned, and loads wide.",
+            *(f"{size} = tl.cast({size}, tl.int64) * UNIT" for size in ("N", *strides)),
+            "first = tl.cast(tl.program_id(0), tl.int64) * BLOCK",
+            "lane = tl.arange(0, BLOCK)",
+            "inside = lane < N - first",
+            "",
+            *self.numbers(),
+        ]
+
+    def numbers(self) -> list[str]:
+        """The values that stay the same from step to step."""
         used = reads(*self.parts)
         ops = {op.name: op for part in self.parts for op in part.ops if op.name in self.steady}
         same = [self._line(op, {}) for op in ops.values()]
@@ -198,17 +212,8 @@ class Writer:
                 "# nil is 0, and -0.0 from here on: fma(a, b, nil) is a * b, rounded, and not fused with a sum.",
                 f"nil = tl.cast(nil, {self.type}) * -1.0",
             ]
-        return [
-            "# Sizes count UNITs of 16 neurons or of 1: of 16 the compiler sees that rows are aligned, and loads wide.",
-            *(f"{size} = tl.cast({size}, tl.int64) * UNIT" for size in ("N", *strides)),
-            "first = tl.cast(tl.program_id(0), tl.int64) * BLOCK",
-            "lane = tl.arange(0, BLOCK)",
-            "inside = lane < N - first",
-            "",
-            *numbers,
-            *(self._parameter(i) for i in range(len(self.dims)) if f"p{i}" in used),
-            *(["# The same in all steps.", *same] if same else []),
-        ]
+        parameters = (self._parameter(i) for i in range(len(self.dims)) if f"p{i}" in used)
+        return [*numbers, *parameters, *(["# The same in all steps.", *same] if same else [])]
 
     def loads(self, name: str, steps: int, stride: str) -> list[str]:
         """A block's loads, all of them before anything waits for the first."""
@@ -237,23 +242,29 @@ class Writer:
         if not isinstance(value, str):
             return self.constant(value)
         if value in self.scalars:
-            return f"tl.broadcast_to({value}, [BLOCK])"
+            return f"tl.broadcast_to({value}, {self.shape})"
         return (names or {}).get(value, value)
 
     def constant(self, value: float) -> str:
         """The same number in each lane."""
-        return f"tl.full([BLOCK], {_number(value, torch.float32)}, {self.type})"
+        return f"tl.full({self.shape}, {_number(value, torch.float32)}, {self.type})"
 
     def load(self, start: str) -> str:
         """One value per lane, from ``start`` on."""
         return f"tl.load({start} + lane, mask=inside, other=0.0)"
 
     def kernel(
-        self, name: str, about: str, pointers: Sequence[str], strides: Sequence[str], body: Sequence[str]
+        self,
+        name: str,
+        about: str,
+        pointers: Sequence[str],
+        strides: Sequence[str],
+        body: Sequence[str],
+        fixed: Sequence[str] = ("UNIT", "BLOCK"),
     ) -> Source:
         """The whole text."""
         arguments = [*(f"{p}_ptr" for p in pointers), *(f"p{i}_ptr" for i in range(len(self.dims)))]
-        arguments += [*self.constants, "nil", "T", "N", *strides, "UNIT: tl.constexpr", "BLOCK: tl.constexpr"]
+        arguments += [*self.constants, "nil", "T", *strides, *(f"{size}: tl.constexpr" for size in fixed)]
         signature = textwrap.wrap(", ".join(arguments) + ",", 100)
         lines = [f"def {name}(", *indented(signature), "):", *indented([f'"""{about}"""', *body])]
         return Source(name, "\n".join(lines) + "\n", tuple(self.constants.values()))
@@ -339,7 +350,7 @@ def forward_source(equation: Equation, dims: tuple[int, ...], save: bool, every:
     pointers = ["x", "out", *(f"{s}_{when}" for when in ("first", "last") for s in states)]
     pointers += [*(f"{s}_saved" for s in saved), *written.values()]
     about = _FORWARD.format(f"; the state before every {BLOCK_STEPS}th is saved" if saved else "")
-    return write.kernel("neuron_forward", about, pointers, ["x_step"], body)
+    return write.kernel("neuron_forward", about, pointers, ["N", "x_step"], body)
 
 
 @functools.lru_cache(maxsize=512)
@@ -414,7 +425,7 @@ def backward_source(
     pointers = ["x", "g", *outputs, *(f"{s}_saved" for s in saved)]
     pointers += [*(f"{d}_{when}" for when in ("last", "first") for d in gradients), *sums]
     pointers += [f"h{i}" for i in given]
-    return write.kernel("neuron_backward", _BACKWARD, pointers, ["x_step", "g_step"], body)
+    return write.kernel("neuron_backward", _BACKWARD, pointers, ["N", "x_step", "g_step"], body)
 
 
 def _backward_programs(equation: Equation, needs: tuple[bool, ...]) -> tuple[Program, Program]:

@@ -1,0 +1,82 @@
+"""The C++ kernels of a recurrent layer: see ``engine.recurrent.Kernels``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from snnkit.engine import cpp
+from snnkit.engine.autograd import side_by_side
+from snnkit.engine.cpp import toolchain
+from snnkit.engine.cpp.recurrent_source import backward_source, forward_source
+from snnkit.engine.recurrent import Layer, Results, weight_gradient
+from snnkit.tables import size_of
+
+# Samples of a group, which share what is read of the weights, as many as the kernels take at once; and bytes of what a
+# group saves for backward.
+_MOST_SAMPLES, _MOST_SAVED = 8, 64 * 1024 * 1024
+
+
+def forward(layer: Layer, save: bool) -> tuple[Tensor, list[Tensor], Tensor | None, bool]:
+    """What is saved are the inputs with what came back through the weights."""
+    equation, x, state, before, parameters, weight, bias = layer
+    source, constants = forward_source(equation, layer.dims, bias is not None, save)
+    out = cpp.empty(x.shape, x.dtype)
+    inputs = cpp.empty(x.shape, x.dtype) if save else None
+    last = [torch.empty(x.shape[1:], dtype=x.dtype) for _ in state]
+    group, threads = _group(x, 0)
+    same = (_is_one_for_all(v) for v in (before, *state))
+    tensors = (x, out, weight, _blocks(weight), before, bias, inputs, *state, *last, *parameters)
+    sizes = (*x.shape, x.stride(0), *weight.stride(), group, *same)
+    code = cpp.call(source, [t for t in tensors if t is not None], constants, sizes, threads)
+    if code == 1:
+        raise MemoryError("a recurrent layer has too little memory for one step of a few samples")
+    return out, last, inputs, code == 0
+
+
+def backward(layer: Layer, saved: Tensor, d_out: Tensor, d_last: Sequence[Tensor], wanted: Sequence[bool]) -> Results:
+    """See ``engine.recurrent.Kernels``; the spikes are computed again, for the gradient of the weights."""
+    equation, _, state, before, parameters, weight, _ = layer
+    (steps, batch, features), dtype = saved.shape, saved.dtype
+    source, constants, rows = backward_source(equation, layer.dims, tuple(wanted[:-1]), wanted[-1])
+    d_out = side_by_side(d_out.flatten(1))
+    d_x, d_before = cpp.empty(saved.shape, dtype), torch.empty(saved.shape[1:], dtype=dtype)
+    out = cpp.empty(saved.shape, dtype) if wanted[-1] else None
+    d_first = [torch.empty_like(d_before) for _ in d_last]
+    sums = [torch.empty_like(d_before) if need else None for need in wanted[:-1]]
+    group, threads = _group(saved, rows)
+    same = (_is_one_for_all(v) for v in (*state, *d_last))
+    sizes = (steps, batch, features, d_out.stride(0), *weight.stride(), group, *same)
+    tensors = (saved, d_out, d_x, weight, _blocks(weight), d_before, out, *state, *d_last, *d_first, *parameters, *sums)
+    if cpp.call(source, [t for t in tensors if t is not None], constants, sizes, threads):
+        need = threads * group * features * (steps * rows + len(state)) * dtype.itemsize
+        raise MemoryError(
+            f"backward of a recurrent layer over {steps} steps needs {size_of(need)} of scratch memory, which is not "
+            "available; use fewer steps at once (truncated backpropagation) or fewer threads (torch.set_num_threads)"
+        )
+    return Results(d_x, d_first, d_before, sums, None if out is None else weight_gradient(d_x, before, out))
+
+
+def expect_backward(layer: Layer, wanted: Sequence[bool]) -> None:
+    """Compile the kernel of ``backward`` beside that of ``forward``."""
+    source = backward_source(layer.equation, layer.dims, tuple(wanted[:-1]), wanted[-1])[0]
+    if source not in toolchain.loaded:
+        toolchain.load_ahead(source)
+
+
+def _group(x: Tensor, saved: int) -> tuple[int, int]:
+    """Samples that go through time together, and threads."""
+    batch, threads = x.shape[1], cpp.threads_for(x)
+    each = max(x.shape[0] * x.shape[2] * saved * x.element_size(), 1)
+    return max(1, min(_MOST_SAMPLES, -(-batch // threads), _MOST_SAVED // each)), threads
+
+
+def _is_one_for_all(v: Tensor) -> bool:
+    return v.numel() > 1 and not any(v.stride())
+
+
+def _blocks(weight: Tensor) -> Tensor:
+    """Room for the weights in blocks of outputs, of at most 64 numbers."""
+    return weight.new_empty((weight.shape[0] + 63) * weight.shape[0])
