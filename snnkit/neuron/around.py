@@ -124,10 +124,10 @@ class Recurrent(nn.Module):
         plan = plan_for(self.neuron.engine, self.neuron, x, state)
         if plan.engine == "eager":
             return plan
-        if x.shape[2] > recurrent.MOST.get(plan.engine, 0):
-            return Plan(
-                "eager", f"the {plan.engine} engine has no kernel for its {x.shape[2]} neurons, so the loop runs it"
-            )
+        most = recurrent.MOST.get(plan.engine, 0)
+        if x.shape[2] > most:
+            lacks = f"takes at most {most} neurons with recurrent weights" if most else "takes no recurrent weights"
+            return Plan("eager", f"the {plan.engine} engine {lacks}, so the loop runs it")
         return replace(plan, reason="one call for all steps, with their products, added in another order")
 
     def _stepwise(self, x: Tensor) -> str:

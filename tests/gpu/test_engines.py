@@ -9,8 +9,7 @@ from torch import nn
 from snnkit import engine
 from snnkit.neuron import LIF, PLIF, CubaLIF
 from snnkit.nn import Sequential
-from tests.engine.test_recurrent import assert_equal, passed, with_engine
-from tests.engine.test_recurrent import layer as recurrent_layer
+from tests.engine.test_recurrent import assert_equal, layer as recurrent_layer, passed, with_engine
 from tests.engine.zoo import FEATURES, ZOO, drive, results
 
 ENGINES = ["block", "triton"]
