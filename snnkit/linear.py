@@ -1,31 +1,71 @@
-"""The product of a linear layer, by the faster of two libraries.
+"""The product of a linear layer, by the fastest of three ways.
 
 PyTorch multiplies float32 matrices with MKL, which uses vectors of 256 bits on AMD's processors. Where they have 512
-bits, oneDNN, which PyTorch uses for convolutions, is up to 2.2 times as fast.
+bits, oneDNN, which PyTorch uses for convolutions, is up to 2.2 times as fast. And where the input is spikes, few enough
+by count, the product is computed from their places alone (``event_products``), forward and backward.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
+from collections.abc import Iterator
+from contextvars import ContextVar
 
 import torch
 from torch import Tensor, nn
 
-from snnkit.engine.memory_gate import is_left_to_pytorch, is_plain, is_watched
+from snnkit import event_products
+from snnkit.engine.memory_gate import as_stored, is_left_to_pytorch, is_plain, is_watched
+from snnkit.engine.plan import note_product
+from snnkit.event_products import Spikes
 from snnkit.measure.machine import processor
 
 # Multiplications and additions of a product from which oneDNN is faster: its calls take 10 to 50 microseconds longer.
 _PAYING = 2**22
 
+# Those of a product from which spikes are looked for: a look at dense inputs takes 10 microseconds, this product 300.
+_COUNTED = 2**25
+
+_counts: ContextVar[bool] = ContextVar("_counts", default=True)
+
 
 def linear(layer: nn.Linear, x: Tensor) -> Tensor:
-    """``layer(x)`` for x [B, I], by oneDNN where that is faster. Values and gradients differ in the last bits only.
+    """``layer(x)`` for x [B, I], by spikes or by oneDNN where that is faster. Values and gradients differ in the last
+    bits only.
 
-    ``torch.backends.mkldnn.enabled = False`` forbids it, as it does for convolutions.
+    ``torch.backends.mkldnn.enabled = False`` forbids oneDNN, as it does for convolutions, and ``dense_products`` lists
+    of spikes.
     """
-    if _onednn_pays(layer, x):
-        return _Linear.apply(x, layer.weight, layer.bias)  # type: ignore[return-value]
+    if torch.compiler.is_compiling():
+        return layer(x)
+    work = x.numel() * layer.out_features
+    reason = f"fewer than {_COUNTED:,} multiplications are not worth a look at the input"
+    if work >= min(_PAYING, _COUNTED):
+        if not _is_plain_call(layer, x):
+            reason = "its hooks, tensors, or who watches them expect PyTorch's operations"
+        else:
+            if work >= _COUNTED:
+                spikes = event_products.spikes_of(x, layer.out_features) if _counts.get() else "dense_products asks so"
+                out = spikes if isinstance(spikes, str) else _by_events(layer, x, spikes)
+                if isinstance(out, Tensor):
+                    return out
+                reason = out
+            if work >= _PAYING and _onednn_pays(x):
+                note_product(layer, x, "oneDNN", reason)
+                return _Linear.apply(x, layer.weight, layer.bias)  # type: ignore[return-value]
+    note_product(layer, x, "PyTorch", reason)
     return layer(x)
+
+
+@contextlib.contextmanager
+def dense_products() -> Iterator[None]:
+    """Within it, linear layers multiply spikes as any other numbers: a reference to compare with."""
+    token = _counts.set(False)
+    try:
+        yield
+    finally:
+        _counts.reset(token)
 
 
 def is_hooked(module: nn.Module) -> bool:
@@ -41,32 +81,32 @@ def _onednn_is_faster() -> bool:
     return wide and "AMD" in processor() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
-def _onednn_pays(layer: nn.Linear, x: Tensor) -> bool:
-    """Whether oneDNN runs the layer as a plain call would, and faster."""
+def _onednn_pays(x: Tensor) -> bool:
+    return x.dtype == torch.float32 and torch.backends.mkldnn.enabled and _onednn_is_faster()
+
+
+def _is_plain_call(layer: nn.Linear, x: Tensor) -> bool:
+    """Whether the layer does nothing but multiply, and a kernel may read its tensors as they are stored."""
     return (
-        not torch.compiler.is_compiling()
-        and _onednn_is_faster()
-        and type(layer) is nn.Linear
-        and x.numel() * layer.out_features >= _PAYING
+        type(layer) is nn.Linear
+        and not is_watched()  # torch.jit.trace would warn of what follows
         and x.shape[1:] == (layer.in_features,)
         and _is_dense(x)
-        and _is_parameter(layer.weight, layer.out_features, layer.in_features)
-        and (layer.bias is None or _is_parameter(layer.bias, layer.out_features))
-        and torch.backends.mkldnn.enabled
+        and _is_parameter(layer.weight, x.dtype, layer.out_features, layer.in_features)
+        and (layer.bias is None or _is_parameter(layer.bias, x.dtype, layer.out_features))
         and not torch.is_autocast_enabled("cpu")
         and not is_hooked(layer)
         and not torch.nn.modules.module._has_any_global_hook()
-        and not is_watched()
     )
 
 
 def _is_dense(t: Tensor) -> bool:
-    return is_plain(t) and t.dtype == torch.float32 and t.device.type == "cpu" and t.is_contiguous()
+    return is_plain(t) and t.device.type == "cpu" and t.is_contiguous()
 
 
-def _is_parameter(t: Tensor, *shape: int) -> bool:
+def _is_parameter(t: Tensor, dtype: torch.dtype, *shape: int) -> bool:
     """Whether it is one that ``nn.Linear`` makes: oneDNN reads it by its size alone, whatever its shape and strides."""
-    return isinstance(t, nn.Parameter) and t.shape == shape and _is_dense(t)
+    return isinstance(t, nn.Parameter) and t.shape == shape and t.dtype == dtype and _is_dense(t)
 
 
 class _Linear(torch.autograd.Function):
@@ -90,3 +130,72 @@ class _Linear(torch.autograd.Function):
 
 def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+
+
+def _by_events(layer: nn.Linear, x: Tensor, spikes: Spikes) -> Tensor | str:
+    """The product from the places of spikes, or why it must be dense."""
+    weight, bias = layer.weight, layer.bias
+    out = event_products.product(spikes, weight, bias)
+    if out is None:
+        return "a weight is not finite (0 times infinity is NaN), or there was too little memory"
+    limit = event_products.break_even(len(x), layer.in_features, layer.out_features, x.dtype)
+    note_product(layer, x, "events", f"{spikes.density:.1%} of the inputs are spikes, and up to {limit:.1%} lists pay")
+    if not torch.is_grad_enabled() or not any(t is not None and t.requires_grad for t in (x, weight, bias)):
+        return out
+    kept = None  # of x, for the gradient of weights
+    if weight.requires_grad:
+        # Lists would not survive what hooks may do to what is saved: x is, at any precision.
+        hooked = torch._C._autograd._top_saved_tensors_default_hooks(True)  # pyright: ignore[reportAttributeAccessIssue]
+        kept = x if hooked else _Place.apply(x) if x.requires_grad else None
+    return _EventLinear.apply(x, kept, weight, bias, (spikes, out))  # type: ignore[return-value]
+
+
+class _Place(torch.autograd.Function):
+    """Zeros of the shape of x in the memory of one, with the gradient of x: in its place for second derivatives."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor) -> Tensor:
+        return x.new_zeros(()).expand(x.shape)
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> Tensor:  # type: ignore[override]
+        return gradient
+
+
+class _EventLinear(torch.autograd.Function):
+    """x [B, I], weight [O, I], bias [O] or None -> [B, O], computed before from the spikes of x.
+
+    For backward, the lists of spikes are kept and, if x has a gradient, its ``_Place``; or x itself in place of both.
+    """
+
+    @staticmethod
+    def forward(ctx, x: Tensor, kept: Tensor | None, weight: Tensor, bias: Tensor | None, made: tuple) -> Tensor:
+        spikes, out = made
+        lists = (None, None) if kept is x or not ctx.needs_input_grad[2] else (spikes.starts, spikes.columns)
+        ctx.save_for_backward(kept, *lists, weight if ctx.needs_input_grad[0] else None)
+        ctx.inputs = spikes.inputs
+        return out
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor):  # type: ignore[override]
+        x, starts, columns, weight = ctx.saved_tensors
+        spikes = None if starts is None else Spikes(starts, columns, ctx.inputs)
+        by_pytorch = is_left_to_pytorch(gradient)
+        product = _product if not by_pytorch and _onednn_pays(gradient) else nn.functional.linear
+        d_x = None if weight is None else product(gradient, weight.t())
+        made = None
+        if ctx.needs_input_grad[2]:
+            if not by_pytorch:
+                if spikes is None and is_plain(x := x.to(gradient.dtype)) and x.is_contiguous():
+                    spikes = event_products.spikes_of(x, gradient.shape[1])
+                if isinstance(spikes, Spikes):
+                    made = event_products.gradients(spikes, as_stored(gradient))
+            if made is None:
+                if starts is not None:
+                    places = spikes.dense(gradient.dtype)  # type: ignore[union-attr]
+                    x = places if x is None else x + places
+                made = product(gradient.t(), x.t()), None
+        d_weight, d_bias = made or (None, None)
+        if d_bias is None and ctx.needs_input_grad[3]:
+            d_bias = gradient.sum(0)
+        return d_x, None, d_weight, d_bias if ctx.needs_input_grad[3] else None, None

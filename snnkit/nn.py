@@ -25,7 +25,7 @@ from snnkit import checks, lazy, neuron
 from snnkit.engine.memory_gate import is_captured
 from snnkit.engine.observe import Seen, observed
 from snnkit.engine.trace import name_of
-from snnkit.linear import is_hooked, linear
+from snnkit.linear import dense_products, is_hooked, linear
 from snnkit.neuron import Neuron, Recurrent
 from snnkit.neuron.base import refuse_plain_sequential
 from snnkit.pooling import max_pool
@@ -41,6 +41,7 @@ __all__ = [
     "TimeBatched",
     "Voting",
     "ablate",
+    "dense_products",
     "detach",
     "is_stateful",
     "is_static",

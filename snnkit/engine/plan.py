@@ -262,8 +262,17 @@ def _unchanged(reading: Reading) -> bool:
     return True
 
 
-# Notes of the run in ``explain``: the steps that another engine ran than planned, with that plan.
+# Notes of the run in ``explain``: the steps that another engine ran than planned, with that plan; and what
+# ``note_product`` got.
 _fallbacks: ContextVar[dict[int, Plan] | None] = ContextVar("_fallbacks", default=None)
+_products: ContextVar[list[tuple[nn.Linear, torch.Size, str, str]] | None] = ContextVar("_products", default=None)
+
+
+def note_product(layer: nn.Linear, x: Tensor, way: str, reason: str) -> None:
+    """Tell ``explain`` how a product with x [B, I] is computed."""
+    noted = _products.get()
+    if noted is not None:
+        noted.append((layer, x.shape, way, reason))
 
 
 def warn_of_fallback(step: Callable | nn.Module, plan: Plan) -> None:
@@ -294,14 +303,34 @@ class Row:
     reason: str
 
 
+class Product(NamedTuple):
+    """A product of a linear layer: its name in the model, the shapes of its input [B, I] and weight [O, I], how it was
+    computed ("events", "oneDNN" or "PyTorch"), and the reason."""
+
+    layer: str
+    shape: tuple[int, ...]
+    weight: tuple[int, ...]
+    way: str
+    reason: str
+
+
 class Explanation(list[Row]):
-    """A list of rows that prints as a table."""
+    """A list of rows that prints as a table, and the ``products`` between the neurons, in another."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.products: list[Product] = []
 
     def __str__(self) -> str:
-        if not self:
-            return "no neurons in this model"
         rows = [(r.layer, r.neuron, "x".join(map(str, r.shape)), r.engine, r.reason) for r in self]
-        return "\n".join(text_table(("layer", "neuron", "input [T, B, ...]", "engine", "why"), rows, left=5))
+        lines = text_table(("layer", "neuron", "input [T, B, ...]", "engine", "why"), rows, left=5)
+        products = [(p.layer, *("x".join(map(str, shape)) for shape in p[1:3]), *p[3:]) for p in self.products]
+        if products:
+            lines += [
+                "",
+                *text_table(("layer", "input [B, I]", "weight [O, I]", "product by", "why"), products, left=5),
+            ]
+        return "\n".join(lines if self else ["no neurons in this model", *lines[1:]])
 
     __repr__ = __str__
 
@@ -311,14 +340,17 @@ def explain(model: nn.Module, x: Tensor, state: Any = None) -> Explanation:
     """Run ``model`` once on ``x`` [T, B, ...] without gradients, and return the engine of each layer with the reason.
 
     A neuron is any module with ``step``, ``initial_state`` and ``engine``; a ``Recurrent`` around one is a layer where
-    one call of a kernel runs it over all steps, with its weights. The order is that of execution.
+    one call of a kernel runs it over all steps, with its weights. The order is that of execution. ``products`` of the
+    result has the linear layers that ``nn.Sequential`` and ``Recurrent`` call: a product is by spikes ("events") where
+    few enough of its inputs are.
     """
     rows = Explanation()
     modules: list[nn.Module] = []
     handles = []
     fallbacks: dict[int, Plan] = {}
     whole: set[str] = set()  # neurons in layers that run as one
-    token = _fallbacks.set(fallbacks)
+    products: list[tuple[nn.Linear, torch.Size, str, str]] = []
+    token, products_token = _fallbacks.set(fallbacks), _products.set(products)
 
     def hook(name: str):
         def note(module: nn.Module, args: tuple, kwargs: dict) -> None:
@@ -348,9 +380,17 @@ def explain(model: nn.Module, x: Tensor, state: Any = None) -> Explanation:
             model(x) if state is None else model(x, state)
     finally:
         _fallbacks.reset(token)
+        _products.reset(products_token)
         for handle in handles:
             handle.remove()
     for i, module in enumerate(modules):
         if ran := fallbacks.get(id(module)):  # its kernel could not be compiled
             rows[i] = replace(rows[i], engine=ran.engine, reason=ran.reason)
+    names = {module: name or "(model)" for name, module in model.named_modules()}
+    for layer, shape, way, reason in products:
+        row = Product(names.get(layer, ""), tuple(shape), tuple(layer.weight.shape), way, reason)
+        if not any(
+            one.layer == row.layer for one in rows.products
+        ):  # one inside Recurrent is called once per time step
+            rows.products.append(row)
     return rows

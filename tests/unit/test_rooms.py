@@ -13,6 +13,7 @@ LIBRARY = [
     {"files", "tables"},
     {"measure", "records", "surrogate"},
     {"engine"},
+    {"event_products"},
     {"linear"},
     {"encode", "loss", "neuron"},
     {"pooling", "recording"},
