@@ -58,6 +58,17 @@ def linear(layer: nn.Linear, x: Tensor) -> Tensor:
     return layer(x)
 
 
+def weight_gradient(gradient: Tensor, x: Tensor) -> Tensor:
+    """The gradient of weights [O, I] by that of their product [B, O] with plain x [B, I]."""
+    if x.device.type == "cpu" and _counts.get() and x.numel() * gradient.shape[1] >= _COUNTED:
+        spikes = event_products.spikes_of(x.contiguous(), gradient.shape[1])
+        made = event_products.gradients(spikes, gradient) if isinstance(spikes, Spikes) else None
+        if made is not None:
+            return made[0]
+    product = _product if x.device.type == "cpu" and _onednn_pays(x) else nn.functional.linear
+    return product(gradient.t(), x.t())
+
+
 @contextlib.contextmanager
 def dense_products() -> Iterator[None]:
     """Within it, linear layers multiply spikes as any other numbers: a reference to compare with."""

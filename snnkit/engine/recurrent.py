@@ -72,13 +72,14 @@ class Layer(NamedTuple):
 
 class Results(NamedTuple):
     """Gradients: of x [T, B, N], of the state and of the outputs before [B, N], of the parameters, each [B, N] or None
-    where not wanted, and of the weight [N, N] or None."""
+    where not wanted; and pairs of gradients of inputs and outputs, each [rows, N], whose products make that of the
+    weight, or none."""
 
     x: Tensor
     state: list[Tensor]
     before: Tensor
     parameters: list[Tensor | None]
-    weight: Tensor | None
+    weight: Sequence[tuple[Tensor, Tensor]]
 
 
 class Kernels(Protocol):
@@ -103,9 +104,18 @@ def kernels(engine: str) -> Kernels:
 
 
 def run(
-    engine: str, equation: Equation, neuron: nn.Module, weight: nn.Linear, x: Tensor, state: Any, before: Tensor
+    engine: str,
+    equation: Equation,
+    neuron: nn.Module,
+    weight: nn.Linear,
+    x: Tensor,
+    state: Any,
+    before: Tensor,
+    weight_gradient: Callable[[Tensor, Tensor], Tensor],
 ) -> tuple[Tensor, Any] | None:
     """All steps of x [T, B, N] from the neuron's ``state`` and the outputs ``before`` [B, N].
+
+    ``weight_gradient`` makes that of weights [N, N] from the gradient of a product [rows, N] and its input.
 
     Returns out [T, B, N] and the neuron's last state; None where a weight or the last state is not finite: then the
     loop says what is wrong.
@@ -119,7 +129,7 @@ def run(
     weights = [weight.weight] if weight.bias is None else [weight.weight, weight.bias]
     tensors = [as_stored(t) for t in (x, *state, before, *parameters, *weights)]
     tensors = [t.clone() if t.is_inference() else t for t in tensors]  # or autograd could not save them
-    call = _Call(engine, equation, cell)
+    call = _Call(engine, equation, cell, weight_gradient)
     if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
         out, *last = _Recurrent.apply(call, *tensors)  # type: ignore[misc]
     else:
@@ -134,6 +144,7 @@ class _Call:
     engine: str
     equation: Equation
     cell: Cell
+    weight_gradient: Callable[[Tensor, Tensor], Tensor]
     is_finite: bool = False
 
     def layer(self, tensors: Sequence[Tensor]) -> Layer:
@@ -184,9 +195,10 @@ class _Recurrent(torch.autograd.Function):
         d_parameters = [
             None if d is None else d.sum_to_size(p.shape) for d, p in zip(results.parameters, given, strict=False)
         ]
+        d_weight = sum(call.weight_gradient(d, out) for d, out in results.weight) if results.weight else None
         d_bias = [] if layer.bias is None else [results.x.sum((0, 1))]
         d_state = results.state[: len(layer.state)]
-        return (None, results.x, *d_state, results.before, *d_parameters, results.weight, *d_bias)
+        return (None, results.x, *d_state, results.before, *d_parameters, d_weight, *d_bias)
 
 
 def _wanted(call: _Call, needs: Sequence[bool]) -> tuple[bool, ...]:
@@ -208,8 +220,3 @@ def _recorded(call: _Call, tensors: Sequence[Tensor], gradients: Sequence[Any], 
 def _side_by_side(v: Tensor) -> Tensor:
     """[B, N] side by side in memory, or one value for all."""
     return v if not any(v.stride()) else v.contiguous()
-
-
-def weight_gradient(d: Tensor, before: Tensor, out: Tensor) -> Tensor:
-    """[N, N] from the gradients of the inputs [T, B, N], the outputs before the first step, and of the T steps."""
-    return torch.addmm(d[0].t() @ before, d[1:].flatten(0, 1).t(), out[:-1].flatten(0, 1))

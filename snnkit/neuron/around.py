@@ -22,7 +22,7 @@ from snnkit.engine.observe import all_changes, observers_of
 from snnkit.engine.ops import INLINED
 from snnkit.engine.over_time import check_parameters, check_state, explained, initial_state
 from snnkit.engine.plan import Plan, plan_for
-from snnkit.linear import is_hooked, linear
+from snnkit.linear import is_hooked, linear, weight_gradient
 from snnkit.neuron.base import Neuron, Value, everywhere, refuse_plain_sequential
 
 
@@ -161,9 +161,8 @@ class Recurrent(nn.Module):
             return None
         assert plan.equation is not None and isinstance(self.weight, nn.Linear)
         try:
-            result = recurrent.run(
-                plan.engine, plan.equation, self.neuron, self.weight, x, state, before.out.to(x.dtype)
-            )
+            layer = (self.neuron, self.weight, x, state, before.out.to(x.dtype))
+            result = recurrent.run(plan.engine, plan.equation, *layer, weight_gradient)
         except CompilationFailed:
             return None
         except RuntimeError as error:  # too little memory

@@ -61,11 +61,21 @@ bool pack(S* to, const S* weight, int64_t n, int64_t of_output, int64_t of_input
   return finite;
 }
 
-// The places of the values that are not zero; their number. It may write one place too many.
+// The places of the values that are not zero; their number. It may write a vector of places too many.
 template <typename S>
 inline int64_t places(int32_t* to, const S* values, int64_t n) {
-  int64_t count = 0;
-  for (int64_t i = 0; i < n; ++i) {
+  int64_t count = 0, i = 0;
+#if defined(__AVX512F__)
+  if constexpr (sizeof(S) == 4) {
+    __m512i at = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    for (; i + 16 <= n; i += 16, at = _mm512_add_epi32(at, _mm512_set1_epi32(16))) {
+      const __mmask16 there = _mm512_cmp_ps_mask(_mm512_loadu_ps(values + i), _mm512_setzero_ps(), _CMP_NEQ_UQ);
+      _mm512_storeu_si512(to + count, _mm512_maskz_compress_epi32(there, at));
+      count += __builtin_popcount(there);
+    }
+  }
+#endif
+  for (; i < n; ++i) {
     to[count] = int32_t(i);
     count += values[i] != 0;
   }
@@ -78,7 +88,7 @@ inline void add_block(S* to, const typename Wide<S>::type* sums, int64_t m) {
   for (int64_t i = 0; i < m; ++i) to[i] += values[i];
 }
 
-// to[g][o] += sum over i of values[g][i] * weight[i][o], for `samples` rows of n; `lists` has room for n + 1 places of
+// to[g][o] += sum over i of values[g][i] * weight[i][o], for `samples` rows of n; `lists` has room for n + 16 places of
 // each. A row in which fewer than a third of the values are not zero adds those alone; there both take the same time.
 template <typename S>
 void add_products(S* to, const S* values, int64_t samples, int64_t n, const S* packed, int32_t* lists) {
@@ -86,7 +96,7 @@ void add_products(S* to, const S* values, int64_t samples, int64_t n, const S* p
   constexpr int64_t W = VECTOR / sizeof(S);
   int64_t few = 0, many = 0, counts[MOST_SAMPLES], sparse[MOST_SAMPLES], dense[MOST_SAMPLES];
   for (int64_t g = 0; g < samples; ++g) {
-    counts[g] = places(lists + g * (n + 1), values + g * n, n);
+    counts[g] = places(lists + g * (n + 16), values + g * n, n);
     if (counts[g] * 3 < n) {
       if (counts[g] > 0) sparse[few++] = g;
     } else {
@@ -98,7 +108,7 @@ void add_products(S* to, const S* values, int64_t samples, int64_t n, const S* p
     const int64_t m = std::min(BLOCK<S>, n - first);
     for (int64_t k = 0; k < few; ++k) {
       const int64_t g = sparse[k];
-      const int32_t* list = lists + g * (n + 1);
+      const int32_t* list = lists + g * (n + 16);
       V sums[4] = {};
       for (int64_t c = 0; c < counts[g]; ++c) {
         const V* row = reinterpret_cast<const V*>(block + list[c] * BLOCK<S>);

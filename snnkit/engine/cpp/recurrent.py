@@ -11,7 +11,7 @@ from snnkit.engine import cpp
 from snnkit.engine.autograd import side_by_side
 from snnkit.engine.cpp import toolchain
 from snnkit.engine.cpp.recurrent_source import backward_source, forward_source
-from snnkit.engine.recurrent import Layer, Results, weight_gradient
+from snnkit.engine.recurrent import Layer, Results
 from snnkit.tables import size_of
 
 # Samples of a group, which share what is read of the weights, as many as the kernels take at once; and bytes of what a
@@ -56,7 +56,8 @@ def backward(layer: Layer, saved: Tensor, d_out: Tensor, d_last: Sequence[Tensor
             f"backward of a recurrent layer over {steps} steps needs {size_of(need)} of scratch memory, which is not "
             "available; use fewer steps at once (truncated backpropagation) or fewer threads (torch.set_num_threads)"
         )
-    return Results(d_x, d_first, d_before, sums, None if out is None else weight_gradient(d_x, before, out))
+    pairs = [] if out is None else [(d_x[0], before), (d_x[1:].flatten(0, 1), out[:-1].flatten(0, 1))]
+    return Results(d_x, d_first, d_before, sums, pairs)
 
 
 def expect_backward(layer: Layer, wanted: Sequence[bool]) -> None:

@@ -191,8 +191,8 @@ def backward(layer: Layer, saved: Tensor, d_out: Tensor, d_last: Sequence[Tensor
     results = (*d_last, *d_first, *(d for d in sums if d is not None))
     _launch(source, (d_out, rows, _square(weight), *saved[1:], *results, *parameters), x, d_out.stride(0))
     d_x, before = rows[:steps, :batch, :features], saved[0, :steps, :batch, :features]
-    d_weight = d_x.flatten(0, 1).t() @ before.flatten(0, 1) if wanted[-1] else None
-    return Results(d_x, d_first, d_x[0] @ weight, sums, d_weight)
+    pairs = [(d_x.flatten(0, 1), before.flatten(0, 1))] if wanted[-1] else []
+    return Results(d_x, d_first, d_x[0] @ weight, sums, pairs)
 
 
 def warps(columns: int) -> int:
