@@ -25,6 +25,7 @@ from snnkit import checks, lazy, neuron
 from snnkit.engine.memory_gate import is_captured
 from snnkit.engine.observe import Seen, observed
 from snnkit.engine.trace import name_of
+from snnkit.event_lists import EventList, through_first
 from snnkit.linear import dense_products, is_hooked, linear
 from snnkit.neuron import Neuron, Recurrent
 from snnkit.neuron.base import refuse_plain_sequential
@@ -251,8 +252,11 @@ def through(module: nn.Module, x: Tensor, step: Tensor | None, name: str = "") -
 
     A static sequence comes with its one ``step`` [B, ...], and is passed on with it while it stays static. If the step
     were taken from the expanded view again, its gradient would be a tensor of all T steps, with zeros in all but one.
+    A list of events goes through the first layer as it is.
     """
     bare = bare_module(module)
+    if isinstance(x, EventList):
+        return through_first(module if bare is None else bare, x, name), None  # type: ignore[return-value]
     if step is not None and bare is not None and (isinstance(module, Once) or not differs_from_step_to_step(bare)):
         step = _batched(bare, step, x, name)
         return _repeated(step, x.shape[0]), step
@@ -481,7 +485,10 @@ class Sequential(Network):
         return iter(self._modules.values())
 
     def forward(self, x: Tensor, state: tuple | None = None) -> tuple[Tensor, tuple]:
-        """x [T, B, ...] to out [T, B, ...] and the state: a tuple, one entry per module, None for stateless ones."""
+        """x [T, B, ...] to out [T, B, ...] and the state: a tuple, one entry per module, None for stateless ones.
+
+        x may be an ``EventList``, where the first module is a ``torch.nn.Linear`` or ``Conv2d``, perhaps flattened.
+        """
         refuse_plain_sequential(self)
         return self.run_modules(x, state) if self.runner is None else self.runner(self, x, state)
 
@@ -492,13 +499,14 @@ class Sequential(Network):
 
     def run_modules(self, x: Tensor, state: tuple | None, layers: list[Tensor] | None = None) -> tuple[Tensor, tuple]:
         """As ``forward`` without a ``runner``; the output of every module is appended to ``layers``, if given."""
-        _check_rank(x)
+        if not isinstance(x, EventList):
+            _check_rank(x)
         if layers is not None:
             checks.instance("layers", layers, list, "a list")
         parts = self.state_of_modules(state)
         new = []
         # Where outputs are recorded, layers are connected by these: a gradient may be requested there.
-        step = x[0] if stands_still(x) and layers is None else None
+        step = x[0] if layers is None and not isinstance(x, EventList) and stands_still(x) else None
         for (name, module), part in zip(self._modules.items(), parts, strict=True):
             if module is None:
                 raise TypeError(f"module {name} of Sequential must be a torch.nn.Module, but it is None")

@@ -17,6 +17,7 @@ from snnkit.data import to_unit
 from snnkit.device import Precision
 from snnkit.device.usage import evaluating
 from snnkit.engine import secure_inductor
+from snnkit.event_lists import EventList
 from snnkit.recording import Activity, neurons_of, recording
 from snnkit.train.batches import Batch, Samples, Source, as_sequence
 from snnkit.train.metrics import Metric, RunningMetrics, aligned, apply_loss, batch_metrics, scalar
@@ -239,8 +240,9 @@ def run_model(forward: Callable, model: nn.Module, encode: Function | None, x: A
     In float32 at least, so that the loss is too.
     """
     sequence = as_sequence(x) if encode is None else encode(x)
-    if not isinstance(sequence, Tensor) or sequence.ndim < 2 or sequence.shape[1] != len(x):
-        result = list(sequence.shape) if isinstance(sequence, Tensor) else type(sequence).__name__
+    known = isinstance(sequence, (Tensor, EventList))
+    if not known or len(sequence.shape) < 2 or sequence.shape[1] != len(x):
+        result = list(sequence.shape) if known else type(sequence).__name__
         raise ValueError(f"the result of encode must be a sequence [T, B, ...] with B = {len(x)}, but it is {result}")
     try:
         result = forward(sequence)
@@ -252,6 +254,8 @@ def run_model(forward: Callable, model: nn.Module, encode: Function | None, x: A
             "Choose another batch size, or leave out a last batch of one (drop_last=True of a DataLoader)"
         ) from error
     except (RuntimeError, TypeError) as error:
+        if isinstance(sequence, EventList):
+            raise
         dtypes = {p.dtype for p in model.parameters() if p.is_floating_point()}
         if sequence.dtype in dtypes or not dtypes or torch.is_autocast_enabled(sequence.device.type):
             raise

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from snnkit import checks, lazy
 from snnkit.data.events.recordings import Events
+from snnkit.event_lists import EventList
 
 _SECOND, _HOUR = 1_000_000, 3_600_000_000  # µs
 
@@ -156,6 +157,48 @@ def collate(
     for i, frame in enumerate(frames):
         batch[: len(frame), i] = frame
     return batch, torch.tensor(labels, dtype=torch.int64)
+
+
+@checks.arguments
+def to_list(recordings: Iterable[Events], *, steps: int | None = None, window: int | None = None) -> EventList:
+    """The events of several recordings as a batch [T, B, polarities, height, width] that is never made dense.
+
+    It holds the counts of ``collate``, which ``dense()`` makes of it, in the memory of the events. ``nn.Sequential``
+    takes it as it is if its first module is a ``Conv2d``, or a ``Linear`` after a ``Flatten``. ``train.fit`` encodes
+    recordings by ``encode=functools.partial(events.to_list, window=10_000)``.
+
+    Args:
+        recordings: all of one sensor. Shorter ones end with empty steps.
+        steps, window: as of ``to_frames``, one of them.
+    """
+    recordings = list(recordings)
+    if not recordings:
+        raise ValueError("recordings must hold at least one recording, but it is empty")
+    if (steps is None) == (window is None):
+        raise ValueError(
+            f"exactly one of steps and window (µs) must be given, but it is {'none' if steps is None else 'both'}"
+        )
+    shape, cuts = recordings[0].shape, []
+    for i, events in enumerate(recordings):
+        _check_sensor(events, shape, i)
+        if window is None:
+            _check_steps("steps", steps, events, 1)
+        else:
+            checks.integer("window", window, at_least=1)
+            _check_start(events, -(-events.duration // window))
+            checks.fits("the number of windows", -(-events.duration // window), 64)
+        cuts.append(torch.searchsorted(events.t, edges(events.duration, steps, window)))
+    counts = torch.zeros(max(len(cut) for cut in cuts) - 1, len(recordings), dtype=torch.int64)
+    for b, cut in enumerate(cuts):
+        counts[: len(cut) - 1, b] = cut.diff()
+    starts = torch.cat([counts.new_zeros(1), counts.flatten().cumsum(0)])
+    places = torch.empty(int(starts[-1]), dtype=torch.int32)
+    for b, (events, cut) in enumerate(zip(recordings, cuts, strict=True)):
+        # Events stand in the order of time, so each moves by as much as the first of its step.
+        moved = starts[:-1].view_as(counts)[: len(cut) - 1, b] - cut[:-1]
+        begin, end = int(cut[0]), int(cut[-1])
+        places[torch.arange(begin, end) + moved.repeat_interleave(cut.diff())] = _pixels(events)[begin:end]
+    return EventList(starts, places, (*counts.shape, *shape))
 
 
 @checks.arguments
