@@ -5,8 +5,9 @@ gradient; what is 0 adds nothing. So only the places of the ones are needed (``S
 lists (``spikes_of``) for both directions. Sums have another order and fewer terms than in a dense product: they differ
 in the last bits. The kernels are in ``engine/cpp/event_products.cpp``.
 
-``break_even`` is where a dense product is as fast or faster, by measurement: one thread of an AMD EPYC with AVX-512,
-over oneDNN, whose dense products are the fastest there are for a core. Where they are slower, lists pay longer.
+``break_even`` says up to which density lists are used. Measured on one thread of an AMD EPYC with AVX-512, over oneDNN,
+whose dense products are the fastest of all: there they take half the time or less at that density, and as long as the
+dense product at 1.5 times as many spikes. Where products have narrower vectors, lists pay longer.
 """
 
 from __future__ import annotations
@@ -25,13 +26,14 @@ from snnkit.engine.cpp.cpp_source import PRELUDE
 from snnkit.engine.page_pool import fresh
 
 # Densities up to which lists pay where rows, inputs and outputs are many. oneDNN multiplies bfloat16 faster.
-_MOST = {torch.float32: 0.2, torch.float64: 0.2, torch.bfloat16: 0.07}
+_MOST = {torch.float32: 0.22, torch.float64: 0.22, torch.bfloat16: 0.08}
 
 # Outputs of a tile, as far as costs are concerned: 256 bytes of float32.
 _TILE = 64
 
-# Rows that are looked at first, so that a dense input costs little more than it did.
-_SAMPLED = 16
+# Rows that are looked at first, so that a dense input costs little more than it did; and the share of what pays up to
+# which all may have, as lists that are made already pay a little longer.
+_SAMPLED, _MORE = 16, 1.25
 
 _OTHER_VALUES, _TOO_MANY, _NO_MEMORY = -1, -2, -3
 
@@ -64,7 +66,7 @@ def break_even(rows: int, inputs: int, outputs: int, dtype: torch.dtype) -> floa
     if dtype not in _MOST or not rows * inputs * outputs:
         return 0.0
     full = outputs / (-(-outputs // _TILE) * _TILE)
-    return _MOST[dtype] * (full - 60 / outputs - 120 / rows - 40 / inputs)
+    return _MOST[dtype] * (full - 40 / outputs - 80 / rows - 30 / inputs)
 
 
 def spikes_of(x: Tensor, outputs: int) -> Spikes | str:
@@ -80,11 +82,11 @@ def spikes_of(x: Tensor, outputs: int) -> Spikes | str:
     if rows > 4 * _SAMPLED:
         part = _SAMPLED * inputs
         seen = find(x.data_ptr(), _SAMPLED, inputs, rows // _SAMPLED * inputs, part, starts.data_ptr(), 1)
-        if seen > 1.25 * most * part:
+        if seen > most * part:
             return f"about {seen / part:.1%} of the inputs are spikes, and {up_to}"
         if seen < 0:
             return _refused(seen, up_to)
-    found = find(x.data_ptr(), rows, inputs, inputs, int(most * x.numel()), starts.data_ptr(), threads_for(x))
+    found = find(x.data_ptr(), rows, inputs, inputs, int(_MORE * most * x.numel()), starts.data_ptr(), threads_for(x))
     if found < 0:
         return _refused(found, up_to)
     columns = torch.empty(found, dtype=torch.int32, device="cpu")

@@ -24,8 +24,8 @@ from snnkit.measure.machine import processor
 # Multiplications and additions of a product from which oneDNN is faster: its calls take 10 to 50 microseconds longer.
 _PAYING = 2**22
 
-# Those of a product from which spikes are looked for: a look at dense inputs takes 10 microseconds, this product 300.
-_COUNTED = 2**25
+# Those of a product from which spikes are looked for: a look at dense inputs takes 10 microseconds, this product 600.
+_COUNTED = 2**26
 
 _counts: ContextVar[bool] = ContextVar("_counts", default=True)
 

@@ -85,6 +85,7 @@ LISTS: dict[str, dict[str, Fields]] = {
         "rows": _TIMES
         | _fields("port contestant library dtype", "outputs_differ gradients_differ", "steps batch lines")
     },
+    "sparsity": {"rows": _TIMES | _fields("case mode dtype contestant library", "density differ")},
     "recipe": {"rows": _fields(number=_RECIPE, whole="epoch")},
     "local": {"rows": _fields(number=_LOCAL, whole="pass images")},
     "published": {"rows": _LAYER | _fields("contestant equation", "seconds")},

@@ -14,6 +14,7 @@
 ``demo``        every model of the kit on every device
 ``scaling``     ranks that train together, predicted and measured
 ``plasticity``  STDP, ours and Norse's
+``sparsity``    a linear layer of spikes, event-driven, dense and sparse
 ``local``       learning without labels
 ``record``      the ten-minute set, in one file to send in
 ==============  ========================================================================
@@ -36,6 +37,7 @@ from snnkit.lab.bench import (
     ports as ports,
     record as record,
     scaling as scaling,
+    sparsity as sparsity,
     training as training,
     workloads as workloads,
 )
@@ -43,7 +45,7 @@ from snnkit.lab.bench.at_hand import layer_times as layer_times, places as place
 from snnkit.lab.bench.suite import heading as heading
 
 _SUITES = {"neurons": neurons, "frameworks": frameworks, "training": training, "compare": compare, "demo": demo}
-_SUITES |= {"scaling": scaling, "plasticity": plasticity, "local": local, "ports": ports}
+_SUITES |= {"scaling": scaling, "plasticity": plasticity, "local": local, "ports": ports, "sparsity": sparsity}
 _BY_KIND = _SUITES | {"published": neurons, "recipe": local, "contribution": record}
 
 

@@ -22,6 +22,7 @@ SUITES = {
     "scaling": "Weak scaling on this machine: ranks that train together, predicted and measured.",
     "compare": "The network of snnTorch's IPU tutorial: training rate here, and what is published.",
     "plasticity": "Time STDP on a CPU, dense and of convolutions, ours and Norse's.",
+    "sparsity": "A linear layer of spikes on a CPU: event-driven, dense and sparse products by density.",
     "local": "Learn images without labels; accuracy on test images, pass by pass.",
     "record": "Compare and measure our engines on your GPU in ten minutes, and write one file to send in.",
 }
@@ -70,7 +71,7 @@ def _command(name: str) -> click.Command:
         click.Option(["--quick"], is_flag=True, help="Tiny sizes: shows that everything runs; the times mean nothing."),
     ]
     command = click.Command(name, params=[*options], callback=partial(_run, name), help="\n\n".join(paragraphs))
-    return command if name in ("neurons", "plasticity", "ports", "record") else PLOT(command)
+    return command if name in ("neurons", "plasticity", "ports", "record", "sparsity") else PLOT(command)
 
 
 def _option(each: Field) -> click.Option:

@@ -1,0 +1,153 @@
+"""One linear layer of spikes: from their places, as our networks run it, beside dense and sparse products.
+
+    snnkit bench sparsity --density 0.01 --density 0.05
+
+Forward is inference; training adds the gradients of weights and bias. "PyTorch" is ``nn.Linear``; "dense" is the same
+layer in our networks under ``nn.dense_products``, which calls oneDNN where that is faster; "CSR" turns the input into a
+sparse matrix of PyTorch's in each call. All are compared with float64. Then all take turns but CSR: whoever
+follows it waits for memory that it has given back.
+
+"gain" is how many times as fast ours is as the faster dense product. Where it is 1, our rule took the dense one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from snnkit import checks
+from snnkit.lab.bench import suite
+from snnkit.lab.bench.suite import OURS, DoesNotRun, Outcome, Record, Row, Rows, Suite, option, seconds_of, table, times
+from snnkit.linear import dense_products, linear
+from snnkit.measure import race
+
+FORWARD, TRAINING = MODES = ("forward", "training")
+EVENTS, DENSE, PYTORCH, CSR = CONTESTANTS = (OURS, "dense", "PyTorch", "CSR")
+
+# Largest difference from float64, relative to the largest number: sums of thousands of float32 numbers in any order.
+MAY_DIFFER = 1e-5
+
+
+class Shape(NamedTuple):
+    """Rows (time steps times samples), inputs and outputs of a product."""
+
+    rows: int
+    inputs: int
+    outputs: int
+
+    def __str__(self) -> str:
+        return f"{self.rows} x {self.inputs} -> {self.outputs}"
+
+
+# A wide layer; the first for SHD; a middle one; the first for N-MNIST (T = 100, B = 64), for MNIST (T = 25, B = 128).
+SHAPES = (Shape(3200, 1000, 1000), Shape(3200, 700, 256), Shape(8000, 512, 512), Shape(6400, 2312, 512))
+SHAPES += (Shape(3200, 784, 1000),)
+QUICK_SHAPES = (Shape(600, 400, 300),)
+
+
+@checks.arguments
+@dataclass(frozen=True)
+class Arguments(suite.Options):
+    """What to run; the options of ``snnkit bench sparsity``."""
+
+    device: str = "cpu"
+    densities: Sequence[float] = option(
+        "Share of the inputs that are spikes.",
+        (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5),
+        flag="density",
+        quick=(0.02, 0.5),
+    )
+    repeats: int = suite.repeats_option(11)
+    quick: bool = field(default=False, metadata={"quick": True})
+
+
+class Case:
+    """One shape, forward or in training, at several densities."""
+
+    def __init__(self, shape: Shape, mode: str, densities: Sequence[float]) -> None:
+        self.shape, self.mode, self.densities = shape, mode, densities
+        self.labels = {"case": str(shape), "mode": mode, "dtype": "float32"}
+
+    def measure(self, repeats: int) -> Outcome:
+        """Compare, then time all in turns, density by density."""
+        outcome = Outcome([], {}, [])
+        for density in self.densities:
+            rows, skipped = self._measured(density, repeats)
+            outcome.rows.extend(rows)
+            outcome.skipped.extend(skipped)
+        return outcome
+
+    def _measured(self, density: float, repeats: int) -> tuple[list[Row], list[Row]]:
+        labels = self.labels | {"density": density}
+        with torch.random.fork_rng([]):
+            torch.manual_seed(0)
+            layer, x = nn.Linear(*self.shape[1:]), (torch.rand(self.shape[:2]) < density).float()
+            gradient = torch.randn(self.shape.rows, self.shape.outputs)
+        exact = self._results(layer.double(), layer, x.double(), gradient.double())
+        layer.float()
+        rows, runs, skipped = [], {}, []
+        for name, product in products(layer).items():
+            run = partial(self._results, product, layer, x, gradient)
+            library = OURS if name in (EVENTS, DENSE) else "PyTorch"
+            try:
+                pairs = zip(suite.attempt(library, run), exact, strict=True)
+                differ = max(((ours - right).abs().max() / right.abs().max()).item() for ours, right in pairs)
+                if not differ <= MAY_DIFFER:
+                    raise DoesNotRun(f"it computes something else: {differ:.2g} off")
+            except DoesNotRun as reason:
+                skipped.append(labels | {"contestant": name, "reason": str(reason)})
+                continue
+            rows.append(labels | {"contestant": name, "library": library, "differ": differ})
+            runs[name] = run
+        groups = [{n: run for n, run in runs.items() if (n == CSR) == alone} for alone in (False, True)]
+        timings = {name: timing for group in groups if group for name, timing in race(group, repeats).items()}
+        return [row | seconds_of(timings[row["contestant"]]) for row in rows], skipped
+
+    def _results(
+        self, product: Callable[[Tensor], Tensor], layer: nn.Linear, x: Tensor, gradient: Tensor
+    ) -> Sequence[Tensor]:
+        if self.mode == FORWARD:
+            with torch.no_grad():
+                return (product(x),)
+        return torch.autograd.grad(product(x), (layer.weight, layer.bias), gradient)
+
+
+def products(layer: nn.Linear) -> dict[str, Callable[[Tensor], Tensor]]:
+    """The ways to compute ``layer(x)`` for x [B, I], by contestant."""
+
+    def dense(x: Tensor) -> Tensor:
+        with dense_products():
+            return linear(layer, x)
+
+    def csr(x: Tensor) -> Tensor:
+        return x.to_sparse_csr() @ layer.weight.t() + layer.bias
+
+    return {EVENTS: partial(linear, layer), DENSE: dense, PYTORCH: layer, CSR: csr}
+
+
+def _cases(arguments: Arguments, device: torch.device) -> Iterator[Case]:
+    for shape in QUICK_SHAPES if arguments.quick else SHAPES:
+        for mode in MODES:
+            yield Case(shape, mode, arguments.densities)
+
+
+def _table(record: Record, rows: Rows) -> str:
+    lines: list[Row] = []
+    for some in suite.by_case(rows, ("density",)):
+        seconds = {row["contestant"]: row["median_s"] for row in some}
+        faster = min(seconds[name] for name in (DENSE, PYTORCH) if name in seconds)
+        lines.append({"density": some[0]["density"], "gain": times(faster, seconds[EVENTS])} | seconds)
+    columns: dict[str, Callable[[Record], str]] = {"spikes": lambda line: f"{line['density']:.1%}"}
+    for name in CONTESTANTS:
+        columns[f"{name} ms"] = lambda line, name=name: f"{1e3 * line[name]:.3g}" if name in line else ""
+    columns["gain"] = lambda line: line["gain"]
+    return table(f"{rows[0]['case']}, {rows[0]['mode']}", columns, lines)
+
+
+SUITE = Suite("sparsity", ("case", "mode"), _cases, _table)
+benchmark, tables = SUITE.run, SUITE.tables
