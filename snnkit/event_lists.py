@@ -61,6 +61,17 @@ class EventList:
             raise ValueError(f"places must be from 0 to {inputs - 1}, but they are from {low} to {high}")
         self.starts, self.places = starts.long().contiguous(), places.to(torch.int32).contiguous()
 
+    @classmethod
+    def of(cls, x: Tensor) -> EventList:
+        """The list of a sequence [T, B, ...] of counts: whole numbers from 0 on."""
+        if x.dim() < 3 or not bool(((x >= 0) & (x == x.floor())).all()):
+            raise ValueError("x must be a sequence [T, B, ...] of counts, whole numbers from 0 on")
+        rows = x.flatten(0, 1).flatten(1)
+        row, place = rows.nonzero(as_tuple=True)
+        counts = rows[row, place].long()
+        ends = torch.bincount(row.repeat_interleave(counts), minlength=len(rows)).cumsum(0)
+        return cls(torch.cat([ends.new_zeros(1), ends]), place.repeat_interleave(counts), x.shape)
+
     @property
     def inputs(self) -> int:
         """Places of a step of one sample."""

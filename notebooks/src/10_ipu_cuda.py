@@ -905,8 +905,8 @@ print(estimate)
 # - The firing rate is in the last line. Compare it with the 5.7 % of *Contested* on "Why spikes?", which holds for 5 steps;
 #   here there are 16.
 # - None of this is *time*. On a GPU a multiplication by zero takes as long as any other. An IPU, whose tiles run
-#   separate programs, can skip it: the published factor of 38 comes from this, at the lowest activity [6]. With an
-#   activity of $\alpha$ no gain from skipping exceeds $1/\alpha$.
+#   separate programs, can skip it: the published factor of 38 comes from this, at the lowest activity [6]. A CPU can, too
+#   (notebook 08, section 11). With an activity of $\alpha$ no gain from skipping exceeds $1/\alpha$.
 #
 # </details>
 #

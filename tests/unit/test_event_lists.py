@@ -41,6 +41,7 @@ def test_it_holds_the_counts_of_frames(how):
     listed, frames = both(**how)
     assert torch.equal(listed.dense(), frames) and listed.shape == frames.shape
     assert frames.max() > 1  # some places stand twice
+    assert torch.equal(EventList.of(frames).dense(), frames)
 
 
 def test_recordings_of_other_lengths_end_with_empty_steps():
@@ -130,5 +131,7 @@ def test_what_can_not_take_it_says_what_can():
         Sequential(LIF())(listed)
     with pytest.raises(ValueError, match="exactly one of steps and window"):
         events.to_list(RECORDINGS)
+    with pytest.raises(ValueError, match="whole numbers from 0 on"):
+        EventList.of(torch.full((2, 3, 4), 0.5))
     with pytest.raises(ValueError, match="at least one recording"):
         events.to_list([], steps=3)
