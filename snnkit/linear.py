@@ -26,6 +26,7 @@ _PAYING = 2**22
 
 # Those of a product from which spikes are looked for: a look at dense inputs takes 10 microseconds, this product 600.
 _COUNTED = 2**26
+_SMALL = f"fewer than {_COUNTED:,} multiplications are not worth a look at the input"
 
 _counts: ContextVar[bool] = ContextVar("_counts", default=True)
 
@@ -40,22 +41,38 @@ def linear(layer: nn.Linear, x: Tensor) -> Tensor:
     if torch.compiler.is_compiling():
         return layer(x)
     work = x.numel() * layer.out_features
-    reason = f"fewer than {_COUNTED:,} multiplications are not worth a look at the input"
-    if work >= min(_PAYING, _COUNTED):
-        if not _is_plain_call(layer, x):
-            reason = "its hooks, tensors, or who watches them expect PyTorch's operations"
-        else:
-            if work >= _COUNTED:
-                spikes = event_products.spikes_of(x, layer.out_features) if _counts.get() else "dense_products asks so"
-                out = spikes if isinstance(spikes, str) else _by_events(layer, x, spikes)
-                if isinstance(out, Tensor):
-                    return out
-                reason = out
-            if work >= _PAYING and _onednn_pays(x):
-                note_product(layer, x, "oneDNN", reason)
-                return _Linear.apply(x, layer.weight, layer.bias)  # type: ignore[return-value]
-    note_product(layer, x, "PyTorch", reason)
-    return layer(x)
+    if work < _PAYING:
+        note_product(layer, x, "PyTorch", _SMALL)
+        return layer(x)
+    if not _is_plain_call(layer, x):
+        note_product(layer, x, "PyTorch", "its hooks, tensors, or who watches them expect PyTorch's operations")
+        return layer(x)
+    before, after = _forward_hooks(layer)
+    for hook in before.values():
+        hook(layer, (x,))
+    out = _multiplied(layer, x, work)
+    for hook in after.values():
+        hook(layer, (x,), out)
+    return out
+
+
+def _forward_hooks(layer: nn.Linear) -> tuple[dict, dict]:
+    return layer._forward_pre_hooks, layer._forward_hooks
+
+
+def _multiplied(layer: nn.Linear, x: Tensor, work: int) -> Tensor:
+    reason = _SMALL
+    if work >= _COUNTED:
+        spikes = event_products.spikes_of(x, layer.out_features) if _counts.get() else "dense_products asks so"
+        out = spikes if isinstance(spikes, str) else _by_events(layer, x, spikes)
+        if isinstance(out, Tensor):
+            return out
+        reason = out
+    by_onednn = _onednn_pays(x)
+    note_product(layer, x, "oneDNN" if by_onednn else "PyTorch", reason)
+    if by_onednn:
+        return _Linear.apply(x, layer.weight, layer.bias)  # type: ignore[return-value]
+    return nn.functional.linear(x, layer.weight, layer.bias)
 
 
 def weight_gradient(gradient: Tensor, x: Tensor) -> Tensor:
@@ -106,7 +123,8 @@ def _is_plain_call(layer: nn.Linear, x: Tensor) -> bool:
         and _is_parameter(layer.weight, x.dtype, layer.out_features, layer.in_features)
         and (layer.bias is None or _is_parameter(layer.bias, x.dtype, layer.out_features))
         and not torch.is_autocast_enabled("cpu")
-        and not is_hooked(layer)
+        and all(hasattr(hook, "observes") for hooks in _forward_hooks(layer) for hook in hooks.values())
+        and not (layer._backward_hooks or layer._backward_pre_hooks or "forward" in vars(layer))
         and not torch.nn.modules.module._has_any_global_hook()
     )
 
@@ -155,9 +173,9 @@ def _by_events(layer: nn.Linear, x: Tensor, spikes: Spikes) -> Tensor | str:
         return out
     kept = None  # of x, for the gradient of weights
     if weight.requires_grad:
-        # Lists would not survive what hooks may do to what is saved: x is, at any precision.
-        hooked = torch._C._autograd._top_saved_tensors_default_hooks(True)  # pyright: ignore[reportAttributeAccessIssue]
-        kept = x if hooked else _Place.apply(x) if x.requires_grad else None
+        # Lists would not survive what hooks may do to what is saved: x does, at any precision.
+        hooks = torch._C._autograd._top_saved_tensors_default_hooks(True)  # pyright: ignore[reportAttributeAccessIssue]
+        kept = x if hooks and not hasattr(hooks[0], "observes") else _Place.apply(x) if x.requires_grad else None
     return _EventLinear.apply(x, kept, weight, bias, (spikes, out))  # type: ignore[return-value]
 
 

@@ -45,7 +45,8 @@ def max_pool(pool: nn.MaxPool2d, x: Tensor) -> Tensor | None:
 
 
 def observer(hook: Callable) -> Callable:
-    """Mark a forward hook that returns nothing and expects no particular operation, so that pooling may stay fast."""
+    """Mark a forward hook that returns nothing and expects no particular operation, so that pooling and linear layers
+    may stay fast; or a hook that returns saved tensors as they are."""
     hook.observes = True  # type: ignore[attr-defined]
     return hook
 

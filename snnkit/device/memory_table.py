@@ -156,6 +156,7 @@ class _Watcher:
             for handle in handles:
                 handle.remove()
 
+    @observer
     def _note(self, tensor: Tensor) -> Tensor:
         storage, key = tensor.untyped_storage(), _key(tensor)
         if key in self._own:

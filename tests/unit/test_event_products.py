@@ -10,9 +10,11 @@ from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
 
 from snnkit import engine, event_products, linear
+from snnkit.device import explain_memory
 from snnkit.loss import rate_cross_entropy
 from snnkit.neuron import LI, LIF
 from snnkit.nn import Sequential, TimeBatched, dense_products
+from snnkit.pooling import observer
 
 # Sums in another order: multiples of the largest of the terms' sums.
 TOLERANCE = {torch.float32: 2e-6, torch.float64: 1e-14, torch.bfloat16: 4e-3}
@@ -24,6 +26,7 @@ def events(monkeypatch):
     if event_products.kernels() is None:
         pytest.skip("no C++ compiler")
     ran, run = [], event_products._run
+    monkeypatch.setattr(linear, "_PAYING", 0)
     monkeypatch.setattr(linear, "_COUNTED", 0)
     monkeypatch.setattr(event_products, "break_even", lambda rows, inputs, outputs, dtype: float(rows * inputs > 0))
     monkeypatch.setattr(event_products, "_run", lambda name, *rest: ran.append(name) or run(name, *rest))
@@ -251,11 +254,21 @@ def test_layers_may_be_checkpointed(events, reentrant):
     assert "gradients" in events
 
 
+def test_the_memory_that_is_explained_is_that_of_spikes(events):
+    net = Sequential(nn.Linear(40, 300), LIF(), nn.Linear(300, 20))
+    x, seen = spikes(5, 80, 40), []
+    net[2].register_forward_pre_hook(observer(lambda layer, args: seen.append(args[0].shape)))
+    net[2].register_forward_hook(observer(lambda layer, args, out: seen.append(out.shape)))
+    _, neuron, last = explain_memory(net, x).rows
+    assert neuron.measured >= 4 * 5 * 80 * 300 > 4 * last.measured > 0
+    assert "gradients" in events and seen[:2] == [(400, 300), (400, 20)]
+
+
 def test_networks_learn_as_with_dense_products():
     if event_products.kernels() is None:
         pytest.skip("no C++ compiler")
     torch.manual_seed(0)
-    x, labels = spikes(10, 64, 300, density=0.05), torch.randint(10, (64,))
+    x, labels = spikes(20, 64, 300, density=0.05), torch.randint(10, (64,))
     x[:, torch.arange(64), 30 * labels] = 1
     start = Sequential(nn.Linear(300, 256), LIF(), nn.Linear(256, 256), LIF(), nn.Linear(256, 10), LI()).state_dict()
 

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <new>
+#include <type_traits>
 #include <vector>
 
 namespace {
@@ -30,15 +31,20 @@ struct Sums {
   static constexpr int64_t SIZE = 256 / sizeof(S), LANES = VECTOR / sizeof(S);
   typedef S V __attribute__((vector_size(VECTOR)));
   V part[SIZE / LANES];
-  explicit Sums(const S* from) { std::memcpy(part, from, sizeof part); }
-  void add(const S* from) {
-    for (int64_t i = 0; i < SIZE / LANES; ++i) {
-      V v;
-      std::memcpy(&v, from + i * LANES, sizeof v);
-      part[i] += v;
-    }
+  // One by one, as copying all is a call, or a slow instruction.
+  explicit Sums(const S* from) {
+#pragma GCC unroll 16
+    for (int64_t i = 0; i < SIZE / LANES; ++i) std::memcpy(part + i, from + i * LANES, sizeof(V));
   }
-  void store(S* to) const { std::memcpy(to, part, sizeof part); }
+  void add(const S* from) {
+    const Sums more(from);
+#pragma GCC unroll 16
+    for (int64_t i = 0; i < SIZE / LANES; ++i) part[i] += more.part[i];
+  }
+  void store(S* to) const {
+#pragma GCC unroll 16
+    for (int64_t i = 0; i < SIZE / LANES; ++i) std::memcpy(to + i * LANES, part + i, sizeof(V));
+  }
 };
 
 inline bool is_zero(bfloat16 x) { return (x.bits & 0x7fff) == 0; }
@@ -161,9 +167,13 @@ int64_t product(void* const* tensors, int64_t B, int64_t I, int64_t O, int threa
     for (int64_t b = B * part / parts; b < B * (part + 1) / parts; ++b) {
       Sums<S> sums(start);
       for (int64_t j = starts[b]; j < starts[b + 1]; ++j) sums.add(rows + columns[j] * SIZE);
-      X narrow[SIZE];
-      sums.store(wide);
-      std::memcpy(out + b * O + first, narrowed(narrow, wide, outputs), outputs * sizeof(X));
+      X narrow[SIZE], *to = out + b * O + first;
+      if (std::is_same<X, S>::value && outputs == SIZE) {
+        sums.store(reinterpret_cast<S*>(to));
+      } else {
+        sums.store(wide);
+        std::memcpy(to, narrowed(narrow, wide, outputs), outputs * sizeof(X));
+      }
     }
   }
   return failure;
@@ -219,9 +229,10 @@ int64_t gradients(void* const* tensors, int64_t B, int64_t I, int64_t O, int thr
       S wide[SIZE] = {};
       for (int64_t b = block; b < std::min(B, block + BLOCK); ++b) {
         S* row = rows + (b - block) * SIZE;
-        std::memcpy(wide, widened(wide, gradient + b * O + first, outputs), outputs * sizeof(S));
-        std::memcpy(row, wide, sizeof wide);
-        some.add(row);
+        const S* from = widened(wide, gradient + b * O + first, outputs);
+        if (outputs < SIZE && from != wide) from = static_cast<S*>(std::memcpy(wide, from, outputs * sizeof(S)));
+        Sums<S>(from).store(row);
+        some.add(from);
       }
       some.store(wide);
       all.add(wide);
