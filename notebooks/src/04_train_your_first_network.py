@@ -625,7 +625,7 @@ outcome("train_your_first_network.f", 2 if late > conventional else 1 if late > 
 #
 # And this counts arithmetic only. Fetching a weight from memory costs more than multiplying it. On a GPU a
 # multiplication by zero costs as much as any other: nothing is saved. The saving needs hardware that rests until a spike
-# arrives.
+# arrives, or a program that leaves the zeros out (notebook 08).
 
 # %% [markdown] tags=["slide"]
 # ## 7 · What broke?
