@@ -7,6 +7,7 @@ backward (``event_products``). A ``torch.nn.Conv2d`` sees a few frames at a time
 
 from __future__ import annotations
 
+import importlib.util
 import math
 from collections.abc import Sequence
 
@@ -16,6 +17,7 @@ from torch.utils.checkpoint import checkpoint
 
 from snnkit import checks, event_products
 from snnkit.engine.memory_gate import as_stored, is_left_to_pytorch, is_plain, is_watched
+from snnkit.engine.triton.sum_rows import by_place, sum_rows
 from snnkit.event_products import Spikes
 from snnkit.linear import is_hooked
 
@@ -141,20 +143,34 @@ def _linear(layer: nn.Linear | nn.Conv2d, events: EventList) -> Tensor:
     spikes = Spikes(events.starts, events.places, events.inputs)
     if is_watched() or torch.is_autocast_enabled(weight.device.type):
         return _by_pytorch(weight, bias, spikes)
-    tensors = [t.detach() for t in (weight, bias) if t is not None]
-    known = weight.dtype in (torch.float32, torch.float64, torch.bfloat16) and weight.device.type == "cpu"
-    known = known and all(is_plain(t) and t.is_contiguous() for t in tensors)
-    out = None
-    if known and _kernels():
-        out = event_products.product(spikes, tensors[0], None if bias is None else tensors[1])
+    plain = all(is_plain(t) and t.is_contiguous() for t in (weight, bias) if t is not None)
+    out = _forward(weight.detach(), None if bias is None else bias.detach(), spikes) if plain else None
     if out is None:  # without a compiler, or where a weight is not finite
         with torch.no_grad():
             out = _by_pytorch(weight, bias, spikes)
     return _Linear.apply(weight, bias, spikes, out)  # type: ignore[return-value]
 
 
-def _kernels() -> bool:
-    return event_products.kernels() is not None
+def _forward(weight: Tensor, bias: Tensor | None, spikes: Spikes) -> Tensor | None:
+    """The product by a kernel; None if there is none."""
+    if weight.is_cuda and weight.dtype != torch.float64 and _has_triton():
+        out = sum_rows(weight.t(), spikes.starts, spikes.columns)
+        return out if bias is None else out.add_(bias)
+    known = weight.device.type == "cpu" and weight.dtype in (torch.float32, torch.float64, torch.bfloat16)
+    return event_products.product(spikes, weight, bias) if known and event_products.kernels() is not None else None
+
+
+def _backward(gradient: Tensor, spikes: Spikes) -> tuple[Tensor, Tensor] | None:
+    """The gradients of weight and bias by a kernel; None if there is none."""
+    if gradient.is_cuda and gradient.dtype != torch.float64 and _has_triton():
+        rows = by_place(spikes.starts, spikes.columns, spikes.inputs)
+        return sum_rows(gradient, *rows).t(), gradient.sum(0)
+    known = gradient.device.type == "cpu" and gradient.dtype in (torch.float32, torch.float64, torch.bfloat16)
+    return event_products.gradients(spikes, gradient) if known and event_products.kernels() is not None else None
+
+
+def _has_triton() -> bool:
+    return importlib.util.find_spec("triton") is not None
 
 
 def _by_pytorch(weight: Tensor, bias: Tensor | None, spikes: Spikes) -> Tensor:
@@ -171,15 +187,15 @@ class _Linear(torch.autograd.Function):
     @staticmethod
     def forward(ctx, weight: Tensor, bias: Tensor | None, spikes: Spikes, out: Tensor) -> Tensor:
         ctx.save_for_backward(spikes.starts, spikes.columns)
-        ctx.inputs, ctx.plain = spikes.inputs, out.device.type == "cpu" and _kernels()
+        ctx.inputs = spikes.inputs
         return out
 
     @staticmethod
     def backward(ctx, gradient: Tensor):  # type: ignore[override]
         starts, columns = ctx.saved_tensors
         made = None
-        if ctx.plain and not is_left_to_pytorch(gradient):
-            made = event_products.gradients(Spikes(starts, columns, ctx.inputs), as_stored(gradient))
+        if not is_left_to_pytorch(gradient):
+            made = _backward(as_stored(gradient), Spikes(starts, columns, ctx.inputs))
         if made is None:
             of_event = gradient.repeat_interleave(starts.diff(), 0)
             d_weight = gradient.new_zeros(ctx.inputs, gradient.shape[1]).index_add(0, columns, of_event)

@@ -77,3 +77,10 @@ def test_a_rank_of_the_scaling_benchmark_alone(device, apart):
     (answer,) = answers(device, 1, "updates", *small, *apart)
     assert len(answer["seconds"]) == (2 if device.type == "cuda" else 20)
     assert min(answer["seconds"]) > 0
+
+
+def test_products_by_spikes_beside_dense_ones(device, tmp_path):
+    words = ["bench", "sparsity", "--device", device.type, "--quick", "--out", str(tmp_path / "record.json")]
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 0, result.output
+    assert "400 -> 300, training" in result.output

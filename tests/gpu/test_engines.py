@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from snnkit import engine
+from snnkit.event_lists import EventList
 from snnkit.neuron import LIF, PLIF, CubaLIF
 from snnkit.nn import Sequential
 from tests.engine.test_recurrent import assert_equal, layer as recurrent_layer, passed, with_engine
@@ -143,3 +144,12 @@ def test_recurrent_layers_in_one_launch(name, device):
     wide, x = recurrent_layer(LIF(), 300).float().to(device), torch.randn(50, 64, 300, device=device)
     outs = [with_engine(wide, name)(x)[0] for name in ("triton", "eager")]
     assert (outs[0] != outs[1]).float().mean() < 2e-3
+
+
+def test_lists_of_events_in_a_first_layer(device):
+    x = (torch.rand(9, 5, 300, device=device) < 0.1).float()
+    listed, layer = EventList.of(x), nn.Linear(300, 70).to(device)
+    found, wanted = (Sequential(layer)(inputs)[0] for inputs in (listed, x))
+    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)
+    gradients = [torch.autograd.grad(out.square().sum(), list(layer.parameters())) for out in (found, wanted)]
+    torch.testing.assert_close(*gradients, rtol=1e-3, atol=1e-3)

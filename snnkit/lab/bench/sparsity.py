@@ -1,10 +1,13 @@
 """One linear layer of spikes: from their places, as our networks run it, beside dense and sparse products.
 
     snnkit bench sparsity --density 0.01 --density 0.05
+    snnkit bench sparsity --device cuda
 
 Forward is inference; training adds the gradients of weights and bias. "PyTorch" is ``nn.Linear``; "dense" is the same
 layer in our networks under ``nn.dense_products``, which calls oneDNN where that is faster; "CSR" turns the input into a
-sparse matrix of PyTorch's in each call. All are compared with float64. Then all take turns but CSR: whoever
+sparse matrix of PyTorch's in each call. On a GPU ours takes a list of events that is there already
+(``data.events.to_list``), since ``nn.Sequential`` looks for none in a tensor there, and the sparse linear layer of
+SpikingJelly runs beside it. All are compared with float64. Then all take turns but CSR: whoever
 follows it waits for memory that it has given back.
 
 "gain" is how many times as fast ours is as the faster dense product. Where it is 1, our rule took the dense one.
@@ -12,6 +15,7 @@ follows it waits for memory that it has given back.
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,13 +25,15 @@ import torch
 from torch import Tensor, nn
 
 from snnkit import checks
+from snnkit.event_lists import EventList
 from snnkit.lab.bench import suite
 from snnkit.lab.bench.suite import OURS, DoesNotRun, Outcome, Record, Row, Rows, Suite, option, seconds_of, table, times
 from snnkit.linear import dense_products, linear
-from snnkit.measure import race
+from snnkit.measure import clock_for, race
+from snnkit.nn import Sequential
 
 FORWARD, TRAINING = MODES = ("forward", "training")
-EVENTS, DENSE, PYTORCH, CSR = CONTESTANTS = (OURS, "dense", "PyTorch", "CSR")
+EVENTS, DENSE, PYTORCH, CSR, PEER = CONTESTANTS = (OURS, "dense", "PyTorch", "CSR", "SpikingJelly")
 
 # Largest difference from float64, relative to the largest number: sums of thousands of float32 numbers in any order.
 MAY_DIFFER = 1e-5
@@ -69,8 +75,8 @@ class Arguments(suite.Options):
 class Case:
     """One shape, forward or in training, at several densities."""
 
-    def __init__(self, shape: Shape, mode: str, densities: Sequence[float]) -> None:
-        self.shape, self.mode, self.densities = shape, mode, densities
+    def __init__(self, shape: Shape, mode: str, densities: Sequence[float], device: torch.device) -> None:
+        self.shape, self.mode, self.densities, self.device = shape, mode, densities, device
         self.labels = {"case": str(shape), "mode": mode, "dtype": "float32"}
 
     def measure(self, repeats: int) -> Outcome:
@@ -88,12 +94,13 @@ class Case:
             torch.manual_seed(0)
             layer, x = nn.Linear(*self.shape[1:]), (torch.rand(self.shape[:2]) < density).float()
             gradient = torch.randn(self.shape.rows, self.shape.outputs)
+        layer, x, gradient = layer.to(self.device), x.to(self.device), gradient.to(self.device)
         exact = self._results(layer.double(), layer, x.double(), gradient.double())
         layer.float()
         rows, runs, skipped = [], {}, []
-        for name, product in products(layer).items():
+        for name, product in products(layer, x).items():
             run = partial(self._results, product, layer, x, gradient)
-            library = OURS if name in (EVENTS, DENSE) else "PyTorch"
+            library = OURS if name in (EVENTS, DENSE) else PEER if name == PEER else PYTORCH
             try:
                 pairs = zip(suite.attempt(library, run), exact, strict=True)
                 differ = max(((ours - right).abs().max() / right.abs().max()).item() for ours, right in pairs)
@@ -105,7 +112,12 @@ class Case:
             rows.append(labels | {"contestant": name, "library": library, "differ": differ})
             runs[name] = run
         groups = [{n: run for n, run in runs.items() if (n == CSR) == alone} for alone in (False, True)]
-        timings = {name: timing for group in groups if group for name, timing in race(group, repeats).items()}
+        timings = {
+            name: timing
+            for group in groups
+            if group
+            for name, timing in race(group, repeats, clock=clock_for(self.device)).items()
+        }
         return [row | seconds_of(timings[row["contestant"]]) for row in rows], skipped
 
     def _results(
@@ -117,8 +129,8 @@ class Case:
         return torch.autograd.grad(product(x), (layer.weight, layer.bias), gradient)
 
 
-def products(layer: nn.Linear) -> dict[str, Callable[[Tensor], Tensor]]:
-    """The ways to compute ``layer(x)`` for x [B, I], by contestant."""
+def products(layer: nn.Linear, spikes: Tensor) -> dict[str, Callable[[Tensor], Tensor]]:
+    """The ways to compute ``layer(spikes)`` for spikes [B, I], by contestant."""
 
     def dense(x: Tensor) -> Tensor:
         with dense_products():
@@ -127,13 +139,21 @@ def products(layer: nn.Linear) -> dict[str, Callable[[Tensor], Tensor]]:
     def csr(x: Tensor) -> Tensor:
         return x.to_sparse_csr() @ layer.weight.t() + layer.bias
 
-    return {EVENTS: partial(linear, layer), DENSE: dense, PYTORCH: layer, CSR: csr}
+    if not spikes.is_cuda:
+        return {EVENTS: partial(linear, layer), DENSE: dense, PYTORCH: layer, CSR: csr}
+    listed = EventList.of(spikes[:, None])
+    net = Sequential(layer)
+    ways = {EVENTS: lambda x: net(listed)[0][:, 0], PYTORCH: layer, CSR: csr}
+    if importlib.util.find_spec("spikingjelly"):
+        spike = importlib.import_module("spikingjelly.activation_based.functional.spike")
+        ways[PEER] = lambda x: spike.sparse_linear(x, layer.weight, layer.bias, strategy="sparse")
+    return ways
 
 
 def _cases(arguments: Arguments, device: torch.device) -> Iterator[Case]:
     for shape in QUICK_SHAPES if arguments.quick else SHAPES:
         for mode in MODES:
-            yield Case(shape, mode, arguments.densities)
+            yield Case(shape, mode, arguments.densities, device)
 
 
 def _table(record: Record, rows: Rows) -> str:
@@ -141,9 +161,10 @@ def _table(record: Record, rows: Rows) -> str:
     for some in suite.by_case(rows, ("density",)):
         seconds = {row["contestant"]: row["median_s"] for row in some}
         faster = min(seconds[name] for name in (DENSE, PYTORCH) if name in seconds)
-        lines.append({"density": some[0]["density"], "gain": times(faster, seconds[EVENTS])} | seconds)
+        gain = times(faster, seconds[EVENTS]) if EVENTS in seconds else ""
+        lines.append({"density": some[0]["density"], "gain": gain} | seconds)
     columns: dict[str, Callable[[Record], str]] = {"spikes": lambda line: f"{line['density']:.1%}"}
-    for name in CONTESTANTS:
+    for name in (name for name in CONTESTANTS if any(name in line for line in lines)):
         columns[f"{name} ms"] = lambda line, name=name: f"{1e3 * line[name]:.3g}" if name in line else ""
     columns["gain"] = lambda line: line["gain"]
     return table(f"{rows[0]['case']}, {rows[0]['mode']}", columns, lines)

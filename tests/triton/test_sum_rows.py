@@ -1,0 +1,30 @@
+"""Sums of rows by lists: run by the interpreter, and compiled for GPUs that are not here."""
+
+import pytest
+import torch
+
+from snnkit.engine.triton.sum_rows import SOURCE, TILE, by_place, sum_rows
+from snnkit.event_lists import EventList
+
+from .ahead import compiled
+
+
+@pytest.mark.usefixtures("interpreter")
+@pytest.mark.parametrize("share", [0.0, 0.1, 1.0])
+@pytest.mark.parametrize(("rows", "inputs", "outputs"), [(1, 1, 1), (7, 40, 9), (5, 33, 300)])
+def test_they_are_the_dense_products(rows, inputs, outputs, share):
+    x = (torch.rand(rows, 1, inputs) < share).float()
+    x[0, 0, 0] = 2.0  # a place that stands twice
+    listed, x = EventList.of(x), x[:, 0]
+    weight, gradient = torch.randn(outputs, inputs), torch.randn(rows, outputs)
+    torch.testing.assert_close(sum_rows(weight.t(), listed.starts, listed.places), x @ weight.t())
+    d_weight = sum_rows(gradient, *by_place(listed.starts, listed.places, inputs)).t()
+    torch.testing.assert_close(d_weight, gradient.t() @ x)
+
+
+@pytest.mark.parametrize("architecture", [80, 90])
+@pytest.mark.parametrize("dtype", ["fp32", "bf16"])
+def test_they_compile(dtype, architecture):
+    memory = {"starts_ptr": "i64", "places_ptr": "i32"}
+    built = compiled(SOURCE, memory, dtype, architecture, {"TILE": TILE})
+    assert built.spilled == 0 and built.registers <= 128
