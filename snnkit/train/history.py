@@ -74,6 +74,13 @@ class History:
             setattr(history, name, copy.copy(value))
         return history
 
+    def check_continued(self, metric: str | None, regularised: bool) -> None:
+        """ValueError unless a run that goes on with these lists measures the same: a metric, a regulariser or none."""
+        given = ("given" if one else None for one in (self.regulariser, regularised))
+        for what, before, now in (("metric", self.metric, metric), ("regulariser", *given)) if self.epochs else ():
+            if before != now:
+                raise ValueError(f"{what} must be {before}, as in the run that wrote it, but it is {now}")
+
     def __repr__(self) -> str:
         lines = [f"History of {self.epochs} epoch{'s' * (self.epochs != 1)}{', interrupted' * self.interrupted}"]
         if self.epochs:

@@ -147,6 +147,28 @@ def test_a_checkpoint_holds_nothing_that_could_run_code(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_resumed_run_measures_what_its_history_holds(tmp_path):
+    def spikes(out, targets):
+        return out.sum()
+
+    def rates(rec):
+        return rec.spikes["2"].mean()
+
+    def go(epochs, resume=None, **options):
+        history, keep = lit.HistoryCallback(), ModelCheckpoint(tmp_path, "last", enable_version_counter=False)
+        started = trainer(history, keep, max_epochs=epochs, enable_checkpointing=True)
+        started.fit(module(**options), lit.TensorDataModule(images(8), None, global_batch_size=4), ckpt_path=resume)
+        return history.history
+
+    file = tmp_path / "last.ckpt"
+    assert go(1, metric=spikes).metric == "spikes"
+    with pytest.raises(ValueError, match=r"last.ckpt can.t be resumed .* metric must be spikes, as in .* it is None"):
+        go(2, file)
+    with pytest.raises(ValueError, match="regulariser must be None, as in the run that wrote it, but it is given"):
+        go(2, file, metric=spikes, regulariser=rates)
+    assert len(go(2, file, metric=spikes).train_metric) == 2
+
+
 def plain_run(folder, kill=None, resume=None, accumulate=1, schedule="constant", seed=0, **bounds):
     """Three epochs of ten batches, checkpoints every three updates; the module, its figures and those of epochs."""
     bounds = bounds or {"max_epochs": 3}

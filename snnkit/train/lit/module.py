@@ -23,6 +23,7 @@ from snnkit.checks import choice, instance, integer, mapping, number, shown
 from snnkit.recording import Activity
 from snnkit.train.batches import as_samples, as_targets, check_pair
 from snnkit.train.checkpoint import LIGHTNING_KEY, keep_kernels, read_archive
+from snnkit.train.history import History
 from snnkit.train.lit.data import Batch, SharedBatches, SharedDataModule, seed_of
 from snnkit.train.lit.resume import epoch_in_progress
 from snnkit.train.loop import check_trainable
@@ -36,6 +37,7 @@ from snnkit.train.metrics import (
     apply_loss,
     batch_metrics,
     check_weights,
+    class_scores,
     loss_not_finite,
 )
 from snnkit.train.recipe import (
@@ -292,12 +294,16 @@ class SpikingModule(LightningModule):
         self._evaluate("test", batch, batch_idx)
 
     def predict_step(self, batch: Any, batch_idx: int) -> Tensor:
-        """The output summed over time, [B, classes]: the largest is the answer. Also for samples without labels."""
+        """Scores [B, classes], of which the largest is the answer that the loss asks for, also without labels.
+
+        They are sums over time; of "membrane_max_cross_entropy" the highest potentials, and of a loss of first spikes
+        minus the steps at which these occur.
+        """
         alone = isinstance(batch, (tuple, list)) and len(batch) == 1
         samples = batch if isinstance(batch, Tensor) else batch[0] if alone else self._unpacked(batch)[0]
         self._seed("predict", integer("batch_idx", batch_idx, at_least=0))
-        out = self(samples).sum(0)
-        return out[:0] if isinstance(batch, Batch) and not batch.weight else out  # that sample is another rank's
+        scores = class_scores(self(samples), self.criterion)
+        return scores[:0] if isinstance(batch, Batch) and not batch.weight else scores  # that sample is another rank's
 
     def configure_optimizers(self) -> Any:
         if isinstance(self.optimizer, str):
@@ -473,7 +479,10 @@ class SpikingModule(LightningModule):
         for callback in trainer.callbacks:  # type: ignore[attr-defined]
             state = states.get(callback.state_key)
             if state is not None and type(callback).__module__.startswith("snnkit."):
-                copy.copy(callback).load_state_dict(state)
+                (trial := copy.copy(callback)).load_state_dict(state)
+                if isinstance(history := getattr(trial, "history", None), History):
+                    name = None if self.metric is None else self.metric_name
+                    history.check_continued(name, self.regulariser is not None)
 
     def _is_sharded(self) -> bool:
         """Whether no rank has the whole network: Lightning then restores after it has distributed it."""
