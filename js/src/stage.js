@@ -248,7 +248,7 @@ export class Stage {
 
   /** Votes as far as their spikes have arrived, by the largest that there could be. */
   shownVotes() {
-    const {network} = this, {votes, output, rates} = network, arrived = this.phase >= 1;
+    const {network} = this, {votes, output, rates} = network, arrived = this.phase >= 1 || network.readout !== "sum";
     const counted = Array.from(votes, (value, k) => (arrived ? value : value - output[k]));
     if (rates) return counted.map((value) => value / Math.max(network.steps * 0.6, Math.max(...votes)));
     const size = Math.max(1e-9, ...counted.map(Math.abs));

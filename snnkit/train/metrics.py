@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -115,19 +115,26 @@ class Metric:
         return value
 
 
-@torch.no_grad()
-def class_scores(out: Tensor, loss: Callable[..., Any] | None) -> Tensor:
-    """Scores [B, C], of which the largest is the answer that a loss asks for, of an output [T, B, C P].
-
-    They are sums over time; of ``membrane_max_cross_entropy`` the highest potentials, and of a loss of first spikes
-    minus the steps at which these occur. P is the ``population_size`` of a ``functools.partial``. If scores are equal,
-    the lowest class is the answer.
-    """
+def readout_of(loss: Callable[..., Any] | None) -> Literal["sum", "highest", "first"]:
+    """What of an output over time the answer is that a loss asks for: the largest sum, highest value or first spike."""
     called = loss.func if isinstance(loss, partial) else loss
     if called in (losses.first_spike_cross_entropy, losses.first_spike_mse):
+        return "first"
+    return "highest" if called is losses.membrane_max_cross_entropy else "sum"
+
+
+@torch.no_grad()
+def class_scores(out: Tensor, loss: Callable[..., Any] | None) -> Tensor:
+    """Scores [B, C] of an output [T, B, C P], of which the largest is the answer that a loss asks for (``readout_of``).
+
+    They are sums over time, the highest values, or minus the steps of the first spikes. P is the ``population_size`` of
+    a ``functools.partial``. If scores are equal, the lowest class is the answer.
+    """
+    readout = readout_of(loss)
+    if readout == "first":
         return -losses.first_spike_times(out)
     by_class = losses.pooled(out.to(state_dtype(out)), _keywords(loss).get("population_size", 1))
-    return by_class.amax(0) if called is losses.membrane_max_cross_entropy else by_class.sum(0)
+    return by_class.amax(0) if readout == "highest" else by_class.sum(0)
 
 
 def _keywords(loss: Callable[..., Any] | None) -> dict[str, Any]:
