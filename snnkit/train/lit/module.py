@@ -23,7 +23,7 @@ from snnkit.checks import choice, instance, integer, mapping, number, shown
 from snnkit.recording import Activity
 from snnkit.train.batches import as_samples, as_targets, check_pair
 from snnkit.train.checkpoint import LIGHTNING_KEY, keep_kernels, read_archive
-from snnkit.train.history import History
+from snnkit.train.history import History, check_measured
 from snnkit.train.lit.data import Batch, SharedBatches, SharedDataModule, seed_of
 from snnkit.train.lit.resume import epoch_in_progress
 from snnkit.train.loop import check_trainable
@@ -69,6 +69,9 @@ if TYPE_CHECKING:
 
 # In a checkpoint: the totals of the metrics of the epoch so far, and the length of the run that a schedule knows.
 _TOTALS, _LENGTH = "snnkit_figures", "snnkit_schedule"
+_MEASURED = (
+    "snnkit_measured"  # there, too: the name of the metric if one was given, and whether there was a regulariser
+)
 # There, too: the names of the arguments that were functions, and the recipe that was run, if it was one.
 _FUNCTIONS, _RECIPE = "snnkit_functions", "snnkit_recipe"
 
@@ -407,6 +410,7 @@ class SpikingModule(LightningModule):
         settings = self.CHECKPOINT_HYPER_PARAMS_KEY
         checkpoint[settings] = self._settings | dict(checkpoint.get(settings, {}))  # first those of a subclass
         checkpoint[_FUNCTIONS], checkpoint[_RECIPE] = self._functions, self.recipe and self.recipe.settings()
+        checkpoint[_MEASURED] = self._measured()
         checkpoint[_TOTALS] = self.trainer.strategy.reduce(self._metrics_of("train").totals.clone(), reduce_op="sum")
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
@@ -469,6 +473,8 @@ class SpikingModule(LightningModule):
         sizes = [f"{dtype} [{n}]" for dtype in ("float64", "float32") for n in (MEASURED, MEASURED + 1)]
         if (totals := checkpoint.get(_TOTALS)) is not None and kind(totals) not in sizes:
             raise ValueError(f"{_TOTALS} must be a tensor of {MEASURED + 1} numbers, but it is {shown(totals)}")
+        if epoch_in_progress(checkpoint["loops"]) and (saved := checkpoint.get(_MEASURED)) is not None:
+            check_measured(*saved, *self._measured())  # the totals go on
         positions = checkpoint["loops"]["fit_loop"]["state_dict"].get("combined_loader", [])
         data = getattr(trainer, "datamodule", None)
         if instance("combined_loader", positions, list, "a list") and isinstance(data, SharedDataModule):
@@ -481,8 +487,7 @@ class SpikingModule(LightningModule):
             if state is not None and type(callback).__module__.startswith("snnkit."):
                 (trial := copy.copy(callback)).load_state_dict(state)
                 if isinstance(history := getattr(trial, "history", None), History):
-                    name = None if self.metric is None else self.metric_name
-                    history.check_continued(name, self.regulariser is not None)
+                    history.check_continued(*self._measured())
 
     def _is_sharded(self) -> bool:
         """Whether no rank has the whole network: Lightning then restores after it has distributed it."""
@@ -571,6 +576,9 @@ class SpikingModule(LightningModule):
         if known is None or known[0].totals.device != self.device:
             known = self._metrics[stage] = RunningMetrics(self.device), Metric(self.metric, self.device, self.criterion)
         return known
+
+    def _measured(self) -> list[Any]:
+        return [None if self.metric is None else self.metric_name, self.regulariser is not None]
 
     def _metrics_of(self, stage: str) -> RunningMetrics:
         return self._measures(stage)[0]
