@@ -355,19 +355,19 @@ def _compare(name: str, value: Any, kind: Any) -> None:
 def _wrong_part(name: str, value: Any, kind: Any) -> tuple[str, Any, Any] | None:
     """Name, value and annotation of the first part of a value, or of all of it, that is not as annotated."""
     kinds, origin, inner = _read(kind)
-    found = []
+    wrongs = []
     for one in kinds:
-        found.append(_wrong_part(name, value, one))
-        if found[-1] is None:
+        wrongs.append(_wrong_part(name, value, one))
+        if wrongs[-1] is None:
             return None
     if kinds:
-        return next((wrong for wrong in found if wrong[0] != name), (name, value, kind))
+        return next((wrong for wrong in wrongs if wrong[0] != name), (name, value, kind))
     if not _is_a(value, origin, inner):
         return name, value, kind
-    for part in _parts(name, value, origin, inner) if inner else ():
-        wrong = _wrong_part(*part)
-        if wrong is not None:
-            return wrong
+    for where, part, part_kind in _parts(value, origin, inner) if inner else ():
+        if _wrong_part(name, part, part_kind) is not None:  # once more, by its own name
+            inside = f"each key of {name}" if where is _KEY else f"{name}[{shown(where)}]"
+            return _wrong_part(inside, part, part_kind)
     return None
 
 
@@ -378,15 +378,15 @@ def _read(kind: Any) -> tuple[tuple[Any, ...], Any, tuple[Any, ...]]:
     return (inner, None, ()) if origin in (typing.Union, types.UnionType) else ((), origin, inner)
 
 
-def _parts(name: str, value: Any, origin: Any, inner: tuple[Any, ...]) -> Iterator[tuple[str, Any, Any]]:
-    """Name, value and annotation of each element of a list, tuple or dict."""
+_KEY = object()
+
+
+def _parts(value: Any, origin: Any, inner: tuple[Any, ...]) -> Iterable[tuple[Any, Any, Any]]:
+    """Of each element of a list, tuple or dict its index or key (of a key ``_KEY``), itself and its annotation."""
     if isinstance(value, Mapping) and len(inner) == 2:
-        yield from ((f"each key of {name}", key, inner[0]) for key in value)
-        yield from ((f"{name}[{shown(key)}]", part, inner[1]) for key, part in value.items())
-    elif isinstance(value, (list, tuple)):
-        each = inner if _is_fixed(origin, inner) else itertools.repeat(inner[0])
-        for i, (part, kind) in enumerate(zip(value, each, strict=False)):
-            yield f"{name}[{i}]", part, kind
+        return itertools.chain(((_KEY, key, inner[0]) for key in value), ((key, value[key], inner[1]) for key in value))
+    each = inner if _is_fixed(origin, inner) else itertools.repeat(inner[0])
+    return zip(itertools.count(), value, each, strict=False) if isinstance(value, (list, tuple)) else ()
 
 
 def _is_fixed(origin: Any, inner: tuple[Any, ...]) -> bool:

@@ -110,7 +110,7 @@ class Variable(NamedTuple):
 
 @dataclass
 class Script:
-    """The parts of a batch script, in their order; not to be changed after the first use, as results are kept."""
+    """The parts of a batch script, in their order; not to be changed after the first use, as properties are cached."""
 
     lines: list[str]
     directives: list[Option] = field(default_factory=list)  #: options of all #SBATCH lines
@@ -184,7 +184,7 @@ class Script:
 
         paths = [(step.value(*CHECKPOINTS), step.line) for step in self.programs]
         return [
-            Option("checkpoint", re.sub(r"\$\{?\w+\}?", lambda found: value(found[0]), path), line)
+            Option("checkpoint", re.sub(r"\$\{?\w+\}?", lambda name: value(name[0]), path), line)
             for path, line in paths
             if path
         ]
