@@ -10,9 +10,9 @@ Each function returns the value in its plain type, or raises
 
 from __future__ import annotations
 
-import builtins
 import functools
 import inspect
+import itertools
 import math
 import operator
 import os
@@ -305,10 +305,10 @@ def _compared(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.cache  # at the first call: annotations name what is defined further down, and imports stay fast
     def parameters() -> tuple[list[str], list[tuple[str, Any, Any]]]:
         """Names in order, and what each may be; flags first, as their mistakes are the least seen."""
-        scope, all_of_them = inspect.unwrap(function).__globals__, inspect.signature(function).parameters.values()
+        kinds, all_of_them = _annotations(function), inspect.signature(function).parameters.values()
         single = [p for p in all_of_them if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-        compared = [(p.name, _resolved(p.annotation, scope), p.default) for p in single]
-        compared.sort(key=lambda entry: bool not in _alternatives(entry[1]))
+        compared = [(p.name, kinds[p.name], p.default) for p in single if p.name in kinds]
+        compared.sort(key=lambda entry: bool not in (entry[1], *_read(entry[1])[0]))
         return [p.name for p in single if p.kind is not p.KEYWORD_ONLY], compared
 
     @functools.wraps(function)
@@ -316,107 +316,105 @@ def _compared(function: Callable[..., Any]) -> Callable[..., Any]:
         order, compared = parameters()
         given = {**dict(zip(order, args, strict=False)), **named}
         for name, kind, default in compared:
-            if name in given:
-                _compare(f"{name}{owner}", given[name], kind, default)
+            if name in given and given[name] is not default:
+                _compare(f"{name}{owner}", given[name], kind)
         return function(*args, **named)
 
     return checked
 
 
-def _resolved(annotation: Any, scope: dict[str, Any]) -> Any:
-    if isinstance(annotation, str):
+class _ByName:
+    """Base of the stand-ins for classes that only type checkers import: values are compared with the class's name."""
+
+    def __class_getitem__(cls, _: Any) -> type:
+        return cls
+
+
+def _annotations(function: Callable[..., Any]) -> dict[str, Any]:
+    stand_ins: dict[str, Any] = {}
+    while True:
         try:
-            annotation = eval(annotation, {}, _Scope(scope))
-        except (AttributeError, TypeError):
-            return Any
-    return Any if annotation is inspect.Parameter.empty else annotation
+            return typing.get_type_hints(function, localns=stand_ins)
+        except NameError as error:
+            stand_ins[str(error.name)] = type(str(error.name), (_ByName,), {})
+        except AttributeError as error:  # of a module that only type checkers import
+            if _ByName not in getattr(error.obj, "__mro__", ()):
+                raise
+            setattr(error.obj, str(error.name), type(str(error.name), (_ByName,), {}))
 
 
-class _ByName(type):
-    """A class that only type checkers import: whether a value is one is seen from the names of its classes."""
-
-    def __getattr__(cls, name: str) -> Any:  # a class of a module that only type checkers import
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return _ByName(name, (), {})
-
-    def __instancecheck__(cls, value: object) -> bool:
-        return cls.__name__ in (one.__name__ for one in type(value).__mro__)
-
-
-class _Scope(dict[str, Any]):
-    def __missing__(self, name: str) -> Any:
-        return getattr(builtins, name, None) or _ByName(name, (), {})
-
-
-def _compare(name: str, value: Any, kind: Any, default: Any) -> None:
-    if value is default or _is_a(value, kind):
-        return
-    if typing.get_origin(kind) is typing.Literal:
-        choice(name, value, typing.get_args(kind))
+def _compare(name: str, value: Any, kind: Any) -> None:
     wrong = _wrong_part(name, value, kind)
-    if wrong:
-        _compare(*wrong, default=inspect.Parameter.empty)
-    raise TypeError(f"{name} must be {_in_words(kind)}, but it is {_sparse(value)}{shown(value)}")
+    if wrong is not None:
+        name, value, kind = wrong
+        if typing.get_origin(kind) is typing.Literal:
+            choice(name, value, typing.get_args(kind))
+        raise TypeError(f"{name} must be {_in_words(kind)}, but it is {_sparse(value)}{shown(value)}")
 
 
 def _wrong_part(name: str, value: Any, kind: Any) -> tuple[str, Any, Any] | None:
-    """Name, value and kind of the first wrong element of what is a list, tuple or dict as it should be."""
-    for one in _alternatives(kind):
-        origin, inner = typing.get_origin(one), typing.get_args(one)
-        if origin is None or not inner or not _is_a(value, origin):
-            continue
-        if isinstance(value, Mapping):
-            pairs = [(f"each key of {name}", key, inner[0]) for key in value]
-            pairs += [(f"{name}[{shown(key)}]", part, inner[1]) for key, part in value.items()]
-        elif isinstance(value, (list, tuple)):
-            each = inner if origin is tuple and inner[-1] is not ... else [inner[0]] * len(value)
-            pairs = [(f"{name}[{i}]", *pair) for i, pair in enumerate(zip(value, each, strict=False))]
-        else:
-            continue
-        return next((pair for pair in pairs if not _is_a(pair[1], pair[2])), None)
+    """Name, value and annotation of the first part of a value, or of all of it, that is not as annotated."""
+    kinds, origin, inner = _read(kind)
+    wrongs = []
+    for one in kinds:
+        wrongs.append(_wrong_part(name, value, one))
+        if wrongs[-1] is None:
+            return None
+    if kinds:
+        return next((wrong for wrong in wrongs if wrong[0] != name), (name, value, kind))
+    if not _is_a(value, origin, inner):
+        return name, value, kind
+    for where, part, part_kind in _parts(value, origin, inner) if inner else ():
+        if _wrong_part(name, part, part_kind) is not None:  # once more, by its own name
+            inside = f"each key of {name}" if where is _KEY else f"{name}[{shown(where)}]"
+            return _wrong_part(inside, part, part_kind)
     return None
 
 
-def _alternatives(kind: Any) -> tuple[Any, ...]:
-    return typing.get_args(kind) if typing.get_origin(kind) in (typing.Union, types.UnionType) else (kind,)
+@functools.cache
+def _read(kind: Any) -> tuple[tuple[Any, ...], Any, tuple[Any, ...]]:
+    """Of an annotation the alternatives, if there are several, or its class and what is in the brackets."""
+    origin, inner = typing.get_origin(kind) or kind, typing.get_args(kind)
+    return (inner, None, ()) if origin in (typing.Union, types.UnionType) else ((), origin, inner)
 
 
-def _is_a(value: Any, kind: Any) -> bool:
-    """Whether a value is what an annotation says; where that can't be seen, yes."""
-    kinds = _alternatives(kind)
-    if len(kinds) > 1:
-        return any(_is_a(value, one) for one in kinds)
-    origin, inner = typing.get_origin(kind), typing.get_args(kind)
-    if kind is None or kind is type(None) or kind is Any:
-        return value is None or kind is Any
+_KEY = object()
+
+
+def _parts(value: Any, origin: Any, inner: tuple[Any, ...]) -> Iterable[tuple[Any, Any, Any]]:
+    """Of each element of a list, tuple or dict its index or key (of a key ``_KEY``), itself and its annotation."""
+    if isinstance(value, Mapping) and len(inner) == 2:
+        return itertools.chain(((_KEY, key, inner[0]) for key in value), ((key, value[key], inner[1]) for key in value))
+    each = inner if _is_fixed(origin, inner) else itertools.repeat(inner[0])
+    return zip(itertools.count(), value, each, strict=False) if isinstance(value, (list, tuple)) else ()
+
+
+def _is_fixed(origin: Any, inner: tuple[Any, ...]) -> bool:
+    """Whether it is a tuple of so many elements, such as a pair."""
+    return origin is tuple and bool(inner) and inner[-1] is not ...
+
+
+def _is_a(value: Any, origin: Any, inner: tuple[Any, ...]) -> bool:
+    """Whether a value is what an annotation says, but for its elements; where that can't be seen, yes."""
+    if origin in (str, bool):
+        return isinstance(value, origin)
     if origin is typing.Literal:
         return any(type(value) is type(known) and value == known for known in inner)
-    if kind in (bool, str):
-        return isinstance(value, kind)
-    if kind in (int, float):
+    if origin in (int, float):
         number = _without_axes(value)
-        return isinstance(number, Integral if kind is int else Real) and not isinstance(number, bool)
-    if (origin or kind) is Callable:
+        return isinstance(number, Integral if origin is int else Real) and not isinstance(number, bool)
+    if origin is Callable:
         return callable(value)
-    if getattr(kind, "_is_protocol", False):
-        members = {*vars(kind), *vars(kind).get("__annotations__", ())}
-        return all(hasattr(value, name) for name in members if name == "__call__" or not name.startswith("_"))
-    if not isinstance(origin or kind, type):
+    if origin is Any or not isinstance(origin, type):
         return True
-    return isinstance(value, origin or kind) and not _sparse(value) and _has_parts(value, origin, inner)
-
-
-def _has_parts(value: Any, origin: Any, inner: tuple[Any, ...]) -> bool:
-    if isinstance(value, str) and origin is not None:
+    if getattr(origin, "_is_protocol", False):
+        members = {*vars(origin), *vars(origin).get("__annotations__", ())}
+        return all(hasattr(value, name) for name in members if name == "__call__" or not name.startswith("_"))
+    if issubclass(origin, _ByName):
+        return origin.__name__ in (one.__name__ for one in type(value).__mro__)
+    if not isinstance(value, origin) or _sparse(value) or (isinstance(value, str) and inner):
         return False  # a sequence of letters is never what is meant
-    if isinstance(value, Mapping) and len(inner) == 2:
-        return all(_is_a(key, inner[0]) and _is_a(part, inner[1]) for key, part in value.items())
-    if origin is tuple and inner and inner[-1] is not ...:
-        return len(value) == len(inner) and all(map(_is_a, value, inner))
-    if isinstance(value, (list, tuple)) and inner:
-        return all(_is_a(part, inner[0]) for part in value)
-    return True
+    return not _is_fixed(origin, inner) or len(value) == len(inner)
 
 
 _WORDS = {
@@ -429,7 +427,7 @@ _WORDS = {
 
 def _in_words(kind: Any) -> str:
     """ "a list or tuple of integers", "a number or None"."""
-    words, kinds = [], _alternatives(kind)
+    words, kinds = [], _read(kind)[0] or (kind,)
     paths = any(typing.get_origin(one) is os.PathLike for one in kinds)
     for one in kinds:
         origin, inner = typing.get_origin(one) or one, typing.get_args(one)

@@ -353,7 +353,7 @@ def first_spike(x_seq: Tensor) -> Tensor:
         x_seq: spikes [T, B, ...]; whatever is not 0 counts as one.
 
     Returns:
-        [T, B, ...]. Gradients reach the spikes that are kept.
+        [T, B, ...]. Gradients reach the first spikes alone.
     """
     _check_x(x_seq, "x_seq", sequence=True)
     return x_seq * ((x_seq != 0).cumsum(0) <= 1)
@@ -384,7 +384,7 @@ def spike_times(times: Tensor | Sequence[Sequence[Sequence[float]]], steps: int)
     lost = ~((value >= 0) & (value < steps)) & (value != math.inf)
     if shows_values(times) and lost.any():
         raise ValueError(f"times must be from 0 on and below steps, {steps}, but one is {value[lost][0].item():g}")
-    # One step more, for what is not there.
+    # Spikes that do not occur go to an extra last step, which is cut off.
     index = torch.where(lost | (value == math.inf), steps, value).long().movedim(-1, 0)
     return value.new_zeros((steps + 1, *neurons.shape)).scatter(0, index, 1.0)[:steps]
 

@@ -3,8 +3,8 @@
 import functools
 import importlib
 import sys
-from collections.abc import Callable
-from types import ModuleType
+from collections.abc import Callable, Mapping
+from types import MappingProxyType, ModuleType
 from typing import Any, TypeVar, cast
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -15,7 +15,7 @@ PAGE = "more names: docs/coming_from.md"
 
 
 class _Moved:
-    """The last finder of ``sys.meta_path``: asked for modules that are not there."""
+    """The last finder of ``sys.meta_path``, which Python calls for modules that do not exist."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> None:
@@ -75,20 +75,35 @@ def instead(room: str, names: dict[str, str]) -> Callable[[str], object]:
     return __getattr__
 
 
-def explains(**hints: str) -> Callable[[F], F]:
-    """For a function or a dataclass: a keyword of another library is a TypeError that says what to write here."""
+def explains(required: Mapping[str, str] = MappingProxyType({}), /, **hints: str) -> Callable[[F], F]:
+    """For a function or a class: a keyword of another library is a TypeError that says what to write here.
+
+    Of a class, only its own ``__init__`` is wrapped: a subclass takes what its author lets it take.
+
+    Args:
+        required: what to give for arguments that have no default, by name.
+        hints: what to write here, by name of an argument of another library.
+    """
+    from inspect import signature  # here, as importing the package imports this file
 
     def around(thing: F) -> F:
-        function = thing.__init__ if isinstance(thing, type) else thing
+        is_class = isinstance(thing, type)
+        function = thing.__init__ if is_class else thing
+        accepted = {name: one.default is one.empty for name, one in signature(thing).parameters.items()}
+        needed = [(position, name) for position, name in enumerate(accepted, is_class) if accepted[name]]
 
         @functools.wraps(function)
         def checked(*args: Any, **named: Any) -> Any:
             for name in named:
-                if name in hints:
-                    raise TypeError(f"{thing.__name__} has no argument {name}: {hints[name]}")
+                if name not in accepted:
+                    hint = f": {hints[name]}" if name in hints else f"; it has {', '.join(sorted(accepted))}"
+                    raise TypeError(f"{thing.__name__} has no argument {name}{hint}")
+            for position, name in needed:
+                if position >= len(args) and name not in named and name in required:
+                    raise TypeError(f"{name} of {thing.__name__} must be given: {required[name]}")
             return function(*args, **named)
 
-        if not isinstance(thing, type):
+        if not is_class:
             return cast(F, checked)
         thing.__init__ = checked  # type: ignore[misc]
         return cast(F, thing)

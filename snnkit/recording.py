@@ -270,22 +270,25 @@ _uncompiled = _Uncompiled()
 
 
 def neurons_of(argument: str, module: nn.Module) -> dict[str, Neuron]:
-    """The neurons in ``module`` by name; ValueError if there are none."""
-    every = module.named_modules()
-    neurons = {_plain_name(module, name): part for name, part in every if isinstance(part, Neuron)}
+    """The neurons in ``module`` by name, without the wrappers on the way; ValueError if there are none."""
+    neurons: dict[str, Neuron] = {}
+    _collect(module, "", neurons, set())
     if not neurons:
         raise ValueError(f"{argument} must have a neuron in it, but {type(module).__name__} has none")
     return neurons
 
 
-def _plain_name(module: nn.Module, name: str) -> str:
-    """``name`` without the wrappers on the way from ``module``."""
-    pieces = []
-    for piece in name.split(".") if name else ():
-        if not _wraps(module, piece):
-            pieces.append(piece)
-        module = module.get_submodule(piece)
-    return ".".join(pieces) or "(model)"
+def _collect(module: nn.Module, name: str, neurons: dict[str, Neuron], seen: set[nn.Module]) -> None:
+    """Add the neurons in ``module`` to ``neurons``, in the order of ``named_modules``."""
+    if module in seen:
+        return
+    seen.add(module)
+    if isinstance(module, Neuron):
+        neurons[name or "(model)"] = module
+    for piece, child in module._modules.items():
+        if child is not None:
+            inner = name if _wraps(module, piece) else f"{name}.{piece}" if name else piece
+            _collect(child, inner, neurons, seen)
 
 
 def _bare(module: nn.Module) -> nn.Module:

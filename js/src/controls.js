@@ -272,29 +272,35 @@ export function panel(controls, change) {
 }
 
 /**
- * Follows a pointer that holds `element`: `move(x, y, event)` in CSS pixels of `frame`, until it lets go.
+ * Follows a pointer that holds `element`: `move(x, y, event)` in CSS pixels of `frame`, until it lets go, or until the
+ * browser takes it to scroll (`cancelled`).
  * @param {GlobalEventHandlers & Element & ElementCSSInlineStyle} element of HTML or SVG
- * @param {{frame: Element, start?: function(number, number, PointerEvent): (boolean|void), end?: function(): void,
- *   move: Move}} options a `start` that returns false lets the page scroll
+ * @param {{frame: Element, start?: function(number, number, PointerEvent): (boolean|void), move: Move,
+ *   end?: function(boolean): void, touch?: string}} options a `start` that returns false leaves the pointer alone;
+ *   `end(cancelled)`; `touch`: which way a finger scrolls the page, such as "pan-y" where only x is dragged
  */
-export function drag(element, {frame, start = () => {}, move, end = () => {}}) {
+export function drag(element, {frame, start = () => {}, move, end = () => {}, touch = "none"}) {
   /** @param {PointerEvent} event @returns {[x: number, y: number]} */
   const place = (event) => {
     const box = frame.getBoundingClientRect();
     return [event.clientX - box.left, event.clientY - box.top];
   };
-  element.style.touchAction = "none";
+  element.style.touchAction = touch;
   element.addEventListener("pointerdown", (event) => {
     if (event.button !== 0 || start(...place(event), event) === false) return;
     event.preventDefault();
     element.setPointerCapture(event.pointerId);
     /** @param {PointerEvent} next */
     const moved = (next) => move(...place(next), next);
+    let cancelled = false;
+    const cancel = () => (cancelled = true);
     const done = () => {
       element.removeEventListener("pointermove", moved);
-      end();
+      element.removeEventListener("pointercancel", cancel);
+      end(cancelled);
     };
     element.addEventListener("pointermove", moved);
+    element.addEventListener("pointercancel", cancel);
     element.addEventListener("lostpointercapture", done, {once: true});
   });
 }

@@ -31,7 +31,7 @@ export function landscape(root, {low, high, loss, gradient, target, axes}) {
 
   const canvas = make("canvas", {tabIndex: 0, role: "img", "aria-label": `Loss over ${axes[0]} and ${axes[1]}: ` +
     "terraces that descend towards the teacher. Arrow keys turn it, Enter drops a ball."});
-  canvas.style.cssText = "width:100%;height:min(70vw,450px);cursor:grab;touch-action:pan-y";
+  canvas.style.cssText = "width:100%;height:min(70vw,450px);cursor:grab";
   const way = choice({label: "the ball follows", options: [
     {value: "surrogate", label: "the surrogate", hint: "the gradient that training uses"},
     {value: "true", label: "the true slope", hint: "what the terraces themselves say"},
@@ -286,6 +286,7 @@ export function landscape(root, {low, high, loss, gradient, target, axes}) {
   let held = /** @type {Held} */ (/** @type {?Held} */ (null)); // from the start of a drag on
   drag(canvas, {
     frame: canvas,
+    touch: "pan-y",
     start: (x, y) => { held = {x, y, moved: 0, ...view}; },
     move: (x, y) => {
       held.moved = Math.max(held.moved, Math.hypot(x - held.x, y - held.y));
@@ -293,8 +294,8 @@ export function landscape(root, {low, high, loss, gradient, target, axes}) {
       view.tilt = Math.min(1.35, Math.max(0.2, held.tilt + (y - held.y) / 200));
       redraw();
     },
-    end: () => {
-      const weights = held.moved < 4 && weightsAt(held.x, held.y);
+    end: (cancelled) => {
+      const weights = !cancelled && held.moved < 4 && weightsAt(held.x, held.y);
       if (weights) drop(...weights);
     },
   });

@@ -11,7 +11,7 @@ import {Generator} from "./random.js";
  * What `describe` in pages/page.py writes; texts are float32 numbers in base64, and pairs [rows, columns].
  *
  * @typedef {{size: [channels: number, rows: number, columns: number], steps: number, labels: string[],
- *   encoding: Encoding, layers: LayerSpec[]}} Description
+ *   readout: "sum"|"highest"|"first", encoding: Encoding, layers: LayerSpec[]}} Description
  * @typedef {{kind: "repeat"|"columns"|"poisson"|"latency"|"constant_current_lif", gain: number, max_rate: number,
  *   threshold: number, linear: boolean, tau_mem_inv: number, v_th: number, v_leak: number, v_reset: number,
  *   dt: number}} Encoding of these numbers only those of its kind, see snnkit.encode
@@ -384,13 +384,13 @@ class Encoder {
  * A network at some step of some image.
  *
  * Attributes: `size` [channels, rows, columns] of images, `steps`, `labels`; `layers` in order, each with `shape` and
- * `out`; `cells`: those that are neurons; `input`: what this step shows of the image; `t`: steps done; `votes`: sums of
- * the output over time, one for each label.
+ * `out`; `cells`: those that are neurons; `input`: what this step shows of the image; `t`: steps done; `votes`: what
+ * the answer is read from, of each label (`vote`).
  */
 export class Network {
   /** @param {Description} description @param {Neurons[]} neurons */
   constructor(description, neurons) {
-    const {size, steps, labels, encoding, layers} = description;
+    const {size, steps, labels, readout, encoding, layers} = description;
     this.size = size;
     this.steps = steps;
     this.labels = labels;
@@ -413,7 +413,8 @@ export class Network {
     this.cells = /** @type {Cells[]} */ (this.layers.filter((layer) => layer.cells).map((layer) => layer.cells));
     this.output = this.layers[this.layers.length - 1].out;
     this.votes = new Float64Array(labels.length);
-    this.rates = this.cells.length > 0 && this.cells[this.cells.length - 1].out === this.output
+    this.readout = readout;
+    this.rates = readout === "sum" && this.cells.length > 0 && this.cells[this.cells.length - 1].out === this.output
       && this.cells[this.cells.length - 1].spiking; // votes are spikes
     this.paths = /** @type {Map<number, Path>} */ (new Map());
     this.probes = /** @type {Map<Layer, Float32Array>} */ (new Map());
@@ -461,9 +462,22 @@ export class Network {
       }
       x = out;
     }
-    for (let k = 0; k < this.votes.length; k++) this.votes[k] += x[k];
+    this.vote(x);
     this.t++;
     return this;
+  }
+
+  /**
+   * Votes: the sums of the outputs so far, the highest of each, or how many steps before the last the first spike was.
+   * @param {Float32Array} out of this step
+   */
+  vote(out) {
+    const {votes, readout, t} = this;
+    for (let k = 0; k < votes.length; k++) {
+      if (readout === "sum") votes[k] += out[k];
+      else if (readout === "highest") votes[k] = t ? Math.max(votes[k], out[k]) : out[k];
+      else if (out[k] > 0 && votes[k] === 0) votes[k] = this.steps - 1 - t;
+    }
   }
 
   /** The image as it is in this step, with noise in each pixel. */

@@ -44,10 +44,11 @@ export function cellsPicture(width, height, paint, canvas) {
  * @param {number[]} sizes @param {number} width @param {number} height @param {boolean} [isImage]
  * @returns {Column[]}
  */
-function places(sizes, width, height, isImage) {
-  const columns = sizes.length, between = Math.max(28, Math.min(110, (0.42 * width) / columns));
+export function places(sizes, width, height, isImage) {
+  const columns = sizes.length;
   // Room for names beside many inputs and outputs.
   const before = !isImage && sizes[0] > 4 ? 16 : 0, named = before + (sizes[columns - 1] > 4 ? 16 : 0);
+  const between = Math.min(Math.max(28, Math.min(110, (0.42 * width) / columns)), (width - 24 - named) / (2 * columns));
   const most = (width - 24 - named - between * (columns - 1)) / columns, free = height - HEAD - 26;
   const blocks = sizes.map((count, column) => {
     if (column === 0 && isImage) {
@@ -61,7 +62,10 @@ function places(sizes, width, height, isImage) {
       const size = Math.min(LARGEST, most / across - gap, free / Math.ceil(count / across) - gap);
       if (size > best.size) best = {across, size, gap};
     }
-    return best;
+    if (best.size > 0) return best;
+    // No room for the gaps: they get narrower, too.
+    const across = outer ? 1 : Math.ceil(Math.sqrt(count)), pitch = Math.min(most / across, free / Math.ceil(count / across));
+    return {across, size: 0.8 * pitch, gap: 0.2 * pitch};
   });
   const taken = blocks.map(({across, size, gap}) => across * (size + gap) - gap);
   const space = (width - 24 - named - taken.reduce((sum, one) => sum + one, 0)) / Math.max(1, columns - 1);

@@ -399,6 +399,7 @@ class Player {
     const {network, since} = this, {votes, steps, t} = network;
     const when = over ? "the answer" : `leads after step ${t - 1}`;
     if (index < 0) return over ? "No answer: no output neuron has fired." : t ? `step ${t - 1}: no vote yet` : "";
+    if (network.readout === "first" && over) return names.length > 1 ? "a tie of the first spikes" : "the first to spike";
     if (!network.rates) return over ? "the answer after all steps" : when;
     const sorted = Array.from(votes).sort((a, b) => b - a), most = sorted[0], vote = `vote${most === 1 ? "" : "s"}`;
     if (names.length > 1) {

@@ -450,6 +450,7 @@ export class Plot {
     let apart = [0, 0];
     drag(element, {
       frame: this.canvas,
+      touch: ways === "x" ? "pan-y" : "none",
       start: (x, y) => {
         element.focus(/** @type {FocusOptions} */ ({preventScroll: true, focusVisible: false}));
         this.dragging = true;

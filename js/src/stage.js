@@ -88,13 +88,15 @@ export class Stage {
   layout() {
     const {groups, width, height} = this, upright = width < NARROW;
     this.upright = upright;
-    const title = 22, gap = upright ? 34 : Math.min(90, width * 0.08);
     const hidden = groups.slice(0, -1);
     /** @param {Group} group */
     const room = (group) => Math.max(Math.sqrt(group.count), 8) + (group.kind === "pixels" ? 0 : 3);
     const total = hidden.reduce((sum, group) => sum + room(group), 0);
     const votes = upright ? Math.max(90, height * 0.2) : Math.min(Math.max(130, width * 0.2), 200);
-    const free = (upright ? height : width) - votes - gap * this.hops - (upright ? title * hidden.length : 0);
+    // What is between many layers gets narrower, so that these have at least half of the room.
+    const length = (upright ? height : width) - votes, between = (upright ? 56 : Math.min(90, width * 0.08)) * this.hops;
+    const scale = Math.min(1, length / 2 / between), free = length - between * scale;
+    const title = upright ? 22 * scale : 22, gap = (between * scale) / this.hops - (upright ? title : 0);
     let from = 0;
     for (const group of hidden) {
       const part = (free * room(group)) / total;
@@ -246,7 +248,7 @@ export class Stage {
 
   /** Votes as far as their spikes have arrived, by the largest that there could be. */
   shownVotes() {
-    const {network} = this, {votes, output, rates} = network, arrived = this.phase >= 1;
+    const {network} = this, {votes, output, rates} = network, arrived = this.phase >= 1 || network.readout !== "sum";
     const counted = Array.from(votes, (value, k) => (arrived ? value : value - output[k]));
     if (rates) return counted.map((value) => value / Math.max(network.steps * 0.6, Math.max(...votes)));
     const size = Math.max(1e-9, ...counted.map(Math.abs));

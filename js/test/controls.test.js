@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import {choice, framed, panel, slider, toggle, written} from "../src/controls.js";
+import {choice, drag, framed, panel, slider, toggle, written} from "../src/controls.js";
 
 /** As much of an element as controls need. */
 class Element {
@@ -59,4 +59,17 @@ test("many requests for a picture make one in each frame", () => {
   ask();
   while (frames.length) frames.shift()?.(0);
   assert.equal(drawn, 2);
+});
+
+test("a drag ends once, and says whether the browser took the finger to scroll", () => {
+  for (const how of ["pointerup", "pointercancel"]) {
+    const element = new EventTarget(), ends = /** @type {boolean[]} */ ([]), moves = /** @type {number[][]} */ ([]);
+    Object.assign(element, {style: {}, setPointerCapture() {}, getBoundingClientRect: () => ({left: 10, top: 20})});
+    const held = /** @type {HTMLElement} */ (/** @type {unknown} */ (element));
+    drag(held, {frame: held, touch: "pan-y", move: (x, y) => moves.push([x, y]), end: (cancelled) => ends.push(cancelled)});
+    const send = (/** @type {string} */ kind) =>
+      element.dispatchEvent(Object.assign(new Event(kind), {button: 0, pointerId: 1, clientX: 15, clientY: 26}));
+    for (const kind of ["pointermove", "pointerdown", "pointermove", how, "lostpointercapture", "pointermove"]) send(kind);
+    assert.deepEqual([moves, ends, held.style.touchAction], [[[5, 6]], [how === "pointercancel"], "pan-y"]);
+  }
 });

@@ -376,7 +376,7 @@ _SHAPES = {Tensor.size, Tensor.shape.__get__}  # pyright: ignore[reportAttribute
 class _OnlyOperations(TorchFunctionMode):
     """All but operations on tensors is an error: reading their memory, or deciding something from their form.
 
-    Their shape may be asked for, but only to make a tensor of it.
+    Their shape may be read, but only to make a tensor of that shape.
     """
 
     def __torch_function__(self, func, types, args=(), kwargs=None):

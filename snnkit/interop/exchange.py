@@ -231,7 +231,7 @@ class _Writer:
             for part, layer in module._modules.items():
                 if layer is not None:
                     parts[part], x = self.write(layer, f"{name}_{part}" if name else part, x)
-            # At the top, to be called with a state.
+            # The outermost container is called with a state, so it is the kit's.
             return ["Sequential" if isinstance(module, Sequential) or not name else "torch.Sequential", parts], x
         if kind in (TimeBatched, Once):
             inside, x = self.write(module.module, name, x)  # type: ignore[arg-type]
@@ -379,7 +379,7 @@ def _unfolded(graph: Any) -> tuple[dict[str, Any], list[tuple[str, str]], list[s
             kind = type(node).__name__
             if kind == "NIRGraph":
                 todo.append((f"{name}/", node, (*around, id(part))))
-                # Names that no node of a file has.
+                # Its input and output, by names that no node of a file has.
                 enters[key], leaves[key] = f"{name}/", f"{name}//"
                 passing += [enters[key], leaves[key]]
                 nodes |= dict.fromkeys((enters[key], leaves[key]))
@@ -602,7 +602,7 @@ class _Reader:
                     f"{key} must be at least dt, {self.dt:.3g} s, but it is {array.min():.3g} s: take a smaller dt, or "
                     "check the units"
                 )
-        # Of one spike through the largest weight.
+        # The effect of one spike through the largest weight.
         part = reach(kind, numbers, self.dt) * max(map(_largest, inputs))
         if part < 0.01:
             self.far[name] = part

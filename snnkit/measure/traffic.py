@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-# They read shapes only, or write nothing.
+# Operations that read only shapes, and those that write nothing.
 _READ_NOTHING = ("zeros", "ones", "full", "empty", "new_zeros", "new_ones", "new_full", "new_empty", "zero_", "fill_")
 _WRITE_NOTHING = ("empty", "new_empty")
 

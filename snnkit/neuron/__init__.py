@@ -52,10 +52,9 @@ __all__ = [
     "named_neurons",
 ]
 
-for _kind in (IF, LIF, PLIF, QIF, Leaky, Synaptic, Alpha, Readout, CubaLIF, LI, AdEx, ALIF, Izhikevich):
-    foreign.explain_arguments(_kind)
-for _kind in (Recurrent, OneToOne, Refractory):
-    foreign.explain_arguments(_kind)
+_KINDS: tuple[type, ...] = (IF, LIF, PLIF, QIF, Leaky, Synaptic, Alpha, Readout, CubaLIF, LI, AdEx, ALIF, Izhikevich)
+for _kind in (*_KINDS, Recurrent, OneToOne, Refractory):
+    lazy.explains(foreign.REQUIRED, **foreign.hints(_kind))(_kind)
 
 lazy.ELSEWHERE.update((f"{__name__}.{name}", sentence) for name, sentence in foreign.NAMES.items())
 

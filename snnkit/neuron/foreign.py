@@ -6,9 +6,7 @@ sentence that says so, too.
 
 from __future__ import annotations
 
-import functools
 import inspect
-from typing import Any
 
 # Arguments that are one quantity under several names: the one that a neuron takes is what was meant.
 _SAME = {
@@ -80,8 +78,8 @@ _INSTEAD = {
     "shape": "the shape is that of x [T, B, ...]",
 }
 
-# Required arguments, with what to give.
-_REQUIRED = {
+#: What to give for required arguments.
+REQUIRED = {
     "alpha": "the decay of its current per step, such as 0.8",
     "beta": "the decay of its membrane per step, such as 0.9, or beta_of(tau, dt) for a time constant",
     "neuron": "a Neuron such as LIF()",
@@ -147,41 +145,15 @@ NAMES = {
 }
 
 
-def explain_arguments(kind: type) -> None:
-    """Let ``kind(...)`` say what an argument of another library is here, and what to give for a missing one.
-
-    Only the class's own ``__init__`` is wrapped, so a subclass takes what its author lets it take.
-    """
-    function = kind.__init__
-    accepted = list(inspect.signature(function).parameters.values())[1:]
-    names = {one.name for one in accepted}
-    positions = [one.name for one in accepted if one.kind is one.POSITIONAL_OR_KEYWORD]
-    required = [one.name for one in accepted if one.default is one.empty]
-
-    @functools.wraps(function)
-    def checked(self: Any, *args: Any, **named: Any) -> None:
-        for name in named:
-            if name not in names:
-                raise TypeError(_explained(kind.__name__, name, names))
-        given = {*positions[: len(args)], *named}
-        for name in required:
-            if name not in given:
-                raise TypeError(f"{name} of {kind.__name__} must be given: {_REQUIRED[name]}")
-        function(self, *args, **named)
-
-    kind.__init__ = checked
-
-
-def _explained(owner: str, name: str, accepted: set[str]) -> str:
-    said = f"{owner} has no argument {name}"
+def hints(kind: type) -> dict[str, str]:
+    """What to write instead of arguments of other libraries, for ``lazy.explains``: by what this class accepts."""
+    accepted = inspect.signature(kind).parameters
+    texts = dict(_INSTEAD)
+    converted = next((text for known, text in _CONVERTED.items() if known in accepted), None)
+    if converted is not None:
+        texts |= dict.fromkeys(_CONSTANTS, converted)
     for what, group in _SAME.items():
         known = next((one for one in group if one in accepted), None)
-        if name in group and known is not None:
-            return f"{said}: its {what} is {known}"
-    if name in _CONSTANTS:
-        hint = next((text for known, text in _CONVERTED.items() if known in accepted), None)
-        if hint is not None:
-            return f"{said}: {hint}"
-    if name in _INSTEAD:
-        return f"{said}: {_INSTEAD[name]}"
-    return f"{said}; it has {', '.join(sorted(accepted))}"
+        if known is not None:
+            texts |= dict.fromkeys(group, f"its {what} is {known}")
+    return texts

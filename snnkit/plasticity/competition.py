@@ -102,7 +102,7 @@ class Competition:
         return spikes, CompetitionState(v.mul_(1 - spikes), state.theta)
 
     def _checked(self, current: Tensor, state: CompetitionState | None) -> CompetitionState:
-        # By hand, as it runs in every step.
+        # Without checks.arguments, which would take longer: this runs in every step.
         checks.instance("current", current, Tensor, "a torch.Tensor")
         state = as_state(CompetitionState, state)
         if current.dtype not in DTYPES or current.dim() != 2 or 0 in current.shape:

@@ -19,7 +19,8 @@ from snnkit.data.events import Events
 Samples: TypeAlias = "Tensor | list[Events]"
 Batch: TypeAlias = "tuple[Samples, Tensor]"  # samples [B, ...] and their targets [B, ...]
 Pair: TypeAlias = "tuple[Tensor, Tensor]"  # samples [N, ...] and their targets [N, ...]
-Data: TypeAlias = "tuple[Any, Any] | list[Any] | Dataset[Any] | Iterable[Any]"  # what ``fit`` takes
+# What ``fit`` takes. Any: that with a length and indices, as a list has them, too; ``source_of`` refuses the rest.
+Data: TypeAlias = tuple[Any, Any] | list[Any] | Dataset[Any] | Iterable[Any] | Any
 
 
 class Source(ABC):

@@ -250,10 +250,8 @@ class RunState:
         lengths = sorted({length for name, length in series.items() if length or name not in optional})
         if lengths != [epoch]:
             raise ValueError(f"epoch must be the length of the lists of history, {lengths}, but it is {shown(epoch)}")
-        measured = [("metric", str(history.metric), str(self.metric))]
-        measured += [("regulariser", *("given" if one else "None" for one in (history.regulariser, self.regularised)))]
+        history.check_continued(self.metric, self.regularised)
         for what, before, now in (
-            *(measured if epoch else ()),  # their lists in the history go on
             ("scheduler", *(str(one["scheduler_class"]).replace("NoneType", "None") for one in (extra, current))),
             (
                 "the number of random generators in encode, augment, loss, regulariser and model",

@@ -74,6 +74,11 @@ class History:
             setattr(history, name, copy.copy(value))
         return history
 
+    def check_continued(self, metric: str | None, regularised: bool) -> None:
+        """``check_measured`` for a run that goes on with these lists."""
+        if self.epochs:
+            check_measured(self.metric, bool(self.regulariser), metric, regularised)
+
     def __repr__(self) -> str:
         lines = [f"History of {self.epochs} epoch{'s' * (self.epochs != 1)}{', interrupted' * self.interrupted}"]
         if self.epochs:
@@ -92,6 +97,14 @@ class History:
                 f"{self.output_rate[i]:11.4f}  {self.seconds[i]:7.1f}  {self.samples_per_second[i]:9.0f}"
             )
         return "\n".join(lines)
+
+
+def check_measured(metric: str | None, regularised: bool, metric_now: str | None, regularised_now: bool) -> None:
+    """ValueError where a resumed run has another metric (by its name), or a regulariser that the first had not."""
+    given = ("given" if one else None for one in (regularised, regularised_now))
+    for what, before, now in (("metric", metric, metric_now), ("regulariser", *given)):
+        if before != now:
+            raise ValueError(f"{what} must be {before}, as in the run that wrote it, but it is {now}")
 
 
 def add_epoch(

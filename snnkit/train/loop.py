@@ -141,7 +141,7 @@ def fit(
         TypeError: a batch is no pair of samples and targets.
         ValueError: ``checkpoint`` is not one of such a run, or was changed; the last batch has one sample, which a
             batch norm can't train on; there are no batches, or of different kinds; a metric that is not finite. The
-            first two are found before anything is changed.
+            first two are raised before anything is changed.
         FloatingPointError: a loss is not finite; the weights are as before its update. On an accelerator it is raised
             some updates later, and these do not change the weights. Running statistics of batch norms may have changed;
             then the error says so. It is also raised for weights that are not finite after an epoch, before the
@@ -257,8 +257,8 @@ def fit(
 
 
 def _warn_if_still(watched: Tensor, classes: int | None, samples: int) -> None:
-    """Warn if a new run learns nothing: its last losses are as high as its first, or, where ``classes`` are told apart,
-    as those in the middle, with an accuracy that chance explains.
+    """Warn if a new run learns nothing: its last losses are as high as its first, or, in a classification, as those in
+    the middle, with an accuracy that chance explains.
 
     ``watched``: losses and metrics of its updates [N, 2], which had so many samples.
     """

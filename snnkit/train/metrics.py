@@ -8,12 +8,13 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from snnkit import checks, loss as losses
+from snnkit.engine import state_dtype
 
 ACCURACY = "accuracy"
 MEASURED = 4  # of each update: loss, metric, mean output, regulariser
@@ -65,9 +66,7 @@ class Metric:
         name = str(getattr(inner, "__name__", type(inner).__name__)).replace("<lambda>", "metric")
         self.name = ACCURACY if given is None else name
         self.given = given
-        keywords = loss.keywords if isinstance(loss, partial) else {}
-        self.counting = {name: keywords[name] for name in ("population_size", "ignore_index") if name in keywords}
-        self.by = loss.func if isinstance(loss, partial) else loss
+        self.loss = loss
 
     def __call__(self, out: Tensor, targets: Tensor) -> Tensor:
         """Of a batch: a scalar on the device of ``out`` [T, B, ...]; NaN if nothing is measured."""
@@ -79,12 +78,8 @@ class Metric:
             # A batch of labels per time step is as many samples as it has labels.
             if targets.ndim > 1:
                 out, targets = out.flatten(0, 1).unsqueeze(0), targets.flatten()
-            if self.by in (losses.first_spike_cross_entropy, losses.first_spike_mse):
-                return losses.first_spike_accuracy(out, targets, **self.counting)
-            counting = dict(self.counting)
-            if self.by is losses.membrane_max_cross_entropy:
-                out = losses.pooled(out, counting.pop("population_size", 1)).amax(0, keepdim=True)
-            return losses.accuracy(out, targets, **counting)
+            ignored = _keywords(self.loss).get("ignore_index")
+            return losses.accuracy(class_scores(out, self.loss)[None], targets, ignore_index=ignored)
         with torch.no_grad():
             per_step = targets.shape[:2] == out.shape[:2] and targets.ndim >= out.ndim - 1
             value = self.given(out if per_step or not self.stateful else out.sum(0), targets)
@@ -94,9 +89,9 @@ class Metric:
         return value.detach().reshape(()).to(out)
 
     def classes_of(self, out: Tensor) -> int | None:
-        """How many classes the accuracy tells apart, for an output [T, B, C]; None for another metric."""
+        """How many classes the accuracy distinguishes, for an output [T, B, C]; None for another metric."""
         counts = self.given is None and self.name is not None
-        return out.shape[-1] // self.counting.get("population_size", 1) if counts else None
+        return out.shape[-1] // _keywords(self.loss).get("population_size", 1) if counts else None
 
     def reset(self) -> None:
         """For the next epoch."""
@@ -118,6 +113,32 @@ class Metric:
         if not math.isfinite(value):
             raise ValueError(f"the result of metric ({self.name}) must be a finite number, but it is {value}")
         return value
+
+
+def readout_of(loss: Callable[..., Any] | None) -> Literal["sum", "highest", "first"]:
+    """What of an output over time the answer is that a loss asks for: the largest sum, highest value or first spike."""
+    called = loss.func if isinstance(loss, partial) else loss
+    if called in (losses.first_spike_cross_entropy, losses.first_spike_mse):
+        return "first"
+    return "highest" if called is losses.membrane_max_cross_entropy else "sum"
+
+
+@torch.no_grad()
+def class_scores(out: Tensor, loss: Callable[..., Any] | None) -> Tensor:
+    """Scores [B, C] of an output [T, B, C P], of which the largest is the answer that a loss asks for (``readout_of``).
+
+    They are sums over time, the highest values, or minus the steps of the first spikes. P is the ``population_size`` of
+    a ``functools.partial``. If scores are equal, the lowest class is the answer.
+    """
+    readout = readout_of(loss)
+    if readout == "first":
+        return -losses.first_spike_times(out)
+    by_class = losses.pooled(out.to(state_dtype(out)), _keywords(loss).get("population_size", 1))
+    return by_class.amax(0) if readout == "highest" else by_class.sum(0)
+
+
+def _keywords(loss: Callable[..., Any] | None) -> dict[str, Any]:
+    return loss.keywords if isinstance(loss, partial) else {}
 
 
 class MetricsSnapshot(NamedTuple):

@@ -16,6 +16,7 @@ from snnkit.lab.cli import main
 from snnkit.lab.pages.page import describe
 from snnkit.models import ConvNet, EventRecurrentNet, StatisticalSNN, mlp
 from snnkit.nn import Once, Sequential
+from snnkit.train.metrics import class_scores
 
 from ..javascript import SOURCES
 from ..needed import needs
@@ -106,6 +107,30 @@ def test_a_page_computes_what_pytorch_does(name, tmp_path):
             out, state = cell(current)
             assert torch.equal(out.flatten(1), torch.stack([step[place][1] for step in steps]))
             assert all(torch.equal(a.flatten(), b) for a, b in zip(state, steps[-1][place][2:], strict=True))
+
+
+@pytest.mark.parametrize(
+    ("criterion", "readout"),
+    [
+        (loss.membrane_max_cross_entropy, nn.Identity()),
+        (partial(loss.first_spike_cross_entropy, reduction="sum"), neuron.Leaky(0.9)),
+        (loss.first_spike_mse, neuron.Leaky(0.9)),
+        (loss.count_cross_entropy, neuron.Leaky(0.9)),
+    ],
+)
+def test_a_page_answers_as_the_loss_asks(criterion, readout, tmp_path):
+    torch.manual_seed(0)
+    net = Sequential(nn.Flatten(), nn.Linear(64, 32), neuron.Leaky(0.9), nn.Linear(32, 10), readout)
+    images = data.to_unit(data.load("digits", "test")[0])
+    votes, *_ = run(net, images, tmp_path, loss=criterion, **SMALL)
+    with torch.no_grad():
+        out, _ = net(encode.repeat(images, SMALL["steps"]))
+    answers = class_scores(out, criterion).argmax(1)
+    assert (votes.argmax(1) == answers).float().mean() >= 0.999 and len(answers.unique()) > 3
+    if criterion is not loss.count_cross_entropy:
+        assert (out.sum(0).argmax(1) != answers).float().mean() > 0.05  # which sums would not answer
+    with pytest.raises(ValueError, match="loss must have one neuron for each class in a page"):
+        describe(net, loss=partial(loss.count_cross_entropy, population_size=2), **SMALL)
 
 
 def test_a_page_reads_columns_from_left_to_right(tmp_path):

@@ -107,6 +107,32 @@ def test_predictions_of_any_loader():
 
 
 @pytest.mark.parametrize(
+    ("criterion", "scores"),
+    {
+        loss.count_cross_entropy: lambda out: out.sum(0),
+        loss.membrane_max_cross_entropy: lambda out: out.amax(0),
+        loss.first_spike_cross_entropy: lambda out: -loss.first_spike_times(out),
+        loss.first_spike_mse: lambda out: -loss.first_spike_times(out),
+        functools.partial(loss.count_cross_entropy, population_size=2): lambda out: (
+            out.sum(0).unflatten(1, (5, 2)).sum(2)
+        ),
+        functools.partial(loss.membrane_max_cross_entropy, population_size=2): lambda out: (
+            out.unflatten(2, (5, 2)).sum(3).amax(0)
+        ),
+    }.items(),
+)
+def test_predictions_are_the_answers_that_the_loss_asks_for(criterion, scores):
+    x, y = images(40)
+    y = y % 5
+    made = module(loss=criterion)
+    out = made(x).detach()
+    got = torch.cat(trainer().predict(made, DataLoader(TensorDataset(x), batch_size=10)))
+    assert torch.equal(got, scores(out)) and out.any()
+    measured = train.evaluate(made.model, (x, y), encode=made.encoder, loss=criterion, device="cpu")["accuracy"]
+    assert measured == pytest.approx(float((got.argmax(1) == y).float().mean()))
+
+
+@pytest.mark.parametrize(
     ("name", "function"),
     [("repeat", encode.repeat), ("latency", encode.latency), ("constant_current_lif", encode.constant_current_lif)],
 )

@@ -147,6 +147,43 @@ def test_a_checkpoint_holds_nothing_that_could_run_code(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def spikes(out, targets):
+    return out.sum()
+
+
+def test_a_resumed_run_measures_what_its_history_holds(tmp_path):
+    def rates(rec):
+        return rec.spikes["2"].mean()
+
+    def go(epochs, resume=None, **options):
+        history, keep = lit.HistoryCallback(), ModelCheckpoint(tmp_path, "last", enable_version_counter=False)
+        started = trainer(history, keep, max_epochs=epochs, enable_checkpointing=True)
+        started.fit(module(**options), lit.TensorDataModule(images(8), None, global_batch_size=4), ckpt_path=resume)
+        return history.history
+
+    file = tmp_path / "last.ckpt"
+    assert go(1, metric=spikes).metric == "spikes"
+    with pytest.raises(ValueError, match=r"last.ckpt can.t be resumed .* metric must be spikes, as in .* it is None"):
+        go(2, file)
+    with pytest.raises(ValueError, match="regulariser must be None, as in the run that wrote it, but it is given"):
+        go(2, file, metric=spikes, regulariser=rates)
+    assert len(go(2, file, metric=spikes).train_metric) == 2
+
+
+def test_an_epoch_in_progress_goes_on_with_its_metric(tmp_path):
+    def go(metric, resume=None, *callbacks):
+        often = {"every_n_train_steps": 1, "enable_version_counter": False, "save_on_train_epoch_end": False}
+        keep = ModelCheckpoint(tmp_path, "last", **often)
+        with contextlib.suppress(Cut):
+            trainer(keep, *callbacks, enable_checkpointing=True).fit(
+                module(metric=metric), lit.TensorDataModule(images(12), None, global_batch_size=4), ckpt_path=resume
+            )
+
+    go(spikes, None, CutBefore(2))
+    with pytest.raises(ValueError, match=r"last.ckpt can.t be resumed from: metric must be spikes, .* it is None"):
+        go(None, tmp_path / "last.ckpt")
+
+
 def plain_run(folder, kill=None, resume=None, accumulate=1, schedule="constant", seed=0, **bounds):
     """Three epochs of ten batches, checkpoints every three updates; the module, its figures and those of epochs."""
     bounds = bounds or {"max_epochs": 3}

@@ -3,6 +3,7 @@
 import pytest
 
 from snnkit.train import slurm
+from snnkit.train.slurm import syntax
 from snnkit.train.slurm.syntax import array
 
 GOOD = """\
@@ -181,6 +182,30 @@ def test_indices_of_an_array_are_counted_as_sbatch_does():
 def test_each_mistake_is_found_alone_and_on_its_line(name):
     text, line, rule = MISTAKES[name]
     assert found(text) == [(line, rule)]
+
+
+@pytest.mark.parametrize(
+    ("options", "read"),
+    [
+        ("-l", ["label"]),
+        ("-v -l -n 4", ["verbose", "label", "ntasks"]),
+        ("-O -s", ["overcommit", "oversubscribe"]),
+        ("-K -u", ["kill-on-bad-exit", "unbuffered"]),
+        ("-W 30", ["wait"]),
+        ("--wait 30", ["wait"]),
+    ],
+)
+def test_options_of_srun_without_a_value(options, read):
+    (step,) = slurm.parse(f"srun {options} python t.py").steps
+    assert [option.name for option in step.options] == read and step.program == ["python", "t.py"]
+
+
+def test_a_long_script_is_taken_apart_once(monkeypatch):
+    taken = []
+    step = syntax._step
+    monkeypatch.setattr(syntax, "_step", lambda command: taken.append(command) or step(command))
+    text = "#!/bin/bash\n#SBATCH --ntasks=4\n" + "srun snnkit train digits --checkpoint $X\npython a.py &\n" * 50
+    assert len(found(text)) > 50 and len(taken) <= 3 * 100
 
 
 def test_a_program_without_srun_is_found():

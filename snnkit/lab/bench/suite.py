@@ -347,7 +347,7 @@ def columns(*heads: str) -> dict[str, Callable[[Record], str]]:
     return {head: COLUMNS[head] for head in heads}
 
 
-# With these a table of training begins.
+# The first columns of every table of training.
 THROUGHPUT = columns("candidate", "samples/s", "ms", "10-90 %", "first s", "x floor", "peak MB")
 
 

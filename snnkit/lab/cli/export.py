@@ -56,6 +56,7 @@ def _page(checkpoint: str, out: str, title: str, root: str | None) -> Path:
         out,
         encode=make_encoder(recipe.encoding, recipe.steps),
         gain=recipe.gain,
+        loss=recipe.criterion(),
         size=(1, side, side),
         images=data.load(recipe.dataset, "test", root=root) if data.available(recipe.dataset, root) else None,
         labels=data.CLASSES[recipe.dataset],

@@ -78,10 +78,10 @@ def preflight(name: str, collect: str | None, expect: int | None) -> None:
 
 @workshop.command()
 def check() -> None:
-    """Compare schedules and facilitator pages with the notebooks. Exit code 1 if something does not fit."""
+    """Compare schedules, facilitator pages and stated minutes with the notebooks. Exit code 1 if something is wrong."""
     with errors(ProjectError):
         project = find()
-        problems = timetable.check(project)
+        problems = [*timetable.check(project), *minutes.stale(project)]
     if problems:
         raise click.ClickException("\n".join(["problems in the workshop's pages:", *problems]))
     plans = timetable.pages(project.root, timetable.SCHEDULES)

@@ -153,7 +153,7 @@ def _a_pair(candidate: Any, reference: Any) -> None:
 def _one_scale_per_output(candidate: Any, reference: Any) -> None:
     _, scale = _converted(candidate, WEIGHT)
     message = "The largest weight of each row becomes 127. Other rows do not matter."
-    # Of 127 and 128 the next check tells more.
+    # It accepts 127 and 128 alike; the next check distinguishes them.
     expect.close(scale * 127, TOP, message, inputs={"weight": WEIGHT}, rtol=0.02, hint=1)
 
 

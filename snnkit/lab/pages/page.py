@@ -35,6 +35,7 @@ from snnkit.models import mlp
 from snnkit.neuron import Leaky, Neuron, Readout, Recurrent, Synaptic
 from snnkit.nn import Sequential, TimeBatched
 from snnkit.train import load_checkpoint
+from snnkit.train.metrics import readout_of
 
 __all__ = ["describe", "page", "reader", "reader_network"]
 
@@ -64,6 +65,7 @@ def page(
     steps: int | None = None,
     gain: float = 1.0,
     size: Sequence[int] | None = None,
+    loss: Callable[..., Any] | None = None,
     images: Tensor | tuple[Tensor, Tensor] | None = None,
     labels: Sequence[str] | None = None,
     title: str = "A network that reads what you draw",
@@ -83,6 +85,8 @@ def page(
         steps: T; not with a partial that has its own, nor with ``columns``.
         gain: factor of the pixels before they are encoded.
         size: of one input, [channels, rows, columns]; None: that of ``images``.
+        loss: with which ``net`` was trained, as it says what the answer is: of ``snnkit.loss`` the highest potential of
+            ``membrane_max_cross_entropy`` and the first spike of the losses of first spikes; else the largest sum.
         images: images that the page offers besides drawing, uint8 or floats in [0, 1], [N, channels, rows, columns], at
             most 100 of them, as many of each class; or a pair of these and their labels [N].
         labels: what each output means; None: their numbers.
@@ -101,7 +105,7 @@ def page(
         if pictures is None:
             raise ValueError("size must be [channels, rows, columns] where there are no images, but it is None")
         size = pictures.shape[1:]
-    description, neurons = describe(net, encode=encode, steps=steps, gain=gain, size=size, labels=labels)
+    description, neurons = describe(net, encode=encode, steps=steps, gain=gain, size=size, loss=loss, labels=labels)
     description["images"] = _pictures(pictures, answers, description)
     words = {"title": title, "about": about, "summary": _summary(net, description)}
     body = Template(web.read("page.html")).substitute({name: html.escape(text) for name, text in words.items()})
@@ -143,12 +147,15 @@ def describe(
     steps: int | None = None,
     gain: float = 1.0,
     size: Sequence[int],
+    loss: Callable[..., Any] | None = None,
     labels: Sequence[str] | None = None,
 ) -> tuple[dict[str, Any], str]:
     """The input of ``Network`` in ``network.js``: a description for JSON, and an expression of its neurons.
 
     Arguments and errors are those of ``page``.
     """
+    if getattr(loss, "keywords", {}).get("population_size", 1) != 1:
+        raise ValueError("loss must have one neuron for each class in a page: end net with torch.nn.AvgPool1d instead")
     shape = _size(size)
     encoding = _encoding(encode, steps, gain, shape)
     layers, sources = _layers(net, shape[:2] if encoding["kind"] == "columns" else shape)
@@ -166,6 +173,7 @@ def describe(
     description = {
         "size": list(shape),
         "steps": encoding.pop("steps"),
+        "readout": readout_of(loss),
         "labels": list(labels),
         "encoding": encoding,
         "layers": layers,

@@ -130,6 +130,22 @@ def table(project: Project) -> str:
     return "\n".join(text_table(head, rows))
 
 
+def stale(project: Project) -> list[str]:
+    """Notebooks whose stated minutes are more than one step of five from those of the rule; one sentence each."""
+    problems = []
+    for name in project.names():
+        source, tally = project.source(name), count(project, name)
+        stated = re.search(STATED, source.read_text(encoding="utf-8"))
+        now, more = map(int, stated.groups("0")) if stated else (0, 0)
+        if abs(now - tally.minutes) > 5 or abs(more - tally.more) > 5:
+            problems.append(
+                f"{source.relative_to(project.root).as_posix()}: says {now} minutes and {more} for optional parts, but "
+                f"its text and exercises take {tally.minutes} and {tally.more}; `snnkit workshop minutes --write` "
+                "brings them up to date"
+            )
+    return problems
+
+
 # --- the pages that state them ----------------------------------------------------------------------------------------
 
 

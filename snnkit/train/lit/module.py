@@ -23,6 +23,7 @@ from snnkit.checks import choice, instance, integer, mapping, number, shown
 from snnkit.recording import Activity
 from snnkit.train.batches import as_samples, as_targets, check_pair
 from snnkit.train.checkpoint import LIGHTNING_KEY, keep_kernels, read_archive
+from snnkit.train.history import History, check_measured
 from snnkit.train.lit.data import Batch, SharedBatches, SharedDataModule, seed_of
 from snnkit.train.lit.resume import epoch_in_progress
 from snnkit.train.loop import check_trainable
@@ -36,6 +37,7 @@ from snnkit.train.metrics import (
     apply_loss,
     batch_metrics,
     check_weights,
+    class_scores,
     loss_not_finite,
 )
 from snnkit.train.recipe import (
@@ -67,6 +69,9 @@ if TYPE_CHECKING:
 
 # In a checkpoint: the totals of the metrics of the epoch so far, and the length of the run that a schedule knows.
 _TOTALS, _LENGTH = "snnkit_figures", "snnkit_schedule"
+_MEASURED = (
+    "snnkit_measured"  # there, too: the name of the metric if one was given, and whether there was a regulariser
+)
 # There, too: the names of the arguments that were functions, and the recipe that was run, if it was one.
 _FUNCTIONS, _RECIPE = "snnkit_functions", "snnkit_recipe"
 
@@ -292,12 +297,16 @@ class SpikingModule(LightningModule):
         self._evaluate("test", batch, batch_idx)
 
     def predict_step(self, batch: Any, batch_idx: int) -> Tensor:
-        """The output summed over time, [B, classes]: the largest is the answer. Also for samples without labels."""
+        """Scores [B, classes], of which the largest is the answer that the loss asks for, also without labels.
+
+        They are sums over time; of "membrane_max_cross_entropy" the highest potentials, and of a loss of first spikes
+        minus the steps at which these occur.
+        """
         alone = isinstance(batch, (tuple, list)) and len(batch) == 1
         samples = batch if isinstance(batch, Tensor) else batch[0] if alone else self._unpacked(batch)[0]
         self._seed("predict", integer("batch_idx", batch_idx, at_least=0))
-        out = self(samples).sum(0)
-        return out[:0] if isinstance(batch, Batch) and not batch.weight else out  # that sample is another rank's
+        scores = class_scores(self(samples), self.criterion)
+        return scores[:0] if isinstance(batch, Batch) and not batch.weight else scores  # that sample is another rank's
 
     def configure_optimizers(self) -> Any:
         if isinstance(self.optimizer, str):
@@ -401,6 +410,7 @@ class SpikingModule(LightningModule):
         settings = self.CHECKPOINT_HYPER_PARAMS_KEY
         checkpoint[settings] = self._settings | dict(checkpoint.get(settings, {}))  # first those of a subclass
         checkpoint[_FUNCTIONS], checkpoint[_RECIPE] = self._functions, self.recipe and self.recipe.settings()
+        checkpoint[_MEASURED] = self._measured()
         checkpoint[_TOTALS] = self.trainer.strategy.reduce(self._metrics_of("train").totals.clone(), reduce_op="sum")
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
@@ -463,6 +473,8 @@ class SpikingModule(LightningModule):
         sizes = [f"{dtype} [{n}]" for dtype in ("float64", "float32") for n in (MEASURED, MEASURED + 1)]
         if (totals := checkpoint.get(_TOTALS)) is not None and kind(totals) not in sizes:
             raise ValueError(f"{_TOTALS} must be a tensor of {MEASURED + 1} numbers, but it is {shown(totals)}")
+        if epoch_in_progress(checkpoint["loops"]) and (saved := checkpoint.get(_MEASURED)) is not None:
+            check_measured(*saved, *self._measured())  # the totals go on
         positions = checkpoint["loops"]["fit_loop"]["state_dict"].get("combined_loader", [])
         data = getattr(trainer, "datamodule", None)
         if instance("combined_loader", positions, list, "a list") and isinstance(data, SharedDataModule):
@@ -473,7 +485,9 @@ class SpikingModule(LightningModule):
         for callback in trainer.callbacks:  # type: ignore[attr-defined]
             state = states.get(callback.state_key)
             if state is not None and type(callback).__module__.startswith("snnkit."):
-                copy.copy(callback).load_state_dict(state)
+                (trial := copy.copy(callback)).load_state_dict(state)
+                if isinstance(history := getattr(trial, "history", None), History):
+                    history.check_continued(*self._measured())
 
     def _is_sharded(self) -> bool:
         """Whether no rank has the whole network: Lightning then restores after it has distributed it."""
@@ -562,6 +576,9 @@ class SpikingModule(LightningModule):
         if known is None or known[0].totals.device != self.device:
             known = self._metrics[stage] = RunningMetrics(self.device), Metric(self.metric, self.device, self.criterion)
         return known
+
+    def _measured(self) -> list[Any]:
+        return [None if self.metric is None else self.metric_name, self.regulariser is not None]
 
     def _metrics_of(self, stage: str) -> RunningMetrics:
         return self._measures(stage)[0]

@@ -45,7 +45,7 @@ from snnkit.train.slurm.syntax import REQUEUE_SIGNAL
 class HistoryCallback(Callback):
     """Writes each epoch into ``history``, the same on all ranks, and into checkpoints.
 
-    The figures are those of a ``SpikingModule`` with a data module of the kit over all ranks; its validation data are
+    The metrics are those of a ``SpikingModule`` with a data module of the kit over all ranks; its validation data are
     called test data here, as in ``fit``. The seconds of an interrupted epoch are the sum of its parts. Work that a kill
     lost after the last checkpoint is not counted.
     """

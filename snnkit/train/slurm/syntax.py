@@ -8,6 +8,7 @@ import shlex
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache, cached_property
 from pathlib import PurePath
 from typing import NamedTuple
 
@@ -16,14 +17,17 @@ from snnkit.checks import shown
 
 SHORT = {
     "-A": "account", "-a": "array", "-c": "cpus-per-task", "-C": "constraint", "-d": "dependency", "-D": "chdir",
-    "-e": "error", "-G": "gpus", "-H": "hold", "-i": "input", "-J": "job-name", "-K": "kill-on-bad-exit",
-    "-m": "distribution", "-n": "ntasks", "-N": "nodes", "-o": "output", "-p": "partition", "-q": "qos", "-t": "time",
+    "-e": "error", "-G": "gpus", "-H": "hold", "-i": "input", "-J": "job-name", "-K": "kill-on-bad-exit", "-l": "label",
+    "-m": "distribution", "-n": "ntasks", "-N": "nodes", "-o": "output", "-O": "overcommit", "-p": "partition",
+    "-q": "qos", "-Q": "quiet", "-s": "oversubscribe", "-t": "time", "-u": "unbuffered", "-v": "verbose",
     "-w": "nodelist", "-W": "wait", "-x": "exclude",
 }  # fmt: skip
 
 # Options that take no value, or one only behind "=", so that the next word is not theirs.
 BARE = frozenset({"requeue", "no-requeue", "hold", "wait", "exclusive", "overcommit", "oversubscribe", "spread-job"})
-BARE_SRUN = frozenset({"kill-on-bad-exit", "exclusive", "exact", "overlap", "label", "unbuffered", "verbose", "quiet"})
+BARE |= {"verbose", "quiet"}
+# Of srun, whose --wait has the seconds behind it.
+BARE_SRUN = BARE - {"wait"} | {"kill-on-bad-exit", "exact", "overlap", "label", "unbuffered"}
 # What may stand before a program, and how many words it takes.
 PREFIXES = {"time": 1, "nohup": 1, "exec": 1, "env": 1, "nice": 1, "numactl": 1, "apptainer": 2, "singularity": 2}
 PROGRAMS = re.compile(r"python[\d.]*|snnkit|torchrun|lightning|accelerate|deepspeed")
@@ -106,7 +110,7 @@ class Variable(NamedTuple):
 
 @dataclass
 class Script:
-    """The parts of a batch script, in their order."""
+    """The parts of a batch script, in their order; not to be changed after the first use, as properties are cached."""
 
     lines: list[str]
     directives: list[Option] = field(default_factory=list)  #: options of all #SBATCH lines
@@ -139,48 +143,53 @@ class Script:
         last = self.option("requeue", "no-requeue")
         return last is not None and last.name == "no-requeue"
 
-    @property
+    @cached_property
     def steps(self) -> list[Step]:
         """Every ``srun``."""
         return [_step(command) for command in self.commands if command.program == "srun"]
 
-    @property
+    @cached_property
     def programs(self) -> list[Step]:
         """What trains: by an srun, or without."""
         return [step for step in map(_step, self.commands) if step.trains]
 
-    @property
+    @cached_property
     def whole(self) -> list[Step]:
         """What trains on all processes of the job."""
         return [step for step in self.programs if not step.partial]
 
-    @property
+    @cached_property
     def snnkit(self) -> list[Step]:
         """Every ``snnkit train``, and every ``snnkit sweep``."""
         return [step for step in self.programs if step.requeues]
 
-    @property
+    @cached_property
     def trainings(self) -> list[Step]:
         """Every ``snnkit train``."""
         return [step for step in self.programs if is_training(step.program)]
 
-    @property
+    @cached_property
     def sweeps(self) -> list[Step]:
         """Every ``snnkit sweep``."""
         return [step for step in self.programs if is_sweep(step.program)]
 
-    @property
+    @cached_property
     def checkpoints(self) -> list[Option]:
         """Where the programs that train save, each as an option in which the variables of the script are filled in."""
 
-        def value(match: re.Match[str]) -> str:
-            variables = self.variables(match[1])
-            return variables[0].value if variables else match[0]
+        @cache
+        def value(reference: str) -> str:
+            variables = self.variables(reference.strip("${}"))
+            return variables[0].value if variables else reference
 
         paths = [(step.value(*CHECKPOINTS), step.line) for step in self.programs]
-        return [Option("checkpoint", re.sub(r"\$\{?(\w+)\}?", value, path), line) for path, line in paths if path]
+        return [
+            Option("checkpoint", re.sub(r"\$\{?\w+\}?", lambda name: value(name[0]), path), line)
+            for path, line in paths
+            if path
+        ]
 
-    @property
+    @cached_property
     def launcher(self) -> str | None:
         """The program, such as torchrun, that starts the processes of a node by itself."""
         words = [word for step in self.programs for word in step.program]
@@ -229,6 +238,7 @@ def _words(text: str) -> list[str]:
 
 def _commands(lines: list[str]) -> Iterator[Command]:
     joined: list[str] = []
+    last = {line.strip(): number for number, line in enumerate(lines, 1)}
     first, document = 0, ""  # the word behind << that ends lines which are no commands
     for number, line in enumerate(lines, 1):
         if document or (not joined and re.match(r"\s*(#|$)", line)):  # empty, or a comment
@@ -242,7 +252,7 @@ def _commands(lines: list[str]) -> Iterator[Command]:
         yield Command(tuple(_words(text)), text, first, number)
         joined = []
         begun = re.search(r"(?<!<)<<-?\s*[\"']?([A-Za-z_]\w*)", text)
-        document = begun[1] if begun and begun[1] in map(str.strip, lines[number:]) else ""
+        document = begun[1] if begun and last.get(begun[1], 0) > number else ""
 
 
 def _leading(words: Sequence[str], line: int, bare: frozenset[str]) -> tuple[list[Option], list[str]]:
