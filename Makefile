@@ -79,7 +79,7 @@ peers: setup  ## other libraries to measure against; without their dependencies,
 	  spikingjelly==2.0.0 snntorch==1.0.0 norse==1.1.0 sinabs==3.1.3 nir==1.0.8 nirtorch==2.6 h5py loguru pbr
 	@test -x .peers/bin/python || $(PYTHON) -m venv .peers  # JAX has an environment of its own
 	.peers/bin/python -m pip install --quiet --disable-pip-version-check spyx==1.0.0 jax==0.10.2 flax==0.12.8 \
-	  || echo "Spyx is left out: it needs Python 3.11 or newer"
+	  'brainevent[cpu]==0.2.1' || echo "Spyx and brainevent are left out: they need Python 3.11 or newer"
 
 clean:
 	rm -rf $(VENV) .peers build dist .pytest_cache .hypothesis .ruff_cache .cache

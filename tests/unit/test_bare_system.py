@@ -69,7 +69,7 @@ ROOMS = """
 import importlib, pkgutil, pooch, snnkit
 for room in pkgutil.walk_packages(snnkit.__path__, "snnkit."):
     # Programs, and what is for another environment.
-    if not room.name.endswith(".__main__") and room.name != "snnkit.lab.bench.spyx_worker":
+    if not room.name.endswith(".__main__") and room.name != "snnkit.lab.bench.jax_worker":
         importlib.import_module(room.name)
 """
 

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 import snnkit
 from snnkit import records
-from snnkit.lab.bench import frameworks, neurons
+from snnkit.lab.bench import frameworks, neurons, remote
 from snnkit.lab.bench.baselines import Layer
 from snnkit.lab.bench.workloads import EQUATIONS
 from snnkit.lab.cli import main
@@ -40,7 +40,7 @@ for line in sys.stdin:
 def run(tmp_path, monkeypatch, *words, worker=TWIN, backend="cpu", factor="1", code=0):
     script = tmp_path / "worker.py"
     script.write_text(worker.replace("BACKEND", backend).replace("FACTOR", factor))
-    monkeypatch.setattr(frameworks, "WORKER", script)
+    monkeypatch.setattr(remote, "WORKER", script)
     eager = EQUATIONS["LIF"]("eager")
     monkeypatch.setattr(neurons, "layers", lambda device: [Layer("Twin", "LIF", lambda x: eager(x)[0])])
     size = ("--device", "cpu", "--features", "12", "--steps", "8", "--batch", "2", "--repeats", "3")

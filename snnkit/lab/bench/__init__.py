@@ -14,7 +14,7 @@
 ``demo``        every model of the kit on every device
 ``scaling``     ranks that train together, predicted and measured
 ``plasticity``  STDP, ours and Norse's
-``sparsity``    a linear layer of spikes, event-driven, dense and sparse
+``sparsity``    few spikes: products, event-driven, dense and sparse; training steps
 ``local``       learning without labels
 ``record``      the ten-minute set, in one file to send in
 ==============  ========================================================================

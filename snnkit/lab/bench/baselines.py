@@ -101,10 +101,10 @@ def _from_rest(library: Any, node: nn.Module) -> Forward:
 
 def _snntorch_layer(library: Any, device: torch.device) -> Forward:
     node = library.Leaky(beta=0.9).to(device)
-    return lambda x: _over_time(node, x, torch.zeros_like(x[0]))
+    return lambda x: over_time(node, x, torch.zeros_like(x[0]))
 
 
-def _over_time(cell: Callable[[Tensor, Any], tuple[Tensor, Any]], x: Tensor, state: Any) -> Tensor:
+def over_time(cell: Callable[[Tensor, Any], tuple[Tensor, Any]], x: Tensor, state: Any) -> Tensor:
     """Spikes of a neuron that computes one step at a time."""
     spikes = []
     for x_t in x.unbind(0):
@@ -122,7 +122,7 @@ def _norse_cell(library: Any, device: torch.device) -> Forward:
     """One step in ``torch.compile``: to compile all steps at once would take minutes."""
     secure_inductor()
     cell = torch.compile(library.LIFCell().to(device))
-    return lambda x: _over_time(cell, x, None)
+    return lambda x: over_time(cell, x, None)
 
 
 def _flexsn_layer(library: Any, device: torch.device) -> Forward:

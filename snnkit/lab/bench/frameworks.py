@@ -16,35 +16,27 @@ multiple of ours on the same equation.
 from __future__ import annotations
 
 import contextlib
-import json
 import math
-import os
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from snnkit import checks
-from snnkit.lab.bench import suite
+from snnkit.lab.bench import remote, suite
 from snnkit.lab.bench.baselines import Layer, layers
 from snnkit.lab.bench.neurons import INFERENCE, MODES, TRAINING, Case, Forward, Result, candidates, over_ours
 from snnkit.lab.bench.suite import DoesNotRun, Record, Row, Rows, Suite, option, table
 from snnkit.lab.bench.workloads import DRIVE
-from snnkit.measure import Clock, Timing, clock_for, peak_of
+from snnkit.measure import Timing, clock_for, peak_of
 
 KEY = ("part", "mode", "dtype", "features", "steps", "batch")
 PARTS = ("layer", "neurons")
 TF32 = "tf32"
 SPYX, EQUATION_OF_SPYX = "Spyx", "Leaky, spike first"
-WORKER = Path(__file__).with_name("spyx_worker.py")
 _ENGINES = {"cpu": ("cpp",), "cuda": ("triton", "block")}
 
 
@@ -67,36 +59,8 @@ class Arguments(suite.Options):
     )
     parts: Sequence[str] = option("What to time.", PARTS, flag="part", choices=PARTS)
     peers: bool = suite.peers_option()
-    jax: str = option("A Python that has Spyx and JAX.", ".peers/bin/python")
+    jax: str = remote.jax_option()
     repeats: int = suite.repeats_option(7)
-
-
-@dataclass(frozen=True)
-class Remote:
-    """A contestant in another process, for a ``RemoteClock``."""
-
-    process: subprocess.Popen[str]
-
-    def __call__(self, calls: int = 1) -> float:
-        """Seconds of one call, as the process measured it. Raises OSError if it has ended."""
-        print(calls, file=self.process.stdin, flush=True)
-        answer = self.process.stdout.readline()  # type: ignore[union-attr]
-        if not answer:
-            raise OSError(f"the process of {SPYX} ended while it was timed")
-        return float(answer)
-
-
-class RemoteClock:
-    """A clock that reads the ``Remote``'s clock, so that messages do not count."""
-
-    def __init__(self, clock: Clock) -> None:
-        self.clock, self.name = clock, clock.name
-
-    def seconds(self, function: Callable[[], object], calls: int = 1) -> tuple[float, float]:
-        if not isinstance(function, Remote):
-            return self.clock.seconds(function, calls)
-        seconds = function(calls)
-        return seconds, seconds
 
 
 class LayerCase(Case):
@@ -117,7 +81,7 @@ class LayerCase(Case):
         super().__init__(every, size, (arguments.steps, arguments.batch, features), numbers, mode, device)
         self.labels["dtype"], self.tf32 = dtype, dtype == TF32
         self.python = arguments.jax
-        self.clock = RemoteClock(clock_for(device))
+        self.clock = remote.RemoteClock(clock_for(device))
         if part == "layer":
             self.linear = nn.Linear(features, features, bias=False, device=device, dtype=numbers)
             nn.init.normal_(self.linear.weight, std=DRIVE / math.sqrt(features))
@@ -128,33 +92,17 @@ class LayerCase(Case):
         row, run = super().prepare(candidate)
         return row | {"peak_bytes": peak_of(run, self.device)}, run
 
-    def _start_spyx(self, candidate: Layer) -> tuple[Row, Remote]:
-        if shutil.which(self.python) is None:
-            raise DoesNotRun(f"there is no {self.python} (`make peers` makes it)")
+    def _start_spyx(self, candidate: Layer) -> tuple[Row, remote.Remote]:
         if self.dtype != torch.float32:
             raise DoesNotRun("it is timed in float32 only")
-        with tempfile.TemporaryDirectory() as name:
-            folder = Path(name)
-            job = {"mode": self.mode, "beta": 0.9, "precision": "tensorfloat32" if self.tf32 else "highest"}
-            (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
-            weight = None if self.linear is None else self.linear.weight.detach()
-            sent = {"x": self.x, "d_out": self._gradients[self.dtype], "weight": weight}
-            for key, tensor in sent.items():
-                if tensor is not None:
-                    np.save(folder / f"{key}.npy", tensor.cpu().numpy())
-            process = _spyx(self.python, folder)
-            self._ending.callback(process.communicate)
-            self._ending.callback(process.kill)  # first
-            try:
-                answer = json.loads(process.stdout.readline())  # type: ignore[union-attr]
-            except ValueError:
-                lines = (folder / "errors.txt").read_text(encoding="utf-8", errors="replace").splitlines()
-                raise DoesNotRun(lines[-1][:200] if lines else "its process ended") from None
-            if answer["backend"] not in (self.device.type, {"cuda": "gpu"}.get(self.device.type)):
-                raise DoesNotRun(f"its JAX runs on {answer['backend']!r}")
-            out, gradient = (_loaded(folder / f"{key}.npy", self.device) for key in ("out", "gradient"))
-        measured = {key: answer[key] for key in ("first_s", "peak_bytes")}
-        return measured | self._verified(candidate, (out, gradient)), Remote(process)  # type: ignore[arg-type]
+        precision = "tensorfloat32" if self.tf32 else "highest"
+        wanted = {"x": self.x} if self.linear is None else {"weight": self.linear.weight}
+        job = {"what": "layer", "mode": self.mode, "beta": 0.9, "precision": precision, "wanted": list(wanted)}
+        sent = {"x": self.x, "d_out": self._gradients[self.dtype], **wanted}
+        run, measured, (out, gradient) = remote.start(SPYX, self.python, job, sent, self.device, self._ending)
+        if gradient is not None:
+            gradient = gradient.view_as(*wanted.values())
+        return measured | self._verified(candidate, (out, gradient)), run
 
     def measure(self, repeats: int) -> suite.Outcome:
         with contextlib.ExitStack() as self._ending:
@@ -183,25 +131,6 @@ class LayerCase(Case):
 
     def references(self, scale: Timing) -> dict[str, list[Row]]:
         return {"scales": [self.labels | suite.seconds_of(scale)]}
-
-
-def _loaded(file: Path, device: torch.device) -> Tensor | None:
-    return torch.from_numpy(np.load(file)).to(device) if file.exists() else None
-
-
-def _spyx(python: str, folder: Path) -> subprocess.Popen[str]:
-    """A worker on as many cores as this process has threads."""
-    threads = torch.get_num_threads()
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}  # its own packages
-    environment["XLA_FLAGS"] = f"--xla_cpu_multi_thread_eigen={str(threads > 1).lower()}"
-    command = [python, str(WORKER), str(folder)]
-    with (folder / "errors.txt").open("wb") as errors:
-        process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment
-        )
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(process.pid, sorted(os.sched_getaffinity(0))[:threads])
-    return process
 
 
 def _every(arguments: Arguments, device: torch.device) -> tuple[list[Layer], dict[str, str]]:

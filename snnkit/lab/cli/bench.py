@@ -22,7 +22,7 @@ SUITES = {
     "scaling": "Weak scaling on this machine: ranks that train together, predicted and measured.",
     "compare": "The network of snnTorch's IPU tutorial: training rate here, and what is published.",
     "plasticity": "Time STDP on a CPU, dense and of convolutions, ours and Norse's.",
-    "sparsity": "A linear layer of spikes on a CPU: event-driven, dense and sparse products by density.",
+    "sparsity": "Products of spikes by density, event-driven, dense and sparse; and whole training steps.",
     "local": "Learn images without labels; accuracy on test images, pass by pass.",
     "record": "Compare and measure our engines on your GPU in ten minutes, and write one file to send in.",
 }
