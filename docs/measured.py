@@ -1,6 +1,6 @@
 """Writes the tables of measurements in the README and in docs/ from the records that come with the kit.
 
-    python docs/measured.py            writes them, and the pictures of "Why spikes?"
+    python docs/measured.py            writes them, and the pictures of "Why spikes?" and of few spikes
     python docs/measured.py --check    says whether they are as the records have it; exit code 1 if not
 
 A table stands between ``<!-- measured: NAME -->`` and ``<!-- /measured -->``.
@@ -23,7 +23,7 @@ from snnkit.lab.viz import figures
 
 DOCS = Path(__file__).parent
 PAGES = (DOCS.parent / "README.md", *(DOCS / f"{name}.md" for name in ("benchmarks", "frameworks", "why_spikes")))
-FRAMEWORKS = "frameworks_cpu_epyc_1thread"
+FRAMEWORKS, SPARSITY = "frameworks_cpu_epyc_1thread", "sparsity_cpu_epyc_1thread"
 BLOCK = re.compile(r"(<!-- measured: (\w+) -->\n).*?(<!-- /measured -->)", re.DOTALL)
 
 LAYERS = {"SpikingJelly": "`LIFNode`", "snnTorch": "`Leaky`", "Norse": "`LIF`"}
@@ -148,6 +148,48 @@ def ports() -> str:
     return "\n".join(lines)
 
 
+def products() -> str:
+    """The first shape of the record, by density."""
+    every = [row for row in records.load(SPARSITY)["rows"] if row["mode"] in ("forward", "training")]
+    lines = [
+        f"| spikes, {every[0]['case'].replace('x', '×').replace('->', '→')} | ours | dense | | `torch.sparse` "
+        "| brainevent "
+        "| with gradients: ours | dense | |",
+        "|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
+    ]
+    for density in dict.fromkeys(row["density"] for row in every):
+        cells = [f"{density:.1%}"]
+        for mode in ("forward", "training"):
+            found = {
+                row["contestant"]: row
+                for row in every
+                if (row["case"], row["mode"], row["density"]) == (every[0]["case"], mode, density)
+            }
+            dense = _best([found["dense"], found["PyTorch"]])
+            cells += [_ms(found["snnkit"]), _ms(dense), _times(dense, found["snnkit"])]
+            cells += [_ms(found[name]) for name in ("CSR", "brainevent") if mode == "forward"]
+        lines.append(_row(cells))
+    return "\n".join(lines)
+
+
+def steps() -> str:
+    every = [row for row in records.load(SPARSITY)["rows"] if row["mode"] == "training step"]
+    peers = ("snnTorch", "SpikingJelly", "Norse", "Spyx")
+    lines = [
+        f"| a training step of | ours | of an event list | dense products | the loop, too | {' | '.join(peers)} |",
+        f"|---|{'--:|' * (4 + len(peers))}",
+    ]
+    for case in dict.fromkeys(row["case"] for row in every):
+        rows = {(row["contestant"], row["equation"]): row for row in every if row["case"] == case}
+        ways = ("snnkit", "snnkit, event list", "snnkit, dense products", "snnkit, dense products, loop")
+        cells = [case] + [_ms(rows[way, "Leaky"], 0) if (way, "Leaky") in rows else "" for way in ways]
+        for peer in peers:
+            theirs = _one(row for (name, _), row in rows.items() if name == peer)
+            cells.append(f"{_ms(theirs, 0)}, {_times(theirs, rows['snnkit', theirs['equation']])}")
+        lines.append(_row(cells))
+    return "\n".join(lines)
+
+
 def mnist() -> str:
     lines = ["| recipe | test accuracy | training |", "|---|--:|--:|"]
     for recipe, prefix in (("mnist-small", "mnist_small_cpu_epyc"), ("dense", "mnist_dense_cpu_epyc")):
@@ -253,11 +295,13 @@ def pictures() -> None:
             showlegend=False
         ),
         "why_digit": figures.shares(ways(), "nJ", title="Arithmetic to read one digit"),
+        "break_even": figures.break_even(records.load(SPARSITY)),
     }.items():
         (DOCS / f"{name}.png").write_bytes(viz.png_bytes(figure))
 
 
 TABLES: dict[str, Callable[[], str]] = {"layers": layers, "frameworks": frameworks, "contestants": contestants}
+TABLES |= {"products": products, "steps": steps}
 TABLES |= {"ports": ports, "nets": nets, "mnist": mnist, "digit": digit, "numbers": numbers}
 
 

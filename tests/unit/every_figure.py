@@ -65,6 +65,7 @@ EXAMPLES = {
     "rate_histogram": lambda: figures.rate_histogram(V),
     "device_rates": lambda: figures.device_rates(_demo()),
     "training_rates": lambda: figures.training_rates(records.load("training_cpu_epyc_1thread")),
+    "break_even": lambda: figures.break_even(records.load("sparsity_cpu_epyc_1thread")),
     "framework_ratios": lambda: figures.framework_ratios(records.load("frameworks_cpu_epyc_1thread")),
     "roofline": lambda: figures.roofline([figures.Run("loop", 8e6, 1e8, 2e-2)], 1e10, 4e10),
     "shares": lambda: figures.shares({"before": {"conv": 6.0, "rest": 2.0}, "after": {"conv": 3.0}}, "ms"),

@@ -26,23 +26,27 @@ folder = Path(sys.argv[1])
 job = json.loads((folder / "job.json").read_text())
 arrays = {file.stem: torch.from_numpy(np.load(file)) for file in folder.glob("*.npy")}
 weights = [arrays[name].requires_grad_() for name in job["wanted"]]
-if job["what"] == "product":
-    out, d_out = torch.nn.functional.linear(arrays["x"], *weights), arrays["d_out"]
-else:
+def product():
+    x = torch.from_numpy(np.load(folder / "x.npy"))
+    return torch.nn.functional.linear(x, *weights), arrays["d_out"]
+def step():
     from snnkit.lab.bench import spiking_steps as steps
     from snnkit.loss import count_cross_entropy
     model = steps.network(steps.QUICK_NETS[1], "Leaky, spike first", "eager")
-    weights = list(model.parameters())
+    weights[:] = model.parameters()
     steps.fill(weights, [arrays[name] for name in job["wanted"]])
     out = model(arrays["x"])[0]
-    d_out = torch.autograd.grad(count_cross_entropy(out, arrays["labels"]), out, retain_graph=True)[0]
-np.save(folder / "out.npy", out.detach().numpy())
-if job["mode"] == "training":
-    gradients = torch.autograd.grad(out, weights, d_out)
-    np.save(folder / "gradient.npy", FACTOR * torch.cat([g.flatten() for g in gradients]).numpy())
+    return out, torch.autograd.grad(count_cross_entropy(out, arrays["labels"]), out, retain_graph=True)[0]
+def write():
+    out, d_out = product() if job["what"] == "product" else step()
+    np.save(folder / "out.npy", out.detach().numpy())
+    if job["mode"] == "training":
+        gradients = torch.autograd.grad(out, weights, d_out)
+        np.save(folder / "gradient.npy", FACTOR * torch.cat([g.flatten() for g in gradients]).numpy())
+write()
 print(json.dumps({"first_s": 1.5, "peak_bytes": 7000000, "backend": "cpu"}), flush=True)
 for line in sys.stdin:
-    print(1e-3 * int(line), flush=True)
+    print(write() if line == "again\\n" else 1e-3 * int(line), flush=True)
 """
 
 
@@ -105,9 +109,9 @@ def test_brainevent_takes_turns_from_its_own_process(mode, twin):
     shape = bench.Shape(70, 50, 40)
     for factor, timed in ((1.0, True), (1.001, mode == bench.FORWARD)):
         twin(factor)
-        outcome = bench.Case(shape, mode, (0.1,), CPU, sys.executable).measure(3)
+        outcome = bench.Case(shape, mode, (0.1, 0.3), CPU, sys.executable).measure(3)
         rows = [row for row in outcome.rows if row["contestant"] == bench.BRAINEVENT]
-        assert [(row["library"], row["median_s"]) for row in rows] == [("brainevent", 1e-3)] * timed
+        assert [(row["library"], row["median_s"]) for row in rows] == [("brainevent", 1e-3)] * 2 * timed
         assert timed or outcome.skipped[0]["reason"].startswith("it computes something else: 0.001 off")
     missing = bench.Case(shape, mode, (0.1,), CPU, "/no/python").measure(3).skipped
     assert [(row["contestant"], row["reason"]) for row in missing] == [

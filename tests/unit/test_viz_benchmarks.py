@@ -5,7 +5,7 @@ import copy
 import pytest
 
 from snnkit import records
-from snnkit.lab.viz.figures import comparison, per_neuron_step, races
+from snnkit.lab.viz.figures import break_even, comparison, per_neuron_step, races
 
 from .test_records import MEASURED
 
@@ -192,3 +192,19 @@ def test_several_machines():
     figure = comparison([made(), other])
     for device in ("Some GPU", "Another GPU"):  # each over its own snnTorch
         assert list(on(figure, "x3", f"auto, {device}").y) == [8, 8]
+
+
+def test_products_of_spikes_over_the_faster_dense_one():
+    made = copy.deepcopy(MEASURED) | {"kind": "sparsity", "rows": []}
+    for mode, ours in (("forward", 1e-3), ("training", 2e-3), ("training step", 1e-9)):
+        for density in (0.5, 0.01):
+            for name, seconds in (("snnkit", ours if density < 0.1 else 8e-3), ("dense", 8e-3), ("PyTorch", 9e-3)):
+                row = {"case": "3 x 4 -> 5", "mode": mode, "dtype": "float32", "density": density, "differ": 0.0}
+                times = {"median_s": seconds, "p10_s": seconds / 2, "p90_s": 2 * seconds}
+                made["rows"].append(row | times | {"contestant": name, "library": "snnkit"})
+    figure = break_even(made)
+    assert curves(figure, "x") == {"3 x 4 -> 5": pytest.approx({1: 8, 50: 1})}
+    assert curves(figure, "x2") == {"3 x 4 -> 5": pytest.approx({1: 4, 50: 1})}
+    assert list(figure.data[0].error_y.array) == pytest.approx([8, 1])
+    with pytest.raises(ValueError, match="record must hold products"):
+        break_even(made | {"rows": made["rows"][-1:]})

@@ -99,7 +99,8 @@ class LayerCase(Case):
         wanted = {"x": self.x} if self.linear is None else {"weight": self.linear.weight}
         job = {"what": "layer", "mode": self.mode, "beta": 0.9, "precision": precision, "wanted": list(wanted)}
         sent = {"x": self.x, "d_out": self._gradients[self.dtype], **wanted}
-        run, measured, (out, gradient) = remote.start(SPYX, self.python, job, sent, self.device, self._ending)
+        run, measured = remote.start(SPYX, self.python, job, sent, self.device, self._ending)
+        out, gradient = run.results(self.device)
         if gradient is not None:
             gradient = gradient.view_as(*wanted.values())
         return measured | self._verified(candidate, (out, gradient)), run

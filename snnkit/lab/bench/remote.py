@@ -34,14 +34,30 @@ class Remote:
 
     name: str
     process: subprocess.Popen[str]
+    folder: Path
 
     def __call__(self, calls: int = 1) -> float:
         """Seconds of one call, as the process measured it. Raises OSError if it has ended."""
-        print(calls, file=self.process.stdin, flush=True)
+        return float(self._answer(calls))
+
+    def again(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
+        """The results with another x of the same shape, which it has from now on."""
+        np.save(self.folder / "x.npy", x.cpu().numpy())
+        self._answer("again")
+        return self.results(x.device)
+
+    def results(self, device: torch.device) -> tuple[Tensor, Tensor | None]:
+        """Of the last call: out, and in training the gradients wanted, flat."""
+        files = (self.folder / "out.npy", self.folder / "gradient.npy")
+        out, gradient = (torch.from_numpy(np.load(file)).to(device) if file.exists() else None for file in files)
+        return out, gradient  # type: ignore[return-value]
+
+    def _answer(self, line: object) -> str:
+        print(line, file=self.process.stdin, flush=True)
         answer = self.process.stdout.readline()  # type: ignore[union-attr]
         if not answer:
             raise OSError(f"the process of {self.name} ended while it was timed")
-        return float(answer)
+        return answer
 
 
 class RemoteClock:
@@ -64,32 +80,27 @@ def start(
     tensors: Mapping[str, Tensor],
     device: torch.device,
     ending: contextlib.ExitStack,
-) -> tuple[Remote, Row, tuple[Tensor, Tensor | None]]:
-    """A process of ``jax_worker.py`` with this job, after its first call, until ``ending`` ends.
-
-    Returns it, what it said of that call, and its results: out, and the gradients wanted in training, flat. Raises
-    ``DoesNotRun`` if there is no such Python, or the process ends or runs on another kind of device.
+) -> tuple[Remote, Row]:
+    """A process of ``jax_worker.py`` with this job, after its first call, until ``ending`` ends; and what it said of
+    that call. Raises ``DoesNotRun`` if there is no such Python, or the process ends or runs on another kind of device.
     """
     if shutil.which(python) is None:
         raise DoesNotRun(f"there is no {python} (`make peers` makes it)")
-    with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
-        (place / "job.json").write_text(json.dumps(job), encoding="utf-8")
-        for key, tensor in tensors.items():
-            np.save(place / f"{key}.npy", tensor.detach().cpu().numpy())
-        process = _process(python, place)
-        ending.callback(process.communicate)
-        ending.callback(process.kill)  # first
-        try:
-            answer = json.loads(process.stdout.readline())  # type: ignore[union-attr]
-        except ValueError:
-            lines = (place / "errors.txt").read_text(encoding="utf-8", errors="replace").splitlines()
-            raise DoesNotRun(lines[-1][:200] if lines else "its process ended") from None
-        if answer["backend"] not in (device.type, {"cuda": "gpu"}.get(device.type)):
-            raise DoesNotRun(f"its JAX runs on {answer['backend']!r}")
-        files = (place / "out.npy", place / "gradient.npy")
-        out, gradient = (torch.from_numpy(np.load(file)).to(device) if file.exists() else None for file in files)
-    return Remote(name, process), {key: answer[key] for key in ("first_s", "peak_bytes")}, (out, gradient)  # type: ignore[return-value]
+    folder = Path(ending.enter_context(tempfile.TemporaryDirectory()))
+    (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
+    for key, tensor in tensors.items():
+        np.save(folder / f"{key}.npy", tensor.detach().cpu().numpy())
+    process = _process(python, folder)
+    ending.callback(process.communicate)
+    ending.callback(process.kill)  # first
+    try:
+        answer = json.loads(process.stdout.readline())  # type: ignore[union-attr]
+    except ValueError:
+        lines = (folder / "errors.txt").read_text(encoding="utf-8", errors="replace").splitlines()
+        raise DoesNotRun(lines[-1][:200] if lines else "its process ended") from None
+    if answer["backend"] not in (device.type, {"cuda": "gpu"}.get(device.type)):
+        raise DoesNotRun(f"its JAX runs on {answer['backend']!r}")
+    return Remote(name, process, folder), {key: answer[key] for key in ("first_s", "peak_bytes")}
 
 
 def _process(python: str, folder: Path) -> subprocess.Popen[str]:

@@ -99,11 +99,12 @@ class Case:
     def measure(self, repeats: int) -> Outcome:
         """Compare, then time all in turns, density by density."""
         outcome = Outcome([], {}, [])
-        for density in self.densities:
-            with contextlib.ExitStack() as self._ending:
+        self._remote: remote.Remote | None = None
+        with contextlib.ExitStack() as self._ending:
+            for density in self.densities:
                 rows, skipped = self._measured(density, repeats)
-            outcome.rows.extend(rows)
-            outcome.skipped.extend(skipped)
+                outcome.rows.extend(rows)
+                outcome.skipped.extend(skipped)
         return outcome
 
     def _measured(self, density: float, repeats: int) -> tuple[list[Row], list[Row]]:
@@ -148,15 +149,16 @@ class Case:
     def _brainevent(
         self, layer: nn.Linear, x: Tensor, gradient: Tensor
     ) -> tuple[Callable[[], object], Sequence[Tensor]]:
-        wanted = dict(layer.named_parameters())
-        mode = "inference" if self.mode == FORWARD else TRAINING
-        job = {"what": "product", "mode": mode, "precision": "highest", "wanted": list(wanted)}
-        sent = {"x": x, "d_out": gradient, **wanted}
-        run, _, (out, flat) = remote.start(BRAINEVENT, self.python, job, sent, self.device, self._ending)
+        if self._remote is None:
+            wanted = dict(layer.named_parameters())
+            job = {"what": "product", "mode": self.mode, "precision": "highest", "wanted": list(wanted)}
+            sent = {"x": x, "d_out": gradient, **wanted}
+            self._remote, _ = remote.start(BRAINEVENT, self.python, job, sent, self.device, self._ending)
+        out, flat = self._remote.again(x)  # at each density, all but x is the same
         if flat is None:
-            return run, (out,)
-        weight, bias = flat.split([parameter.numel() for parameter in wanted.values()])
-        return run, (weight.view_as(layer.weight), bias)
+            return self._remote, (out,)
+        weight, bias = flat.split([layer.weight.numel(), layer.out_features])
+        return self._remote, (weight.view_as(layer.weight), bias)
 
     def _results(
         self, product: Callable[[Tensor], Tensor], layer: nn.Linear, x: Tensor, gradient: Tensor

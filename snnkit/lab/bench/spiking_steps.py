@@ -253,10 +253,10 @@ class Case:
             names.insert(1, "recurrent")
         job = {"what": "step", "mode": "training", "beta": 0.9, "precision": "highest", "wanted": names}
         sent = {"x": self.x, "labels": self.classes, **dict(zip(names, weights, strict=True))}
-        run, about, result = remote.start(SPYX, self.python, job, sent, self.device, self._ending)
+        run, about = remote.start(SPYX, self.python, job, sent, self.device, self._ending)
         # Its recurrent spikes come back within a step, ours in the next: not equal, but of the same shapes.
         about["peak_bytes"] += self.x.nbytes
-        return about | self._verified(one, result, alike=not self.net.recurrent), run
+        return about | self._verified(one, run.results(self.device), alike=not self.net.recurrent), run
 
     def _verified(self, one: Contestant, result: tuple[Tensor, Tensor | None], alike: bool = True) -> Row:
         """How far an update is from that of our eager engine; ``DoesNotRun`` if too far from what should be alike."""

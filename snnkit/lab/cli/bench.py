@@ -71,7 +71,7 @@ def _command(name: str) -> click.Command:
         click.Option(["--quick"], is_flag=True, help="Tiny sizes: shows that everything runs; the times mean nothing."),
     ]
     command = click.Command(name, params=[*options], callback=partial(_run, name), help="\n\n".join(paragraphs))
-    return command if name in ("neurons", "plasticity", "ports", "record", "sparsity") else PLOT(command)
+    return command if name in ("neurons", "plasticity", "ports", "record") else PLOT(command)
 
 
 def _option(each: Field) -> click.Option:
@@ -143,6 +143,7 @@ def _draw(record: dict[str, Any], plot: str) -> None:
     figures = viz.figures
     draw = {"training": figures.training_rates, "demo": figures.device_rates, "compare": figures.comparison}
     draw |= {"neurons": figures.races, "published": figures.races, "frameworks": figures.framework_ratios}
+    draw |= {"sparsity": figures.break_even}
     try:
         if record["kind"] == "scaling":
             measured, lines, cores = scaling.curves(record)

@@ -15,6 +15,7 @@ from snnkit.lab.viz.figures.activity import (
 )
 from snnkit.lab.viz.figures.bars import shares as shares, spans as spans, supersteps as supersteps
 from snnkit.lab.viz.figures.benchmarks import (
+    break_even as break_even,
     comparison as comparison,
     device_rates as device_rates,
     framework_ratios as framework_ratios,

@@ -17,6 +17,7 @@ from snnkit.lab.viz.figures.line_plots import lines
 from snnkit.lab.viz.figures.machines import Marked, marked
 
 _MODES = ("inference", "training")
+_FORWARD = "forward"  # as products call it
 _PEER = "snnTorch"
 _FLOOR = {"colour": theme.TEXT, "dash": "dash", "width": 1.5}
 
@@ -195,6 +196,39 @@ def framework_ratios(record: Record) -> go.Figure:
     figure.update_xaxes(title_text="neurons n", row=2)
     legend_below(figure, 560, list(looks), above=20)
     return finish(figure, f"Time over ours on the same equation: {_where(content)}")
+
+
+@checks.arguments
+def break_even(record: Record) -> go.Figure:
+    """How many times as fast a product of spikes by their places is as the faster dense one, against their density.
+
+    A line for each shape; panels: forward, and the gradients of weights and bias with it. A line that has come down to
+    1 has reached the density from which on the kit multiplies densely, too. Bars are as of ``framework_ratios``.
+
+    Args:
+        record: of kind "sparsity", from ``snnkit.records.load`` or ``snnkit.lab.bench``.
+    """
+    (content,) = _checked(record, "sparsity")
+    cases: dict[tuple[Any, ...], dict[str, Record]] = {}
+    for row in content["rows"]:
+        cases.setdefault((row["mode"], row["case"], row["density"]), {})[row["contestant"]] = row
+    curves: Curves = {}
+    for (mode, case, density), found in cases.items():
+        dense = min((found[name]["median_s"] for name in ("dense", "PyTorch") if name in found), default=None)
+        if mode in (_FORWARD, _MODES[1]) and dense is not None and "snnkit" in found:
+            ours = found["snnkit"]
+            note = f" times as fast<br>{1e3 * ours['median_s']:.4g} ms, dense {1e3 * dense:.4g} ms"
+            gains = [dense / ours[part] for part in ("median_s", "p90_s", "p10_s")]
+            _add(curves, int(mode != _FORWARD), case, 100 * density, gains[0], gains[1:], note)
+    if not curves:
+        raise ValueError("record must hold products, ours and dense ones, but it has none")
+    looks = {name: line_look(i) for i, name in enumerate(dict.fromkeys(name for _, name in curves))}
+    figure = panels(1, 2, ["Forward", "Forward and gradients of the weights"], horizontal_spacing=0.09)
+    _draw(figure, curves, looks, 2, "%{x:.3g} %: %{y:.3g}", dict.fromkeys(range(2), (1.0,)))
+    legend_below(figure, 280, list(looks))
+    figure.update_xaxes(title_text="spikes in % of the inputs")
+    figure.update_yaxes(title_text="times as fast", row=1, col=1)
+    return finish(figure, f"Products of spikes over dense ones: {_where(content)}")
 
 
 @checks.arguments
