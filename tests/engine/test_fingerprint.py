@@ -194,7 +194,9 @@ def in_place(neuron):
 
 
 @pytest.mark.parametrize(
-    "change", [rename, reorder, in_place, lambda n: setattr(n, "c", None), lambda n: n.double()], ids=str
+    "change",
+    [rename, reorder, in_place, lambda n: setattr(n, "c", None), lambda n: n.double()],
+    ids=["rename", "reorder", "in place", "none", "double"],
 )
 @pytest.mark.filterwarnings("error:.*eager engine.*:UserWarning")
 def test_the_tensors_of_a_neuron_are_those_of_the_call(change):
