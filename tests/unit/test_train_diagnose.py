@@ -155,7 +155,7 @@ BROKEN = {
     "SGD with a tiny rate": (net, {"optimizer": lambda n: torch.optim.SGD(n.parameters(), lr=1e-8)}, "rate is too low"),
     "SGD with momentum": (
         net,
-        {"optimizer": lambda n: torch.optim.SGD(n.parameters(), lr=20.0, momentum=0.99)},
+        {"optimizer": lambda n: torch.optim.SGD(n.parameters(), lr=500.0, momentum=0.99)},
         "learning rate is too high",
     ),
     "Adam with a low rate": (net, {"lr": 1e-6}, "learning rate is too low"),
@@ -174,7 +174,7 @@ BROKEN = {
     "a penalty": (
         net,
         {"loss": lambda out, y: loss.count_cross_entropy(out, y) + 1e4 * out.mean() + 100.0},
-        "a penalty in it outweighs the task",
+        "a penalty in the loss outweighs the task",
     ),
     "a loss that is NaN": (net, {"loss": lambda out, y: out.sum() * math.nan}, "the loss is nan"),
 }  # fmt: skip
