@@ -420,9 +420,9 @@ def trial(
 
     Args:
         case: it is a copy of its model that learns.
-        optimizer: makes one for the copy; it may need all the updates. None: Adam, with rates that suit the weights.
+        optimizer: makes one for the copy. None: Adam, with rates that suit the weights.
         wide: the surrogates reach far from the threshold.
-        updates: at most; an optimizer that has made the loss fall after 60 is not asked for more.
+        updates: at most; where they are more than 60, they end as soon as the loss has fallen.
     """
     result, net = Trial(), widened(case.copy()) if wide else case.copy()
     order = torch.randperm(len(case.y), generator=torch.Generator().manual_seed(0)).to(case.y.device)
@@ -456,7 +456,7 @@ def trial(
                     result.carried = unseen.stop - unseen.start < 16 or separated(unseen) > _CARRIED
                     if result.carried or wide:
                         break
-                if update >= UPDATES and optimizer is not None and result.fell(0.4):
+                if update >= 10 and updates > UPDATES and result.fell(0.4):
                     break
             if not value.isfinite():
                 result.learned = False
