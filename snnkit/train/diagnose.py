@@ -171,16 +171,16 @@ def _examined(case: Case, optimizer: torch.optim.Optimizer | None, lr: float) ->
     encoded = experiments.encoding(case)
     one = Pass(case, encoded.first)
     result.findings += [] if data else _of_encoding(encoded)
+    problem = _of_labels(case, one.out)
+    value = one.out if problem else one.backward()
     layers = one.layers()
     result.layers = [layer for layer in layers if not math.isnan(layer.weight) or not math.isnan(layer.rate)]
+    result.loss = one.loss
     if case.labels and one.out.ndim == 3:
         result.chance = math.log(max(one.out.shape[2], 1))
-        if problem := _of_labels(case, one.out):
-            result.findings.insert(0, problem)
-            return result
-    value = one.backward()
-    layers = one.layers()
-    result.loss, result.layers = one.loss, [layer for layer in layers if layer.name in {x.name for x in result.layers}]
+    if problem:
+        result.findings.insert(0, problem)
+        return result
     result.findings += _of_graph(one, value)
     if one.out.grad is None:
         return result
@@ -217,7 +217,7 @@ def _of_samples(x: Any, model: nn.Module) -> Findings:
         yield Finding("all samples are the same", "look at how they are loaded: print(samples[0], samples[1])")
     elif not x.is_floating_point() or "Norm" in first:
         return
-    elif size > 20 or abs(x.mean()) > 5 * x.std():
+    elif size > 20 or abs(x.mean()) > 5 * x.std(correction=0):
         yield Finding(
             f"samples go from {low:.3g} to {high:.3g}, and thresholds are about 1",
             "normalise them: data.to_unit for images, else (samples - samples.mean(0)) / (samples.std(0) + 1e-6)",
@@ -237,6 +237,8 @@ def _of_targets(y: Tensor) -> Findings:
 
 
 def _of_labels(case: Case, out: Tensor) -> Finding | None:
+    if not case.labels or out.ndim != 3:
+        return None
     ignored = (-100, getattr(case.loss, "keywords", {}).get("ignore_index"))  # the first is PyTorch's own
     labels = [label for label in case.y.unique().tolist() if label not in ignored]
     low, high, classes = min(labels, default=0), max(labels, default=0), out.shape[2]
@@ -401,7 +403,7 @@ def _of_steps(out: Tensor, read: list[int]) -> Findings:
     if not read or len(read) == len(out) or len(out) < 4:
         return
     steps = f"step {read[0]}" if len(read) == 1 else f"steps {read[0]} to {read[-1]}"
-    spread = out.detach().float().std(1).flatten(1).amax(1)  # among samples, at each step
+    spread = out.detach().float().std(1, correction=0).flatten(1).amax(1)  # among samples, at each step
     if read == [0] or read[-1] < len(out) / 4:
         yield Finding(
             f"the loss depends only on {steps} of {len(out)}, before the network has seen most of its input",

@@ -351,8 +351,15 @@ def answers(case: Case, out: Tensor) -> Answers:
     classes = int(y.max()) + 1 if case.labels else 0
     result = Answers(
         same(*(cost(made_up(), y) for _ in range(3))),
-        same(cost(one.detach(), torch.where(y < 0, y, (y + 1) % max(classes, 2)) if case.labels else y + y.std() + 1)),
-        same(*(cost(one.detach(), y[torch.randperm(len(y)).to(y.device)]) for _ in range(3))),
+        same(
+            cost(
+                one.detach(),
+                torch.where(y < 0, y, (y + 1) % max(classes, 2)) if case.labels else y + y.std(correction=0) + 1,
+            )
+        ),
+        same(
+            *(cost(one.detach(), given) for given in (y.roll(1, 0), y.flip(0), y[torch.randperm(len(y)).to(y.device)]))
+        ),
         silence=cost(torch.zeros_like(out), y),
         steps=[] if slope is None else slope.flatten(1).abs().amax(1).nonzero().flatten().tolist(),
     )
@@ -422,7 +429,7 @@ def trial(
         case: it is a copy of its model that learns.
         optimizer: makes one for the copy. None: Adam, with rates that suit the weights.
         wide: the surrogates reach far from the threshold.
-        updates: at most; where they are more than 60, they end as soon as the loss has fallen.
+        updates: at most; where they are more than 60, they end as soon as the loss has fallen by two fifths.
     """
     result, net = Trial(), widened(case.copy()) if wide else case.copy()
     order = torch.randperm(len(case.y), generator=torch.Generator().manual_seed(0)).to(case.y.device)
