@@ -16,7 +16,7 @@ LIBRARY = [
     {"event_products"},
     {"linear"},
     {"encode", "loss", "neuron"},
-    {"pooling", "recording"},
+    {"convolution", "pooling", "recording"},
     {"nn"},
     {"data", "models"},
     {"device"},
