@@ -84,7 +84,7 @@ def spikes_of(x: Tensor, most: float) -> Spikes | str:
     if most <= 0:
         return "lists of spikes do not pay for so few rows, inputs or outputs"
     if kernels() is None:
-        return "there is no C++ compiler for event-driven products"
+        return "event-driven products can't be compiled here (engine.missing_compiler says why)"
     find, up_to = _kernel("spikes", x.dtype), f"lists of spikes pay up to {most:.1%}"
     starts = torch.empty(rows + 1, dtype=torch.int64, device="cpu")
     if rows > 4 * _SAMPLED:

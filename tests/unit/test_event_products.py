@@ -196,6 +196,7 @@ def test_where_a_plain_call_is_expected_products_are_dense(events, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(event_products, "kernels", lambda: None)
         assert plain(lambda: net(x))
+        assert "can't be compiled" in engine.explain(Sequential(layer), x).products[0].reason
     rows = parametrizations.weight_norm(nn.Linear(40, 30))
     torch.testing.assert_close(TimeBatched(rows)(x), rows(x))
     assert plain(lambda: None)
