@@ -317,11 +317,11 @@ def _unchanged(places: Places) -> bool:
 # Notes of the run in ``explain``: the steps that another engine ran than planned, with that plan; and what
 # ``note_product`` got.
 _fallbacks: ContextVar[dict[int, Plan] | None] = ContextVar("_fallbacks", default=None)
-_products: ContextVar[list[tuple[nn.Linear, torch.Size, str, str]] | None] = ContextVar("_products", default=None)
+_products: ContextVar[list[tuple[Any, torch.Size, str, str]] | None] = ContextVar("_products", default=None)
 
 
-def note_product(layer: nn.Linear, x: Tensor, way: str, reason: str) -> None:
-    """Tell ``explain`` how a product with x [B, I] is computed."""
+def note_product(layer: Any, x: Tensor, way: str, reason: str) -> None:
+    """Tell ``explain`` how a layer's product with x [B, ...] is computed."""
     noted = _products.get()
     if noted is not None:
         noted.append((layer, x.shape, way, reason))
@@ -355,8 +355,8 @@ class Row:
 
 
 class Product(NamedTuple):
-    """A product of a linear layer: its name in the model, the shapes of its input [B, I] and weight [O, I], how it was
-    computed ("events", "oneDNN" or "PyTorch"), and the reason."""
+    """A product of a linear layer or a convolution: its name in the model, the shapes of its input and weight, what
+    computed it ("events", "oneDNN" or "PyTorch"), and the reason."""
 
     layer: str
     shape: tuple[int, ...]
@@ -379,7 +379,7 @@ class Explanation(list[Row]):
         if products:
             lines += [
                 "",
-                *text_table(("layer", "input [B, I]", "weight [O, I]", "product by", "why"), products, left=5),
+                *text_table(("layer", "input", "weight", "product by", "why"), products, left=5),
             ]
         return "\n".join(lines if self else ["no neurons in this model", *lines[1:]])
 
@@ -392,15 +392,15 @@ def explain(model: nn.Module, x: Tensor, state: Any = None) -> Explanation:
 
     A neuron is any module with ``step``, ``initial_state`` and ``engine``; a ``Recurrent`` around one is a layer where
     one call of a kernel runs it over all steps, with its weights. The order is that of execution. ``products`` of the
-    result has the linear layers that ``nn.Sequential`` and ``Recurrent`` call: a product is by spikes ("events") where
-    few enough of its inputs are.
+    result has the linear layers that ``nn.Sequential`` and ``Recurrent`` call, and large convolutions: a product is by
+    spikes ("events") where few enough of its inputs are.
     """
     rows = Explanation()
     modules: list[nn.Module] = []
     handles = []
     fallbacks: dict[int, Plan] = {}
     whole: set[str] = set()  # neurons in layers that run as one
-    products: list[tuple[nn.Linear, torch.Size, str, str]] = []
+    products: list[tuple[Any, torch.Size, str, str]] = []
     token, products_token = _fallbacks.set(fallbacks), _products.set(products)
 
     def hook(name: str):
