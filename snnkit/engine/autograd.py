@@ -389,7 +389,7 @@ class _Unrolled(torch.autograd.Function):
         d, d_states = [], []
         for i, (like, g) in enumerate(zip((run.x, *run.state), gradients, strict=False)):
             if g is None:
-                g = _zeros(like, shared=not transformed)
+                g = _zeros(like, sequence=i == 0, shared=not transformed)
             elif layout:
                 g = layout.step(g) if i else layout.sequence(g)
             d.append(g)
@@ -436,14 +436,17 @@ def _gradients(call: _Call, run: Pass, saved: Sequence[Tensor], d: Gradients) ->
     return [d_x, *d_state[: call.equation.states], *d_parameters]
 
 
-def _zeros(like: Tensor, shared: bool) -> Tensor:
-    """Zeros that take the memory of one. ``shared``: other passes read it, too, so no transform may see it."""
-    return _shared_zeros(like.shape, like.dtype, like.device) if shared else like.new_zeros(()).expand(like.shape)
+def _zeros(like: Tensor, sequence: bool, shared: bool) -> Tensor:
+    """Zeros that take the memory of one, or, where kernels read them step by step, of a step of a ``sequence``.
+    ``shared``: other passes read it, too, so no transform may see it."""
+    own = like.shape[1:] if sequence else like.shape[:0]
+    zeros = _shared_zeros(own, like.dtype, like.device) if shared else like.new_zeros(own)
+    return zeros.expand(like.shape)
 
 
 @functools.lru_cache(maxsize=256)
 def _shared_zeros(shape: torch.Size, dtype: torch.dtype, device: torch.device) -> Tensor:
-    return torch.zeros((), dtype=dtype, device=device).expand(shape)
+    return torch.zeros(shape, dtype=dtype, device=device)
 
 
 def _like(tensor: Tensor, gradient: Tensor) -> Tensor:

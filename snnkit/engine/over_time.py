@@ -123,8 +123,8 @@ def _run(
 ) -> tuple[Tensor, Any, Any]:
     """(out, last state, the states after ``every`` step or None). ``found``: the plan from a shared state at rest."""
     many = every and len(x) > 1  # the last state is that after a single step
-    plan, layout, start = found or planned(engine, step, x, state, many)  # type: ignore[misc]
-    result = None
+    plan, layout, rest = found or planned(engine, step, x, state, many)  # type: ignore[misc]
+    start, result = state if rest is None else rest, None
     while result is None and plan.equation is not None:
         try:
             result = autograd.run(plan.engine, plan.equation, step, x, start, out_dtype, layout, once, many)  # type: ignore[arg-type]
@@ -134,7 +134,7 @@ def _run(
     if plan.fallback:
         warn_of_fallback(step, plan)
     if result is None:
-        if found is not None:  # a step may return what it got, and that is the user's then
+        if rest is not None:  # a step may return what it got, and that is the user's then
             state = initial_state(step, x, dtype)
             check_state(state, x, dtype, step)
         after: list[Any] | None = [] if many else None

@@ -183,11 +183,11 @@ def _unreadable(step: Callable | nn.Module, *tensors: Tensor) -> str:
 
 
 class Planned(NamedTuple):
-    """A plan, the layout of x for a compiled engine, and the state to start from."""
+    """A plan, the layout of x for a compiled engine, and the state at rest that calls share, if one was asked for."""
 
     plan: Plan
-    layout: Layout | None
-    state: Any
+    layout: Layout | None = None
+    rest: Any = None
 
 
 class _Plans(NamedTuple):
@@ -225,19 +225,18 @@ def planned(engine: str, step: Callable | nn.Module, x: Tensor, state: Any, ever
     stepwise = "" if state is None or not is_watched() else _stepwise(step)
     stepwise = stepwise or _unreadable(step, x, *(state or ()), *own.values())
     if stepwise:  # sizes may be symbols, which are no keys
-        return None if state is None else Planned(make_plan(_facts(engine, x, stepwise), str, x.device), None, state)
+        return None if state is None else Planned(make_plan(_facts(engine, x, stepwise), str, x.device))
     inner = every and torch.is_grad_enabled() and any(t.requires_grad for t in (x, *(state or ()), *own.values()))
     known = _current(step)
     start = None if state is None else (type(state), len(state))
     key = (engine, x.shape, x.stride(), x.dtype, x.device, inner, start, *own)
     found = None if known is None else known.calls.get(key)
     if found is not None:
-        return found if state is None else found._replace(state=state)
-    start = state
-    if state is None:
-        start = None if known is None else _shared_rest(step, x)
-        if start is None:
-            return None
+        return found
+    rest = _shared_rest(step, x) if state is None and known is not None else None
+    start = rest if state is None else state
+    if start is None:
+        return None
 
     def equation() -> Equation | str:
         dtype = state_dtype(x)
@@ -249,13 +248,13 @@ def planned(engine: str, step: Callable | nn.Module, x: Tensor, state: Any, ever
             return str(reason)
 
     try:
-        found = Planned(make_plan(_facts(engine, x, "", inner), equation, x.device), Layout.of(x), start)
+        found = Planned(make_plan(_facts(engine, x, "", inner), equation, x.device), Layout.of(x), rest)
     except Disturbed as reason:  # of this call: the next one may be able to
-        return Planned(Plan("eager", str(reason), fallback=True), None, start)
+        return Planned(Plan("eager", str(reason), fallback=True), None, rest)
     if known is not None:
         if len(known.calls) >= _MOST_CALLS:
             known.calls.clear()
-        known.calls[key] = found if state is None else found._replace(state=None)
+        known.calls[key] = found
     return found
 
 
