@@ -84,7 +84,7 @@ def _multiplied(layer: nn.Linear, x: Tensor, work: int) -> Tensor:
 def weight_gradient(gradient: Tensor, x: Tensor) -> Tensor:
     """The gradient of weights [O, I] by that of their product [B, O] with plain x [B, I]."""
     if x.device.type == "cpu" and counts.get() and x.numel() * gradient.shape[1] >= COUNTED:
-        most = event_products.break_even(*x.shape, gradient.shape[1], x.dtype)
+        most = event_products.break_even(len(x), x.shape[1], gradient.shape[1], x.dtype)
         spikes = event_products.spikes_of(x.contiguous(), most)
         made = event_products.gradients(spikes, gradient) if isinstance(spikes, Spikes) else None
         if made is not None:

@@ -116,6 +116,7 @@ data.events.cochleagrams: samples=[(heard(), 1)], window=100, duration=400
 data.events.collate: samples=[(recording(), 1), (recording(), 0)], steps=4
 data.events.events_of: images=rand(2, 1, 8, 8), path=events.saccades(5)
 data.events.frames_of: recordings=[recording(), recording()]
+data.events.to_list: recordings=[recording(), recording()], steps=4
 data.events.from_numpy: array=recording().numpy()
 data.events.read_nmnist: path=written("digit.bin", bytes([3, 4, 128, 0, 9]))
 data.events.record: images=rand(2, 1, 8, 8), path=events.saccades(5)
