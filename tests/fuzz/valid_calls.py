@@ -264,6 +264,7 @@ tools.runner.in_parallel: function=abs, items=[1], on_result=print, stop=lambda:
 tools.site: path=written("00_first.ipynb", nbformat.writes(notebook())), text="x", markdown="a"
 train: optimizer=torch.optim.SGD(net().parameters()), history=filled(), data=samples()
 train.History.from_dict: self=train.History, values=filled().to_dict()
+train.History.check_continued: metric=None, regularised=False
 train.OneCycle: lr=0.1, updates=4
 train.OneCycle.*: info=train.BatchInfo(1, 1, 2, 4, zeros(3), zeros(2)), update=1
 train.RankInfo.*: devices=1, nodes=1
