@@ -12,15 +12,6 @@
 
 namespace {
 
-// Compilers handle vectors that are wider than the machine's badly: sums would leave the registers.
-#if defined(__AVX512F__)
-constexpr int64_t VECTOR = 64;
-#elif defined(__AVX__)
-constexpr int64_t VECTOR = 32;
-#else
-constexpr int64_t VECTOR = 16;
-#endif
-
 // Rows of gradients in the cache at a time: 256 KiB of float32.
 constexpr int64_t BLOCK = 1024;
 
