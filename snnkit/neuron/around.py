@@ -118,6 +118,7 @@ class Recurrent(nn.Module):
 
     def whole_plan(self, x: Tensor, state: Any) -> Plan:
         """The engine of a whole sequence x [T, B, N] from the neuron's ``state``, or the reason why a loop takes it."""
+        check_sequence(x, "Recurrent")
         reason = self._stepwise(x)
         if reason:
             return Plan("eager", f"{reason}, so the loop runs it")
