@@ -331,6 +331,11 @@ def _of_graph(one: Pass, value: Tensor) -> Findings:
             "no gradient leads from the loss to the output of the network",
             "look for argmax, a comparison, .item() or .detach() in the loss",
         )
+    elif one.strays and all(p.grad is None for p in one.net.parameters()):
+        yield Finding(
+            f"the loss depends on no parameter of the network, but on a new tensor of shape {_some(one.strays)}",
+            "look for torch.tensor(…), .detach(), .data or .numpy() between the parameters and what forward returns",
+        )
     elif one.strays:
         yield Finding(
             f"the loss depends on tensors that are no parameters of the network, of shapes {_some(one.strays)}: no "
@@ -367,7 +372,8 @@ def _of_loss(one: Pass, answers: Answers) -> Findings:
     elif silence < right and silence <= one.loss:
         yield Finding(
             f"a penalty in the loss outweighs the task: an output without spikes costs {silence:.3g}, one that names "
-            f"the right class at least {right:.3g}",
+            f"the right class at least {right:.3g}; or the loss compares other outputs with the targets",
+            "are its axes in order (permute, not reshape, of out)? Is there a penalty? Then "
             f"divide its weight by {_round_up(10 * right / max(silence, 1e-6))}",
         )
     elif math.isclose(answers.sharp, math.log(math.e + one.out.shape[-1] - 1) - 1, rel_tol=0.01):
@@ -432,7 +438,8 @@ def _of_gradient(one: Pass, layers: list[Layer]) -> Findings:
                 if layer.merged
                 else Finding(
                     f"no gradient passes through {layer.kind} {layer.name!r}: it is 0 for all its inputs",
-                    "is a ReLU dead, with a bias far below 0 before it? Then set the bias to 0",
+                    "is a ReLU dead, with a bias far below 0 before it (then set the bias to 0), or are its weights "
+                    "rounded to 0?",
                 )
             )
             return
@@ -491,8 +498,8 @@ def _of_trial(case: Case, one: Pass, layers: list[Layer], answers: Answers, trie
     if not tried.named and math.isclose(answers.right, answers.wrong, rel_tol=1e-3):
         what = "the loss does not prefer the right class: an output that names it costs as much as one of another class"
         advice = (
-            "is the class taken for a number (MSE against y.float()), or is there a sum over classes, axis 2 of out "
-            "[T, B, C], in place of time, axis 0? Use a loss of snnkit.loss"
+            "is the class taken for a number (MSE against y.float()), is there a sum over classes, axis 2 of out "
+            "[T, B, C], in place of time, axis 0, or a reshape in place of a permute? Use a loss of snnkit.loss"
         )
         causes.append(Finding(what, advice))
     if not tried.learned:
@@ -706,6 +713,9 @@ def _of_own_trial(
         if isinstance(value, (int, float)) and value > most and better(**{name: usual}):
             what = f"{name}={value:g} of the optimizer is too large: with {usual:g} the loss falls faster"
             return [Finding(what, f"make {name} smaller ({most / 5:g} or less)")]
+    if not any(_norms(one.net).values()):
+        what = "the gradients of all weights are 0, so no update changes them"
+        return [Finding(what, "look for round, sign or a comparison of weights or membranes, which have no slope")]
     if change < _SMALL:
         too_low = Finding(
             f"the learning rate is too low: one update changes no weight by more than {change:.1e} of its size",

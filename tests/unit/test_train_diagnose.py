@@ -66,6 +66,23 @@ class Kept(torch_nn.Module):
         return out, state
 
 
+class Renewed(torch_nn.Module):
+    """Its output is a new tensor, with a gradient that ends there."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = net()
+
+    def forward(self, x, state=None):
+        out, state = self.net(x, state)
+        return torch.tensor(out.detach().numpy(), requires_grad=True), state
+
+
+class Rounded(torch_nn.Linear):
+    def forward(self, x):
+        return F.linear(x, torch.round(self.weight), self.bias)
+
+
 class KeptGraph(Kept):
     def forward(self, x, state=None):
         same = self.kept is not None and self.kept[0] == x.shape[1]
@@ -224,6 +241,17 @@ BROKEN = {
     "one step in the loss": (net, {"loss": lambda out, y: F.cross_entropy(out[0], y)}, "depends only on step 0 of 10"),
     "a norm of one value": (normalised, {}, "from LayerNorm '1' on, all samples give"),
     "counts as log-probabilities": (net, {"loss": lambda out, y: F.nll_loss(out.sum(0), y)}, "the loss falls below 0"),
+    "an output made anew": (Renewed, {}, "the loss depends on no parameter of the network, but on a new tensor"),
+    "rounded weights": (
+        lambda: nn.Sequential(Rounded(64, 48), neuron.LIF(), Rounded(48, 10), neuron.Readout(0.9)),
+        {"loss": cross_entropy, "optimizer": lambda n: torch.optim.Adam(n.parameters(), lr=1e-2)},
+        "no gradient passes through Rounded '2'",
+    ),
+    "outputs of other samples": (
+        lambda: nn.Sequential(torch_nn.Linear(64, 48), neuron.LIF(), torch_nn.Linear(48, 10), neuron.LIF()),
+        {"loss": lambda out, y: F.cross_entropy(out.reshape(out.shape[1], 10, -1).mean(2), y)},
+        "the loss does not prefer the right class|the loss compares other outputs",
+    ),
     "a penalty": (
         net,
         {"loss": lambda out, y: loss.count_cross_entropy(out, y) + 1e4 * out.mean() + 100.0},
