@@ -38,6 +38,10 @@ _SAMPLED, _MORE = 16, 1.25
 _OTHER_VALUES, _TOO_MANY, _NO_MEMORY = -1, -2, -3
 
 
+# Finding the spikes of each window takes a part of the time of their product.
+_WINDOWS = 0.8
+
+
 class Spikes(NamedTuple):
     """The ones of a matrix [B, I] of zeros and ones."""
 
@@ -69,14 +73,18 @@ def break_even(rows: int, inputs: int, outputs: int, dtype: torch.dtype) -> floa
     return _MOST[dtype] * (full - 40 / outputs - 80 / rows - 30 / inputs)
 
 
-def spikes_of(x: Tensor, outputs: int) -> Spikes | str:
-    """The spikes of x [B, I], plain and contiguous, or why a product with weights [``outputs``, I] should be dense."""
+def break_even_of_windows(windows: int, inputs: int, outputs: int, dtype: torch.dtype) -> float:
+    """The same for a convolution with so many windows, each of so many inputs."""
+    return _WINDOWS * break_even(windows, inputs, outputs, dtype)
+
+
+def spikes_of(x: Tensor, most: float) -> Spikes | str:
+    """The spikes of x [B, I], plain and contiguous, if their density is at most about ``most``, or why not."""
     rows, inputs = x.shape
-    most = break_even(rows, inputs, outputs, x.dtype)
     if most <= 0:
         return "lists of spikes do not pay for so few rows, inputs or outputs"
     if kernels() is None:
-        return "there is no C++ compiler for event-driven products"
+        return "event-driven products can't be compiled here (engine.missing_compiler says why)"
     find, up_to = _kernel("spikes", x.dtype), f"lists of spikes pay up to {most:.1%}"
     starts = torch.empty(rows + 1, dtype=torch.int64, device="cpu")
     if rows > 4 * _SAMPLED:
@@ -98,6 +106,23 @@ def _refused(failure: int, up_to: str) -> str:
     if failure == _TOO_MANY:
         return f"more of the inputs are spikes than pay; {up_to}"
     return "the input has values other than 0 and 1" if failure == _OTHER_VALUES else "too little memory for lists"
+
+
+def unfolded(lines: Spikes, sizes: tuple[int, ...]) -> Spikes:
+    """The spikes of each window of a convolution [B Y X, KY KX C], of those of the lines of its input [B H, W C].
+
+    ``sizes``: B, H, C, windows Y and X, the kernel KY and KX, strides and paddings of y and x.
+    """
+    batch, _, channels, height, width, *kernel = sizes[:7]
+    starts = torch.empty(batch * height * width + 1, dtype=torch.int64, device="cpu")
+    threads, columns = threads_for(starts), None
+    for _ in range(2):  # how many in each window, and which
+        pointers = [None if t is None else ctypes.c_void_p(t.data_ptr()) for t in (*lines[:2], starts, columns)]
+        numbers = (ctypes.c_int64 * len(sizes))(*sizes)
+        kernels().unfold(*pointers[:2], numbers, *pointers[2:], threads)  # type: ignore[union-attr]
+        if columns is None:
+            columns = torch.empty(int(starts[-1]), dtype=torch.int32, device="cpu")
+    return Spikes(starts, columns, kernel[0] * kernel[1] * channels)  # type: ignore[arg-type]
 
 
 def product(spikes: Spikes, weight: Tensor, bias: Tensor | None) -> Tensor | None:

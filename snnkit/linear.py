@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 
 import torch
@@ -25,10 +25,10 @@ from snnkit.measure.machine import processor
 _PAYING = 2**22
 
 # Those of a product from which spikes are looked for: a look at dense inputs takes 10 microseconds, this product 600.
-_COUNTED = 2**26
-_SMALL = f"fewer than {_COUNTED:,} multiplications are not worth a look at the input"
+COUNTED = 2**26
+_SMALL = f"fewer than {COUNTED:,} multiplications are not worth a look at the input"
 
-_counts: ContextVar[bool] = ContextVar("_counts", default=True)
+counts: ContextVar[bool] = ContextVar("counts", default=True)
 
 
 def linear(layer: nn.Linear, x: Tensor) -> Tensor:
@@ -47,24 +47,30 @@ def linear(layer: nn.Linear, x: Tensor) -> Tensor:
     if not _is_plain_call(layer, x):
         note_product(layer, x, "PyTorch", "its hooks, tensors, or who watches them expect PyTorch's operations")
         return layer(x)
+    return observed(layer, x, lambda: _multiplied(layer, x, work))
+
+
+def observed(layer: nn.Module, x: Tensor, run: Callable[[], Tensor]) -> Tensor:
+    """``run()``, with the forward hooks of the layer around it."""
     before, after = _forward_hooks(layer)
     for hook in before.values():
         hook(layer, (x,))
-    out = _multiplied(layer, x, work)
+    out = run()
     for hook in after.values():
         hook(layer, (x,), out)
     return out
 
 
-def _forward_hooks(layer: nn.Linear) -> tuple[dict, dict]:
+def _forward_hooks(layer: nn.Module) -> tuple[dict, dict]:
     return layer._forward_pre_hooks, layer._forward_hooks
 
 
 def _multiplied(layer: nn.Linear, x: Tensor, work: int) -> Tensor:
     reason = _SMALL
-    if work >= _COUNTED:
-        spikes = event_products.spikes_of(x, layer.out_features) if _counts.get() else "dense_products asks so"
-        out = spikes if isinstance(spikes, str) else _by_events(layer, x, spikes)
+    if work >= COUNTED:
+        most = event_products.break_even(len(x), layer.in_features, layer.out_features, x.dtype)
+        spikes = event_products.spikes_of(x, most) if counts.get() else "dense_products asks so"
+        out = spikes if isinstance(spikes, str) else _by_events(layer, x, spikes, most)
         if isinstance(out, Tensor):
             return out
         reason = out
@@ -77,8 +83,9 @@ def _multiplied(layer: nn.Linear, x: Tensor, work: int) -> Tensor:
 
 def weight_gradient(gradient: Tensor, x: Tensor) -> Tensor:
     """The gradient of weights [O, I] by that of their product [B, O] with plain x [B, I]."""
-    if x.device.type == "cpu" and _counts.get() and x.numel() * gradient.shape[1] >= _COUNTED:
-        spikes = event_products.spikes_of(x.contiguous(), gradient.shape[1])
+    if x.device.type == "cpu" and counts.get() and x.numel() * gradient.shape[1] >= COUNTED:
+        most = event_products.break_even(len(x), x.shape[1], gradient.shape[1], x.dtype)
+        spikes = event_products.spikes_of(x.contiguous(), most)
         made = event_products.gradients(spikes, gradient) if isinstance(spikes, Spikes) else None
         if made is not None:
             return made[0]
@@ -88,12 +95,12 @@ def weight_gradient(gradient: Tensor, x: Tensor) -> Tensor:
 
 @contextlib.contextmanager
 def dense_products() -> Iterator[None]:
-    """Within it, linear layers multiply spikes as any other numbers: a reference to compare with."""
-    token = _counts.set(False)
+    """Within it, linear layers and convolutions multiply spikes as any other numbers: a reference to compare with."""
+    token = counts.set(False)
     try:
         yield
     finally:
-        _counts.reset(token)
+        counts.reset(token)
 
 
 def is_hooked(module: nn.Module) -> bool:
@@ -116,12 +123,19 @@ def _onednn_pays(x: Tensor) -> bool:
 def _is_plain_call(layer: nn.Linear, x: Tensor) -> bool:
     """Whether the layer does nothing but multiply, and a kernel may read its tensors as they are stored."""
     return (
-        type(layer) is nn.Linear
-        and not is_watched()  # torch.jit.trace would warn of what follows
+        is_only_itself(layer, nn.Linear)
         and x.shape[1:] == (layer.in_features,)
         and _is_dense(x)
         and _is_parameter(layer.weight, x.dtype, layer.out_features, layer.in_features)
         and (layer.bias is None or _is_parameter(layer.bias, x.dtype, layer.out_features))
+    )
+
+
+def is_only_itself(layer: nn.Module, kind: type) -> bool:
+    """Whether a call of it computes what ``kind`` does and nothing more; hooks may observe it."""
+    return (
+        type(layer) is kind
+        and not is_watched()
         and not torch.is_autocast_enabled("cpu")
         and all(hasattr(hook, "observes") for hooks in _forward_hooks(layer) for hook in hooks.values())
         and not (layer._backward_hooks or layer._backward_pre_hooks or "forward" in vars(layer))
@@ -161,22 +175,27 @@ def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
 
 
-def _by_events(layer: nn.Linear, x: Tensor, spikes: Spikes) -> Tensor | str:
+def _by_events(layer: nn.Linear, x: Tensor, spikes: Spikes, most: float) -> Tensor | str:
     """The product from the places of spikes, or why it must be dense."""
     weight, bias = layer.weight, layer.bias
     out = event_products.product(spikes, weight, bias)
     if out is None:
         return "a weight is not finite (0 times infinity is NaN), or there was too little memory"
-    limit = event_products.break_even(len(x), layer.in_features, layer.out_features, x.dtype)
-    note_product(layer, x, "events", f"{spikes.density:.1%} of the inputs are spikes, and up to {limit:.1%} lists pay")
+    note_product(layer, x, "events", f"{spikes.density:.1%} of the inputs are spikes, and up to {most:.1%} lists pay")
     if not torch.is_grad_enabled() or not any(t is not None and t.requires_grad for t in (x, weight, bias)):
         return out
-    kept = None  # of x, for the gradient of weights
-    if weight.requires_grad:
-        # Lists would not survive what hooks may do to what is saved: x does, at any precision.
-        hooks = torch._C._autograd._top_saved_tensors_default_hooks(True)  # pyright: ignore[reportAttributeAccessIssue]
-        kept = x if hooks and not hasattr(hooks[0], "observes") else _Place.apply(x) if x.requires_grad else None
-    return _EventLinear.apply(x, kept, weight, bias, (spikes, out))  # type: ignore[return-value]
+    return _EventLinear.apply(x, kept_for(weight, x), weight, bias, (spikes, out))  # type: ignore[return-value]
+
+
+def kept_for(weight: Tensor, x: Tensor) -> Tensor | None:
+    """What is kept of spikes x, besides the lists, for the gradient of weights: x itself, its place, or nothing."""
+    if not weight.requires_grad:
+        return None
+    # Lists would not survive what hooks may do to what is saved: x does, at any precision.
+    hooks = torch._C._autograd._top_saved_tensors_default_hooks(True)  # pyright: ignore[reportAttributeAccessIssue]
+    if hooks and not hasattr(hooks[0], "observes"):
+        return x
+    return _Place.apply(x) if x.requires_grad else None  # type: ignore[return-value]
 
 
 class _Place(torch.autograd.Function):
@@ -216,7 +235,7 @@ class _EventLinear(torch.autograd.Function):
         if ctx.needs_input_grad[2]:
             if not by_pytorch:
                 if spikes is None and is_plain(x := x.to(gradient.dtype)) and x.is_contiguous():
-                    spikes = event_products.spikes_of(x, gradient.shape[1])
+                    spikes = event_products.spikes_of(x, 1.0)
                 if isinstance(spikes, Spikes):
                     made = event_products.gradients(spikes, as_stored(gradient))
             if made is None:

@@ -22,6 +22,7 @@ from torch.nn.modules.conv import _ConvNd
 from torch.nn.modules.dropout import _DropoutNd
 
 from snnkit import checks, lazy, neuron
+from snnkit.convolution import convolution
 from snnkit.engine.memory_gate import is_captured
 from snnkit.engine.observe import Seen, observed
 from snnkit.engine.trace import name_of
@@ -52,6 +53,9 @@ __all__ = [
 # The fewest axes of one step of a batch. A convolution would take three as one image, and the batch as its channels.
 _RANKS: dict[type, int] = {nn.Linear: 2, nn.Conv1d: 3, nn.Conv2d: 4, nn.Conv3d: 5}
 _RANKS |= {nn.ConvTranspose1d: 3, nn.ConvTranspose2d: 4, nn.ConvTranspose3d: 5}
+
+# Ways to compute a layer that may be faster than PyTorch's, or None.
+_OURS: dict[type, Callable[..., Tensor | None]] = {nn.MaxPool2d: max_pool, nn.Conv2d: convolution}
 
 
 class Recording(NamedTuple):
@@ -300,8 +304,11 @@ def _batched(module: nn.Module, some: Tensor, x: Tensor, name: str) -> Tensor:
     try:
         if isinstance(module, nn.Linear):
             out = linear(module, some)
-        elif type(module) is not nn.MaxPool2d or (out := max_pool(module, some)) is None:
-            out = _observed(module, some)
+        else:
+            ours = _OURS.get(type(module))
+            out = ours and ours(module, some)
+            if out is None:
+                out = _observed(module, some)
     except (IndexError, RuntimeError, ValueError) as error:
         if not torch.compiler.is_compiling() and not isinstance(error, torch.OutOfMemoryError):
             _refuse_misfit(module, some, x, name, error)

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
+from typing import Any
 from weakref import WeakSet
 
 import torch
@@ -30,6 +31,10 @@ from torch import Tensor
 from snnkit import checks, lazy
 
 __all__ = ["ATan", "FastSigmoid", "Sigmoid", "StraightThrough", "SuperSpike", "Surrogate", "Triangle"]
+
+
+_functorch: Any = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue]
+_apply = torch.autograd.Function.__dict__["apply"]
 
 
 def _spike_of(surrogate: Surrogate) -> type[torch.autograd.Function]:
@@ -42,6 +47,14 @@ def _spike_of(surrogate: Surrogate) -> type[torch.autograd.Function]:
     class Spike(torch.autograd.Function):
         # Lets torch.func (vmap, vjp) and make_fx see through the function.
         generate_vmap_rule = True
+
+        @classmethod
+        def apply(cls, u: Tensor, strict: bool) -> Any:
+            """PyTorch's own binds arguments to a signature, which takes as long as the rest of a small step."""
+            watched = torch.autograd.Function.__dict__["apply"] is not _apply  # by who wants to see such calls
+            if watched or _functorch.peek_interpreter_stack() is not None:
+                return super().apply(u, strict)
+            return super(torch.autograd.Function, cls).apply(_functorch.unwrap_if_dead(u), strict)  # type: ignore[misc]
 
         @staticmethod
         def forward(u: Tensor, strict: bool) -> Tensor:
@@ -76,12 +89,11 @@ _allow_in_graph._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 def _takes_operations_only() -> bool:
     """Whether an autograd.Function could not be saved (``torch.jit.trace``) or transformed (``functionalize``)."""
-    functorch = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue]
     if torch._C._get_tracing_state() is not None:
         return True
-    if functorch.peek_interpreter_stack() is None:
+    if _functorch.peek_interpreter_stack() is None:
         return False
-    return any(level.key() == functorch.TransformType.Functionalize for level in functorch.get_interpreter_stack())
+    return any(level.key() == _functorch.TransformType.Functionalize for level in _functorch.get_interpreter_stack())
 
 
 def _real(u: Tensor) -> Tensor:

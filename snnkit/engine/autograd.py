@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -22,19 +22,21 @@ from snnkit.engine.memory_gate import as_stored, foreign, inside_functional_tran
 from snnkit.engine.trace import Disturbed, Equation, NotElementwise, name_of
 from snnkit.engine.trace_cache import equation_of
 
+_unwrap_if_dead = torch._C._functorch.unwrap_if_dead  # pyright: ignore[reportAttributeAccessIssue]
+
 
 class CompilationFailed(Exception):
     """A compiler could not make a kernel; the message is its own."""
 
 
 class Pass(NamedTuple):
-    """A sequence as a compiled engine takes it.
+    """A sequence as a compiled engine takes it. N is the shape of a step, [N] unless ``Layout.usual``.
 
     Attributes:
         equation: of all neurons.
-        x: [T, N] with neurons side by side and any stride in time, also 0.
-        state: before the first step, each [N], side by side or one value for all (stride 0).
-        parameters: each [N] or, if all neurons share the number, 0-dimensional.
+        x: [T, *N], each step contiguous, with any stride in time, also 0.
+        state: before the first step, each [*N], contiguous or one value for all (all strides 0).
+        parameters: each [*N], contiguous, or, if all neurons share the number, 0-dimensional.
     """
 
     equation: Equation
@@ -42,21 +44,32 @@ class Pass(NamedTuple):
     state: Sequence[Tensor]
     parameters: Sequence[Tensor]
 
+    @staticmethod
+    def of(equation: Equation, tensors: Sequence[Tensor], repeat: int = 0) -> Pass:
+        """Of x (one step if it is repeated), state and parameters, which are arranged already."""
+        first, x = 1 + equation.states, tensors[0]
+        return Pass(equation, x.expand(repeat, *x.shape) if repeat else x, tensors[1:first], tensors[first:])
+
     @property
     def dims(self) -> tuple[int, ...]:
         """0 or 1 for each parameter: shared, or one per neuron."""
-        return tuple(p.dim() for p in self.parameters)
+        return tuple([min(p.dim(), 1) for p in self.parameters])
+
+    def flat(self) -> Pass:
+        """The same with [N] for N."""
+        state = [s.reshape(-1) for s in self.state]
+        return Pass(self.equation, self.x.flatten(1), state, [p.reshape(-1) if p.dim() else p for p in self.parameters])
 
 
 class Gradients(NamedTuple):
     """The input of a backward pass, and the gradients that it must return.
 
     Attributes:
-        out: gradient of the output [T, N], as ``Pass.x``.
+        out: gradient of the output [T, *N], as ``Pass.x``.
         last: gradients of the last state, as ``Pass.state``, and then the equation's flags (``presence_of``).
         needs: whether x, and each parameter, requires a gradient.
-        summed: the gradient of x is summed over time, [N] in the equation's dtype.
-        states: gradients of the states after every step, each contiguous [T, N] or None; empty: all are None.
+        summed: the gradient of x is summed over time, [*N] in the equation's dtype.
+        states: gradients of the states after every step, each contiguous [T, *N] or None; empty: all are None.
     """
 
     out: Tensor
@@ -68,24 +81,24 @@ class Gradients(NamedTuple):
     @property
     def given(self) -> tuple[int, ...]:
         """The parts of the state that have gradients after every step."""
-        return tuple(i for i, d in enumerate(self.states) if d is not None)
+        return tuple([i for i, d in enumerate(self.states) if d is not None])
 
 
 def presence_of(equation: Equation, x: Tensor, gradients: Sequence[Tensor | None]) -> list[Tensor]:
-    """The flags that backward starts from, each [N]: whether out and the parts of the last state have gradients."""
+    """The flags that backward starts from, each [*N]: whether out and the parts of the last state have gradients."""
     one_for_all = (x.new_full((), float(g is not None), dtype=equation.dtype) for g in gradients)
-    return [flag.expand(x.shape[1]) for flag in one_for_all] if equation.flags else []
+    return [flag.expand(x.shape[1:]) for flag in one_for_all] if equation.flags else []
 
 
 class Forward(NamedTuple):
-    """What a forward pass gives.
+    """What a forward pass gives: new tensors, none of them a view.
 
     Attributes:
-        out: [T, N].
-        last: the state after the last step, each [N].
+        out: [T, *N].
+        last: the state after the last step, each [*N].
         saved: what backward needs besides ``Pass``; empty unless it was to be saved.
         is_finite: whether the engine has seen that ``last`` is finite, while it was in the cache.
-        states: the state after every step, each part [T, N] in the equation's dtype; empty unless ``every``.
+        states: the state after every step, each part [T, *N] in the equation's dtype; empty unless ``every``.
     """
 
     out: Tensor
@@ -131,6 +144,7 @@ class Layout(NamedTuple):
 
     shape: torch.Size
     order: tuple[int, ...]
+    strides: tuple[int, ...]  # of a dense step
     usual: bool  # in order: then there is nothing to permute, and a third of the calls less
 
     @staticmethod
@@ -145,14 +159,16 @@ class Layout(NamedTuple):
             while at > 0 and strides[order[at - 1]] < strides[d]:
                 at -= 1
             order.insert(at, d)
-        return Layout(x.shape[1:], tuple(order), order == list(range(len(order))))
+        shape, size, dense = x.shape[1:], 1, [0] * len(order)
+        for d in reversed(order):
+            dense[d], size = size, size * shape[d]
+        return Layout(shape, tuple(order), tuple(dense), order == list(range(len(order))))
 
     def flatten_sequence(self, x: Tensor) -> Tensor:
         """[T, B, ...] -> [T, N] with neurons side by side; a view if the layout is dense, else a copy."""
         if not self.usual:
             x = x.permute(0, *(d + 1 for d in self.order))
-        flat = x if x.dim() == 2 else x.reshape(x.shape[0], -1)
-        return flat if flat.shape[1] <= 1 or flat.stride(1) == 1 else flat.contiguous()
+        return side_by_side(x if x.dim() == 2 else x.reshape(x.shape[0], -1))
 
     def flatten_step(self, v: Tensor) -> Tensor:
         """[B, ...] -> [N] in the same order of neurons; a view if memory allows it, else a copy.
@@ -179,7 +195,45 @@ class Layout(NamedTuple):
         """A parameter that broadcasts against [B, ...] -> [N], or 0-dimensional if it is one number for all."""
         if p.numel() == 1:
             return p.reshape(())
-        return self.flatten_step(p.expand(self.shape))
+        return self.flatten_step(p.expand(self.shape)).contiguous()
+
+    def sequence(self, x: Tensor) -> Tensor:
+        """[T, B, ...] as ``Pass`` takes it: in its own shape if that is usual, else flat."""
+        x = as_stored(x)
+        if self.usual:
+            return x if x.stride()[1:] == self.strides else side_by_side(x)
+        return self.flatten_sequence(x)
+
+    def step(self, v: Tensor) -> Tensor:
+        """[B, ...] as ``Pass`` takes it."""
+        v = as_stored(v)
+        if self.usual:
+            return v if v.stride() == self.strides or is_one_for_all(v) else v.contiguous()
+        return self.flatten_step(v)
+
+    def parameter(self, p: Tensor) -> Tensor:
+        """One that broadcasts against [B, ...] as ``Pass`` takes it."""
+        if p.numel() == 1:
+            return as_stored(p.reshape(()) if p.dim() else p)
+        return self.step(p.expand(self.shape)).contiguous()
+
+    def arranged(self, equation: Equation, tensors: Sequence[Tensor], repeated: bool = False) -> list[Tensor]:
+        """A call's x (or the one step of it that is repeated), state and parameters as ``Pass`` takes them."""
+        first, x = 1 + equation.states, tensors[0]
+        given = [self.step(x).contiguous() if repeated else self.sequence(x), *map(self.step, tensors[1:first])]
+        return given + [self.parameter(p) for p in tensors[first:]] if equation.parameters else given
+
+    def restored(self, result: Tensor) -> Tensor:
+        """A result that is arranged so, as [T, B, ...] or [B, ...]: a view."""
+        if self.usual:
+            return result
+        return self.restore_step(result) if result.dim() == 1 else self.restore_sequence(result)
+
+    def give(self, *results: Tensor) -> None:
+        """Make flat results [T, B, ...] and [B, ...] in place: views that an ``autograd.Function`` returns could not be
+        changed by users."""
+        for flat in results:
+            flat.as_strided_((*flat.shape[:-1], *self.shape), (*flat.stride()[:-1], *self.strides))
 
     def _inverse(self) -> list[int]:
         inverse = [0] * len(self.order)
@@ -189,13 +243,14 @@ class Layout(NamedTuple):
 
 
 def is_one_for_all(v: Tensor) -> bool:
-    """Whether [N] is one value in memory, an expanded view."""
-    return v.shape[0] > 1 and v.stride(0) == 0
+    """Whether [*N] is one value in memory, an expanded view."""
+    return not any(v.stride()) and v.numel() > 1
 
 
 def side_by_side(gradient: Tensor) -> Tensor:
-    """A gradient [T, N] with neurons side by side in memory; any stride in time."""
-    if gradient.shape[1] <= 1 or gradient.stride(1) == 1:
+    """[T, *N] with steps that are contiguous in memory; any stride in time."""
+    flat = gradient.dim() == 2
+    if gradient.stride(1) == 1 or gradient.shape[1] <= 1 if flat else gradient[0].is_contiguous():
         return gradient
     # The gradient of a sum is one number in all places, so one step is enough.
     return gradient[0].contiguous().expand_as(gradient) if gradient.stride(0) == 0 else gradient.contiguous()
@@ -208,57 +263,67 @@ def run(
     x: Tensor,
     state: Any,
     out_dtype: torch.dtype,
+    layout: Layout,
     once: Tensor | None = None,
     every: bool = False,
 ) -> tuple[Tensor, Any, Any, bool]:
     """As ``eager.run``, by the ``equation`` of ``step``; then the state after ``every`` step, each part [T, B, ...], or
     None; the last result is ``Forward.is_finite``.
 
-    ``once``: the one step if x is an expanded view of it; its gradient is summed over time at once. Raises
-    CompilationFailed.
+    ``layout`` is that of x. ``once``: the one step if x is an expanded view of it; its gradient is summed over time at
+    once. Raises CompilationFailed.
     """
-    layout = Layout.of(x)
-    rebuild = getattr(type(state), "_make", tuple)
-    tensors = [layout.flatten_sequence(x), *(layout.flatten_step(part) for part in state)]
+    states, rebuild = len(state), getattr(type(state), "_make", tuple)
+    tensors = [x, *state]
     if equation.parameters:
-        parameters = (p.to(x.device, equation.dtype) for p in tensors_of(step).values())
-        tensors += [layout.flatten_parameter(p) for p in parameters]
-    tensors = [as_stored(t) for t in tensors]
-    differentiable = torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
-    transformed = inside_functional_transform()
-    if differentiable or transformed:
-        tensors = [t.clone() if t.is_inference() else t for t in tensors]  # or autograd could not save them
-        repeat = 0
-        if once is not None and not transformed:
-            repeat, tensors[0] = len(x), layout.flatten_step(once).contiguous()
-        call = _Call(engine, equation, Origin(step, rebuild), out_dtype, repeat, every)
-        out, *rest = _Unrolled.apply(call, *tensors)  # type: ignore[misc]
-        last, states = rest[: len(state)], rest[len(state) : call.results - 1]
+        tensors += [p.to(x.device, equation.dtype) for p in tensors_of(step).values()]
+    if inside_functional_transform():
+        layout = layout._replace(usual=False)  # samples become neurons, which must be flat for that
+        call = _Call(engine, equation, step, rebuild, out_dtype, 0, every, None)
+        results = _Unrolled.apply(call, *_saveable(layout.arranged(equation, tensors)))
+        results = [layout.restored(t) for t in results[: call.results]]  # type: ignore[index]
+        is_finite = call.is_finite
+    elif torch.is_grad_enabled() and True in [t.requires_grad for t in tensors]:
+        call = _Call(engine, equation, step, rebuild, out_dtype, 0 if once is None else len(x), every, layout)
+        tensors[0] = x if once is None else once
+        results = _unrolled(call, *map(_unwrap_if_dead, _saveable(tensors)))
         is_finite = call.is_finite
     else:
-        run = _pass(equation, tensors)
-        out, last, _, is_finite, states = backend(engine).forward(run, out_dtype, save=False, every=every)
-    after = rebuild([layout.restore_sequence(part) for part in states]) if every else None
-    return layout.restore_sequence(out), rebuild([layout.restore_step(part) for part in last]), after, is_finite
+        run = Pass.of(equation, layout.arranged(equation, tensors))
+        out, last, _, is_finite, after = backend(engine).forward(run, out_dtype, save=False, every=every)
+        results = (out, *last, *after)
+        if not layout.usual:
+            layout.give(*results)
+    after = rebuild(results[1 + states : 1 + 2 * states]) if every else None
+    return results[0], rebuild(results[1 : 1 + states]), after, is_finite
 
 
-@dataclass
+def _saveable(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Autograd saves no tensors that were made in inference mode."""
+    return [t.clone() if t.is_inference() else t for t in tensors]
+
+
+@dataclass(slots=True)
 class _Call:
     """All but tensors that autograd's functions take and leave: what runs, and what was seen.
 
     Attributes:
-        origin: what ``equation`` was traced from.
-        repeat: so many times x, one step [N], is repeated; 0: x is [T, N].
+        step: what ``equation`` was traced from.
+        rebuild: makes its state of a sequence of tensors.
+        repeat: so many times x, one step, is repeated; 0: x is a sequence.
         every: the states after every step are results, too.
+        layout: of x; None: all tensors are arranged already, and flat, as transforms need it.
         is_finite: as ``Forward.is_finite``, once forward has run.
     """
 
     engine: str
     equation: Equation
-    origin: Origin
+    step: Callable | nn.Module
+    rebuild: Callable[[Iterable[Tensor]], Any]
     out_dtype: torch.dtype
     repeat: int
     every: bool
+    layout: Layout | None
     is_finite: bool = False
 
     @property
@@ -267,77 +332,86 @@ class _Call:
         return 1 + self.equation.states * (1 + self.every)
 
 
-class _Function(torch.autograd.Function):
-    """In every call PyTorch binds arguments to the signature of ``forward``; that takes longer than a small layer."""
-
-    @classmethod
-    def apply(cls, *args: Any) -> Any:
-        if inside_functional_transform():
-            return super().apply(*args)
-        plain = super(torch.autograd.Function, cls)
-        return plain.apply(*unwrap_dead_wrappers(args))  # pyright: ignore[reportAttributeAccessIssue]
-
-
-class _Unrolled(_Function):
+class _Unrolled(torch.autograd.Function):
     """(call, x, *state, *parameters) -> (out, *last, *states, *saved)."""
 
     @staticmethod
     def forward(call: _Call, *tensors: Tensor) -> tuple[Tensor, ...]:
-        run = _pass(call.equation, tensors, call.repeat)
-        needs = (tensors[0].requires_grad, *(p.requires_grad for p in run.parameters))
+        layout, equation, repeat = call.layout, call.equation, call.repeat
+        needs = (tensors[0].requires_grad, *[p.requires_grad for p in tensors[1 + equation.states :]])
+        run = Pass.of(equation, layout.arranged(equation, tensors, repeat > 0) if layout else tensors, repeat)
         compiled = backend(call.engine)
-        if any(needs) and hasattr(compiled, "expect_backward"):  # of a compiler that is another process
-            compiled.expect_backward(run, needs, call.repeat > 0, call.every)  # type: ignore[attr-defined]
+        if hasattr(compiled, "expect_backward") and any(needs):  # of a compiler that is another process
+            compiled.expect_backward(equation, run.x.dtype, run.dims, needs, repeat > 0, call.every)  # type: ignore[attr-defined]
         out, last, saved, call.is_finite, states = compiled.forward(run, call.out_dtype, save=True, every=call.every)
+        if layout and not layout.usual:
+            layout.give(out, *last, *states)
         return (out, *last, *states, *saved)
 
     @staticmethod
     def setup_context(ctx, inputs, output) -> None:
         call, *tensors = inputs
         saved = output[call.results :]
-        ctx.mark_non_differentiable(*saved)
-        ctx.save_for_backward(*tensors, *saved)
-        ctx.forms = [(t.dtype, t.stride()) for t in (*tensors, *saved)]
-        ctx.call, ctx.arguments = call, len(tensors)
+        if saved:
+            ctx.mark_non_differentiable(*saved)
+        every = (*tensors, *saved)
+        ctx.save_for_backward(*every)
+        ctx.call, ctx.arguments, ctx.forms = call, len(tensors), [(t.dtype, t.stride()) for t in every]
         ctx.set_materialize_grads(False)  # most losses do not look at the last state
 
     @staticmethod
     def backward(ctx, *gradients: Tensor | None):
-        # Once: under activation checkpointing, looking again is an error. The function that torch.func.vjp returns is
-        # called when its transform has ended, and what it saved is still wrapped.
-        every, gradients = unwrap_dead_wrappers(ctx.saved_tensors), unwrap_dead_wrappers(gradients)
+        call: _Call = ctx.call
+        every = ctx.saved_tensors  # once: under activation checkpointing, looking again is an error
+        equation, layout, needed = call.equation, call.layout, ctx.needs_input_grad[1:]
+        first, gradients = 1 + equation.states, gradients[: call.results]
+        if not layout:
+            # The function that torch.func.vjp returns is called when its transform has ended, and what it saved is
+            # still wrapped.
+            every, gradients = unwrap_dead_wrappers(every), unwrap_dead_wrappers(gradients)
         if [(t.dtype, t.stride()) for t in every] != ctx.forms:  # a hook of autograd's gave them back in another form
             every = tuple(_in_form(t, *form) for t, form in zip(every, ctx.forms, strict=True))
         tensors, saved = every[: ctx.arguments], every[ctx.arguments :]
-        call: _Call = ctx.call
-        equation, needed = call.equation, ctx.needs_input_grad[1:]
-        first, gradients = 1 + equation.states, gradients[: call.results]
         # Under torch.func's transforms gradients are always recorded; second derivatives were refused before.
-        recorded = torch.is_grad_enabled() and not inside_functional_transform()
+        transformed = inside_functional_transform()
+        recorded = torch.is_grad_enabled() and not transformed
         higher = recorded and any(t is not None and t.requires_grad for t in (*every, *gradients))
-        if higher or recorder() or foreign(*every, *(g for g in gradients if g is not None)):
-            names = list(tensors_of(call.origin.step))
-            state = call.origin.rebuild(tensors[1 : 1 + equation.states])
-            require_same_step(call.origin.step, equation, state, tensors[0].device)
-            how = (call.origin, names, equation.dtype, call.out_dtype, call.repeat)
+        if higher or recorder() or foreign(*every, *[g for g in gradients if g is not None]):
+            names = list(tensors_of(call.step))
+            state = call.rebuild(tensors[1 : 1 + equation.states])
+            require_same_step(call.step, equation, state, tensors[0].device)
+            how = (Origin(call.step, call.rebuild), names, equation.dtype, call.out_dtype, call.repeat)
             return (None, *recorded_backward(*how, tensors, gradients, needed))
-        needs = (needed[0], *needed[first:])
-        run = _pass(equation, tensors, call.repeat)
-        # Zeros that take the memory of one.
-        pairs = zip(gradients[:first], (run.x, *run.state), strict=True)
-        d = [t.new_zeros(()).expand(t.shape) if g is None else as_stored(g) for g, t in pairs]
-        d += presence_of(equation, run.x, gradients[:first])
-        given = tuple(g is not None for g in gradients[first:])
-        d += [as_stored(g) for g in gradients[first:] if g is not None]
+        if transformed and layout:
+            layout = layout._replace(usual=False)
+        arranged = layout.arranged(equation, tensors, call.repeat > 0) if layout else tensors
+        run, needs = Pass.of(equation, arranged, call.repeat), (needed[0], *needed[first:])
+        d, d_states = [], []
+        for i, (like, g) in enumerate(zip((run.x, *run.state), gradients, strict=False)):
+            if g is None:
+                g = _zeros(like, sequence=i == 0, shared=not transformed)
+            elif layout:
+                g = layout.step(g) if i else layout.sequence(g)
+            d.append(g)
+        if equation.flags:
+            d += presence_of(equation, run.x, gradients[:first])
+        for g in gradients[first:]:
+            d_states.append(layout.sequence(g).contiguous() if g is not None and layout else g)
         try:
-            # Only a transform differentiates the result.
-            backward = _Backward.apply if inside_functional_transform() else _Backward.forward
-            results = backward(call, needs, given, *tensors, *d, *saved)
+            if transformed:  # which may differentiate the results
+                given = tuple(g is not None for g in d_states)
+                d += [g for g in d_states if g is not None]
+                wanted = (needs[0], *[True for _ in run.state], *needs[1:])
+                remaining = iter(_Backward.apply(call, needs, given, *arranged, *d, *saved))  # type: ignore[arg-type]
+                results = [next(remaining) if wants else None for wants in wanted]
+            else:
+                results = _gradients(call, run, saved, Gradients(d[0], d[1:], needs, call.repeat > 0, d_states))
         except CompilationFailed as error:
             raise RuntimeError(f"the backward pass can't be compiled ({error}); use engine='eager'") from None
-        remaining = iter(results)  # type: ignore[arg-type]
-        wanted = (needs[0], *(True for _ in range(equation.states)), *needs[1:])
-        return (None, *(next(remaining) if wants else None for wants in wanted))
+        if layout:
+            pairs = zip(tensors, results, needed, strict=True)
+            results = [_like(t, layout.restored(d)) if need else None for t, d, need in pairs]  # type: ignore[arg-type]
+        return (None, *results)
 
     @staticmethod
     def vmap(info, in_dims, call: _Call, *tensors: Tensor):
@@ -348,6 +422,38 @@ class _Unrolled(_Function):
         every = _Unrolled.apply(call, samples.x, *rest)
         results = [samples.apart(t) for t in every[: call.results]]  # type: ignore[index]
         return tuple(results), tuple(t.dim() - 2 for t in results)
+
+
+# PyTorch's own ``apply`` binds arguments to the signature of ``forward``; that takes longer than a small layer.
+_unrolled = super(torch.autograd.Function, _Unrolled).apply  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def _gradients(call: _Call, run: Pass, saved: Sequence[Tensor], d: Gradients) -> list[Tensor | None]:
+    """Those of x, of the first state and of the parameters."""
+    d_x, d_state, d_parameters = backend(call.engine).backward(run, saved, d)
+    if d_x is not None and d_x.dtype != run.x.dtype:
+        d_x = d_x.to(run.x.dtype)
+    return [d_x, *d_state[: call.equation.states], *d_parameters]
+
+
+def _zeros(like: Tensor, sequence: bool, shared: bool) -> Tensor:
+    """Zeros that take the memory of one, or, where kernels read them step by step, of a step of a ``sequence``.
+    ``shared``: other passes read it, too, so no transform may see it."""
+    own = like.shape[1:] if sequence else like.shape[:0]
+    zeros = _shared_zeros(own, like.dtype, like.device) if shared else like.new_zeros(own)
+    return zeros.expand(like.shape)
+
+
+@functools.lru_cache(maxsize=256)
+def _shared_zeros(shape: torch.Size, dtype: torch.dtype, device: torch.device) -> Tensor:
+    return torch.zeros(shape, dtype=dtype, device=device)
+
+
+def _like(tensor: Tensor, gradient: Tensor) -> Tensor:
+    """The ``gradient`` of a tensor in its shape, summed where it was one number for many neurons."""
+    if gradient.shape == tensor.shape:
+        return gradient
+    return gradient.sum_to_size(tensor.shape) if gradient.dim() else gradient.reshape(tensor.shape)
 
 
 def _in_form(tensor: Tensor, dtype: torch.dtype, stride: tuple[int, ...]) -> Tensor:
@@ -370,7 +476,7 @@ def require_same_step(step: Callable | nn.Module, equation: Equation, state: Any
         )
 
 
-class _Backward(_Function):
+class _Backward(torch.autograd.Function):
     """(call, needs, given, x, *state, *parameters, d_out, *d_last, *flags, *d_states, *saved) -> the needed gradients;
     for a repeated x, the sum over time. ``given``: which parts of the states after every step have a gradient.
 
@@ -380,18 +486,15 @@ class _Backward(_Function):
 
     @staticmethod
     def forward(call: _Call, needs: tuple[bool, ...], given: tuple[bool, ...], *tensors: Tensor) -> tuple[Tensor, ...]:
-        equation, repeat = call.equation, call.repeat
+        equation = call.equation
         count = 1 + equation.states + equation.parameters
-        run = _pass(equation, tensors[:count], repeat)
+        run = Pass.of(equation, tensors[:count], call.repeat)
         d_out, *d_last = tensors[count : count + 1 + equation.carried]
         rest = iter(tensors[count + 1 + equation.carried :])
         d_states = [next(rest).contiguous() if present else None for present in given]
-        saved = tuple(rest)
         d_last = [d if is_one_for_all(d) else d.contiguous() for d in d_last]
-        d = Gradients(side_by_side(d_out), d_last, needs, repeat > 0, d_states)
-        d_x, d_state, d_parameters = backend(call.engine).backward(run, saved, d)
-        d_x = None if d_x is None else d_x.to(run.x.dtype)
-        return tuple(d for d in (d_x, *d_state[: equation.states], *d_parameters) if d is not None)
+        d = Gradients(side_by_side(d_out), d_last, needs, call.repeat > 0, d_states)
+        return tuple(d for d in _gradients(call, run, tuple(rest), d) if d is not None)
 
     @staticmethod
     def setup_context(ctx, inputs, output) -> None:
@@ -452,10 +555,3 @@ class _Samples:
     def apart(self, tensor: Tensor) -> Tensor:
         """[..., B·N] -> [..., B, N]."""
         return tensor.unflatten(-1, (self.batch, self.neurons))
-
-
-def _pass(equation: Equation, tensors: Sequence[Tensor], repeat: int = 0) -> Pass:
-    """Of x (one step [N] if it is repeated), state and parameters."""
-    first = 1 + equation.states
-    x = tensors[0].expand(repeat, *tensors[0].shape) if repeat else tensors[0]
-    return Pass(equation, x, tensors[1:first], tensors[first:])

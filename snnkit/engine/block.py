@@ -90,14 +90,15 @@ def supports(equation: Equation, device: torch.device) -> str:
 
 
 def forward(run: Pass, out_dtype: torch.dtype, save: bool, every: bool = False) -> Forward:
-    """Run over x [T, N]; saved are the states at the starts of all blocks but the first. See ``autograd.Backend``."""
-    equation, x, state, parameters = run
+    """Run over x; saved are the states at the starts of all blocks but the first. See ``autograd.Backend``."""
+    shape = run.x.shape
+    equation, x, state, parameters = run = run.flat()
     current = [s.contiguous() for s in state]
-    out = fresh(x.shape, out_dtype, x.device)
-    states = [fresh(x.shape, equation.dtype, x.device) for _ in state] if every else []
+    out = fresh(shape, out_dtype, x.device)
+    states = [fresh(shape, equation.dtype, x.device) for _ in state] if every else []
     boundaries: list[Tensor] = []
     xs = x.unbind(0)
-    filled = [sequence.unbind(0) for sequence in (out, *states)]
+    filled = [sequence.flatten(1).unbind(0) for sequence in (out, *states)]
     for start, steps in _blocks(len(xs), x.device):
         if save and start:
             boundaries += current
@@ -105,11 +106,13 @@ def forward(run: Pass, out_dtype: torch.dtype, save: bool, every: bool = False) 
         window = slice(start, start + steps)
         rows = (row for sequence in filled for row in sequence[window])
         current = list(kernel(*xs[window], *rows, *current, *parameters))
-    return Forward(out, current, boundaries, states=states)
+    last = [part.resize_(shape[1:]) for part in current]
+    return Forward(out, last, boundaries, states=states)
 
 
 def backward(run: Pass, saved: Sequence[Tensor], d: Gradients) -> Results:
     """Gradients, block after block back in time. See ``autograd.Backend``."""
+    shape, run = run.x.shape, run.flat()
     (equation, x, state, parameters), (d_out, d_last, needs, summed, d_states) = run, d
     blocks, states, carried = list(_blocks(len(x), x.device)), equation.states, equation.carried
     if len(saved) < states * (len(blocks) - 1):
@@ -118,23 +121,23 @@ def backward(run: Pass, saved: Sequence[Tensor], d: Gradients) -> Results:
     # One gradient per neuron; a parameter shared by all neurons gets their sum.
     sums = (needs[0] and summed, *needs[1:])
     d_needed = [x.new_zeros(x.shape[1], dtype=equation.dtype) for need in sums if need]
-    d_x = fresh(x.shape, x.dtype, x.device) if needs[0] and not summed else None
-    d_state = [d.contiguous() for d in d_last]
-    sequences = [t.unbind(0) for t in (x, d_out, *(d_states[i] for i in d.given), d_x) if t is not None]
+    d_x = fresh(shape, x.dtype, x.device) if needs[0] and not summed else None
+    d_state = [d.reshape(-1).contiguous() for d in d_last]
+    sequences = [t.flatten(1).unbind(0) for t in (x, d_out, *(d_states[i] for i in d.given), d_x) if t is not None]
     for number, (start, steps) in reversed(list(enumerate(blocks))):
         kernel = _kernel(equation, steps, x, x.dtype, run.dims, needs, summed, given=d.given)
         rows = (row for sequence in sequences for row in sequence[start : start + steps])
         before = every[number * states : (number + 1) * states]
         result = kernel(*rows, *before, *parameters, *d_state, *d_needed)
         d_state, d_needed = list(result[:carried]), list(result[carried:])
-    per_neuron = iter(d_needed)
+    per_neuron = iter(d.view(shape[1:]) for d in d_needed)
     if sums[0]:
         d_x = next(per_neuron)
     d_parameters: list[Tensor | None] = []
     for parameter, need in zip(parameters, needs[1:], strict=True):
         gradient = next(per_neuron) if need else None
         d_parameters.append(gradient.sum() if gradient is not None and parameter.dim() == 0 else gradient)
-    return d_x, d_state, d_parameters
+    return d_x, [d.view(shape[1:]) for d in d_state], d_parameters
 
 
 def _blocks(total: int, device: torch.device) -> Iterator[tuple[int, int]]:

@@ -75,7 +75,7 @@ def inside_functional_transform() -> bool:
 
 def is_watched() -> bool:
     """Whether operations are recorded, rewritten or transformed by code that knows those of PyTorch."""
-    return bool(recorder()) or inside_functional_transform() or forward_ad._current_level >= 0
+    return forward_ad._current_level >= 0 or inside_functional_transform() or recorder() != ""
 
 
 def is_left_to_pytorch(gradient: Tensor) -> bool:
@@ -85,7 +85,9 @@ def is_left_to_pytorch(gradient: Tensor) -> bool:
 
 def tensors_of(step: Callable | nn.Module) -> dict[str, Tensor]:
     """A module's floating-point parameters and buffers, which become arguments of the kernel."""
-    named = parameters_and_buffers(step) if isinstance(step, nn.Module) else ()
+    if not isinstance(step, nn.Module) or not (step._parameters or step._buffers or step._modules):
+        return {}
+    named = parameters_and_buffers(step)
     return {name: tensor for name, tensor in named if tensor is not None and tensor.is_floating_point()}
 
 

@@ -13,10 +13,10 @@ from torch import Tensor, nn
 from snnkit import checks
 from snnkit.engine import autograd, eager
 from snnkit.engine.autograd import CompilationFailed
-from snnkit.engine.memory_gate import parameters_and_buffers, shows_values
+from snnkit.engine.memory_gate import is_watched, parameters_and_buffers, shows_values
 from snnkit.engine.observe import Seen, all_changes, all_observers, observers_of, with_changes
 from snnkit.engine.ops import as_operation
-from snnkit.engine.plan import after_failure, check_engine, plan_for, state_dtype, warn_of_fallback
+from snnkit.engine.plan import Planned, after_failure, check_engine, planned, state_dtype, warn_of_fallback
 from snnkit.engine.trace import field_names, name_of, thread
 from snnkit.tables import size_of
 
@@ -65,31 +65,49 @@ def unroll(
         x = _repeated(x, repeat, step)
     check_sequence(x, step)
     dtype = state_dtype(x)
-    if isinstance(step, nn.Module):
+    if isinstance(step, nn.Module) and (step._parameters or step._buffers or step._modules):
         check_parameters(step, x)
+    compiling = torch.compiler.is_compiling()
     # Nobody observes most calls: these lists are there for a quick answer.
-    observers = observers_of(step) if not torch.compiler.is_compiling() and all_observers else ()
+    observers = observers_of(step) if all_observers and not compiling else ()
     try:
-        if state is None:
-            state = initial_state(step, x, dtype)
-        check_state(state, x, dtype, step)
-        out_dtype = _checked_out_dtype(out_dtype, step, x, state)
-        every = any(one.states for one in observers)
-        out, last, states = _run(engine, step, x, state, dtype, out_dtype, once, every)
+        from_rest = state is None and not (compiling or thread.tracing or observers or is_watched())
+        found = planned(engine, step, x, None, False) if from_rest else None
+        if found is None:
+            state = initial_state(step, x, dtype) if state is None else state
+            check_state(state, x, dtype, step)
+        out_dtype = x.dtype if out_dtype is None else _checked_out_dtype(out_dtype, step, x, state or ())
+        if compiling or thread.tracing:
+            (out, last), states = _recorded(engine, step, x, state, dtype, out_dtype), None
+        else:
+            every = bool(observers) and any(one.states for one in observers)
+            out, last, states = _run(engine, step, x, state, found, dtype, out_dtype, once, every)
     except (AttributeError, RuntimeError) as error:
-        clearer = None if torch.compiler.is_compiling() else explained(error, step, x, state)
+        clearer = None if compiling else explained(error, step, x, state)
         if clearer is None:
             raise
         try:
             raise clearer from error
         finally:
             del clearer  # it refers to this frame: the cycle would hold the tensors of a call that ran out of memory
-    if not torch.compiler.is_compiling():
-        out = with_changes(step, out) if all_changes else out
-        for one in observers:
-            if one.looks():
-                one.observer(Seen(step, out, state, last, states))
+    if all_changes and not compiling:
+        out = with_changes(step, out)
+    for one in observers:
+        if one.looks():
+            one.observer(Seen(step, out, state, last, states))
     return out, last
+
+
+def _recorded(
+    engine: str, step: Callable | nn.Module, x: Tensor, state: Any, dtype: torch.dtype, out_dtype: torch.dtype
+) -> tuple[Tensor, Any]:
+    """What a compiler or a trace records."""
+    if not thread.tracing:
+        result = as_operation(check_engine(engine), step, x, state, dtype, out_dtype == torch.uint8)
+        if result is not None:
+            return result
+    # Inlined, the loop fuses with its neighbours.
+    return eager.run(eager.checked(step, dtype), x, state, dtype, out_dtype)
 
 
 def _run(
@@ -97,29 +115,28 @@ def _run(
     step: Callable | nn.Module,
     x: Tensor,
     state: Any,
+    found: Planned | None,
     dtype: torch.dtype,
     out_dtype: torch.dtype,
     once: Tensor | None,
     every: bool,
 ) -> tuple[Tensor, Any, Any]:
-    """(out, last state, the states after ``every`` step or None)."""
-    if thread.tracing:
-        return *eager.run(eager.checked(step, dtype), x, state, dtype, out_dtype), None
-    if torch.compiler.is_compiling():
-        result = as_operation(check_engine(engine), step, x, state, dtype, out_dtype == torch.uint8)
-        if result is None:  # inlined, the loop fuses with its neighbours
-            result = eager.run(eager.checked(step, dtype), x, state, dtype, out_dtype)
-        return *result, None
+    """(out, last state, the states after ``every`` step or None). ``found``: the plan from a shared state at rest."""
     many = every and len(x) > 1  # the last state is that after a single step
-    plan, result = plan_for(engine, step, x, state, many), None
+    plan, layout, rest = found or planned(engine, step, x, state, many)  # type: ignore[misc]
+    start, result = state if rest is None else rest, None
     while result is None and plan.equation is not None:
         try:
-            result = autograd.run(plan.engine, plan.equation, step, x, state, out_dtype, once, many)
+            result = autograd.run(plan.engine, plan.equation, step, x, start, out_dtype, layout, once, many)  # type: ignore[arg-type]
         except CompilationFailed as error:
             # Another compiler may be able to.
             plan = after_failure(plan, error, x.device)
-    warn_of_fallback(step, plan)
+    if plan.fallback:
+        warn_of_fallback(step, plan)
     if result is None:
+        if rest is not None:  # a step may return what it got, and that is the user's then
+            state = initial_state(step, x, dtype)
+            check_state(state, x, dtype, step)
         after: list[Any] | None = [] if many else None
         out, last = eager.run(eager.checked(step, dtype), x, state, dtype, out_dtype, after)
         result = out, last, after and eager.stacked(after), False

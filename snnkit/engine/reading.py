@@ -2,8 +2,8 @@
 
 Numbers in an equation (``tau``, ``v_threshold``, a surrogate's slope, a global that a notebook cell defined) are
 constants of the compiled kernel. So ``reading_of`` follows a step through all that it reads, in this package or in a
-notebook. The result is a key that is equal if all of this is equal. It also lists the places that were read, so that
-``plan`` can quickly compare identities and see that nothing has changed.
+notebook. The result is a key that is equal if all of this is equal, and the ``Places`` that were read: ``plan`` asks
+them at every call whether all is still the same.
 
 An object that can't be followed (with ``__slots__`` or written in C) is ``Opaque``: its step is traced at every call.
 A step that uses something else than its arguments and what it holds, such as the time, the environment or an iterator,
@@ -30,8 +30,8 @@ from snnkit.surrogate import Surrogate
 _BOOKKEEPING = frozenset(vars(nn.Module())) - {"training"}
 
 _TEXTS = {"__doc__", "__module__", "__qualname__", "__firstlineno__"}
-# No fact depends on them. Parameters and the like may get another dict.
-_UNREAD = _TEXTS | _BOOKKEEPING - {"_parameters", "_buffers", "_modules"}
+# No fact depends on these attributes of a module. Its ``_modules`` may be another dict one day.
+_UNREAD = _TEXTS | _BOOKKEEPING - {"_modules"} | {"engine"}
 
 # Their code does not change while a program runs.
 _LIBRARIES = {"torch", "numpy", *sys.stdlib_module_names} - {"__main__"}
@@ -58,14 +58,45 @@ class Opaque(Exception):
     """This step holds something whose changes can't be seen."""
 
 
+class Places:
+    """Where something was read, and the object that was there. In columns, so that they can be compared in C."""
+
+    def __init__(self) -> None:
+        self._seen: set[tuple[int, str]] = set()
+        self.held = ([], [], [])  # a mapping, a key, and its item
+        self.parts = ([], [], [])  # an object, the name of an attribute, and its value
+        self.absent = ([], [])  # a mapping, and a key that it does not have
+        self.sizes = ([], [])  # a mapping, and how many items it has
+
+    def item(self, mapping: Mapping[str, Any], key: str) -> None:
+        """Watch what ``mapping`` has under ``key``, or that it has nothing."""
+        known = (mapping, key, mapping[key]) if key in mapping else (mapping, key)
+        self._note(self.held if key in mapping else self.absent, key, *known)
+
+    def part(self, holder: Any, name: str) -> Any:
+        """Watch an attribute, and return it."""
+        value = getattr(holder, name)
+        self._note(self.parts, name, holder, name, value)
+        return value
+
+    def size(self, mapping: Mapping[str, Any]) -> None:
+        """Watch how many items ``mapping`` has."""
+        self._note(self.sizes, "", mapping, len(mapping))
+
+    def _note(self, columns: tuple[list, ...], name: str, *row: Any) -> None:
+        if (place := (id(row[0]), name)) not in self._seen:
+            self._seen.add(place)
+            for column, value in zip(columns, row, strict=True):
+                column.append(value)
+
+
 class Reading:
     """All that a step reads."""
 
     def __init__(self) -> None:
         self.key: Hashable = None  # equal as long as everything read is equal
         self.quick = True  # whether ``places`` show every change; else the step must be read again at each call
-        # (function, argument, result): if each still returns the same object, nothing has changed.
-        self.places: list[tuple[Callable, Any, Any]] = []
+        self.places = Places()
         self.impure = ""  # why it is no function of all this, so that it can't be compiled
         # Lists, dicts and sets that were read, a copy of each, and the object whose attributes they are.
         self.contents: list[tuple[Any, Any, Any]] = []
@@ -93,29 +124,54 @@ def reading_of(step: Callable | nn.Module) -> Reading:
     return _Follower(step).reading
 
 
+def owner_of(step: Any) -> Any:
+    """The object that a step belongs to; the code of a function, as those of a closure are made again and again."""
+    while isinstance(step, functools.partial):
+        step = step.func
+    if isinstance(step, MethodType):
+        return step.__self__
+    return step.__code__ if isinstance(step, FunctionType) else step
+
+
 class _Follower:
     """Collects facts: hashable values that, in order, tell two steps apart."""
 
     def __init__(self, step: Callable | nn.Module) -> None:
-        self.reading = Reading()
+        self.reading, self.owner = Reading(), owner_of(step)
         self.facts: list[Hashable] = []
         self.seen: dict[int, int] = {}
         self.alive: list[Any] = []  # or an id in ``seen`` might be given out twice
         self.names: set[str] = set()  # of attributes that code reads
         self.classes: dict[type, set[str]] = {}  # and further methods that may be called; empty: only by name
         self.follow(step)
+        if isinstance(step, nn.Module):
+            self._start(type(step))
         # Methods that are called by name, until none of them names another.
         done: set[tuple[type, str]] = set()
         while pending := [c for c in self._called() if c not in done]:
             for kind, name in pending:
                 done.add((kind, name))
                 self.facts.append(name)
+                self.reading.places.item(vars(kind), name)
                 self.follow(_function_in(vars(kind)[name]))
         self.reading.key = tuple(self.facts)
         try:
             hash(self.reading.key)
         except TypeError as error:
             raise Opaque(str(error)) from None
+
+    def _start(self, kind: type) -> None:
+        """Note what makes a neuron's state at rest: ``plan`` keeps that, too."""
+        for name in ("initial_state", "State", "resting"):
+            for part in kind.__mro__:
+                if name in vars(part):
+                    self.reading.places.item(vars(part), name)
+                    item = vars(part)[name]
+                    if isinstance(item, dict):
+                        self._watch(item)
+                        item = tuple(item.items())
+                    self.facts.append(item)
+                    break
 
     def _called(self) -> list[tuple[type, str]]:
         return [
@@ -203,6 +259,8 @@ class _Follower:
     def _object(self, value: Any) -> None:
         kind = type(value)
         self.facts.append(kind)
+        if value is not self.owner:  # which the places must not hold: it would never be forgotten
+            self.reading.places.part(value, "__class__")
         if isinstance(value, threading.local):
             self._impure("a variable of a thread")
         if _is_library(kind.__module__):
@@ -216,11 +274,10 @@ class _Follower:
             self.facts.append((str(value.dtype), value.tobytes()))
         elif isinstance(value, nn.Module):
             self._class(kind, _called_of(kind, value, _methods(kind)))
-            self._watch(vars(value))
+            self._watch(vars(value), _UNREAD)
             own = {name: item for name, item in vars(value).items() if name not in _BOOKKEEPING and name != "engine"}
             self._named("module", own)
             self._watch(value._modules)
-            self.reading.places += [(len, store, len(store)) for store in (value._parameters, value._buffers)]
             self._named("modules", value._modules)
         elif hasattr(value, "__dict__") and not any("__slots__" in vars(c) for c in kind.__mro__[:-1]):
             self._class(kind, _called_of(kind, value, _methods(kind)))
@@ -241,9 +298,10 @@ class _Follower:
             self.follow(name)
             self.follow(item)
 
-    def _watch(self, mapping: Mapping[str, Any]) -> None:
-        self.reading.places.append((len, mapping, len(mapping)))
-        self.reading.places += [(mapping.get, name, item) for name, item in mapping.items() if name not in _UNREAD]
+    def _watch(self, mapping: Mapping[str, Any], unread: Set[str] = _TEXTS) -> None:
+        self.reading.places.size(mapping)
+        for name in mapping.keys() - unread:
+            self.reading.places.item(mapping, name)
 
     def _class(self, kind: type, methods: set[str]) -> None:
         """Note the classes that are not a library's: their plain attributes, and which methods may be called."""
@@ -254,8 +312,10 @@ class _Follower:
                 self.classes[part] |= methods
                 continue
             self.classes[part] = set(methods)
-            self._watch(vars(part))
             plain = {n: item for n, item in vars(part).items() if isinstance(item, _PLAIN) and n not in _TEXTS}
+            self.reading.places.size(vars(part))
+            for name in plain:
+                self.reading.places.item(vars(part), name)
             self.facts.append(part)
             self._named("class", plain)
 
@@ -266,13 +326,17 @@ class _Follower:
             return
         code = function.__code__
         self.facts.append(code)
-        for name in ("__code__", "__defaults__", "__kwdefaults__"):
-            self._part(function, name)
+        self.reading.places.part(function, "__code__")
+        if function.__defaults__:  # whoever gives some to a function without any adds none that a call needs
+            self.reading.places.part(function, "__defaults__")
         self.follow(function.__defaults__)
-        self.follow(tuple((function.__kwdefaults__ or {}).items()))
+        if keywords := function.__kwdefaults__:
+            self.reading.places.part(function, "__kwdefaults__")
+            self._watch(keywords)
+            self._named("keywords", keywords)
         for cell in function.__closure__ or ():
             try:
-                self.follow(self._part(cell, "cell_contents"))
+                self.follow(self.reading.places.part(cell, "cell_contents"))
             except ValueError:  # a cell that is still empty
                 self.reading.quick = False
         if vars(function):
@@ -287,15 +351,10 @@ class _Follower:
         if assigned:
             self._impure(f"{assigned[0]!r}, a variable that it assigns outside")
 
-    def _part(self, holder: Any, name: str) -> Any:
-        part = getattr(holder, name)
-        self.reading.places.append((functools.partial(getattr, holder), name, part))
-        return part
-
     def _globals(self, of_module: dict[str, Any], variables: tuple[str, ...], names: frozenset[str]) -> None:
         for name in variables:
             item = of_module.get(name)
-            self.reading.places.append((of_module.get, name, item))
+            self.reading.places.item(of_module, name)
             if name not in of_module:
                 self._library("builtins", {name})
                 continue

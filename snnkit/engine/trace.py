@@ -582,29 +582,34 @@ def field_names(state: Any) -> Sequence[str]:
 
 def check_step_result(result: Any, x: Tensor, state: Any, step: Any) -> None:
     """A step must return ``(out, state)``: out of the shape of ``x``, state of its own structure, shapes and dtypes."""
-    owner = name_of(step)
     if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], Tensor)):
-        raise TypeError(f"the step of {owner} must return (out, state), but it returned a {type(result).__name__}")
+        raise TypeError(
+            f"the step of {name_of(step)} must return (out, state), but it returned a {type(result).__name__}"
+        )
     if result[0].shape != x.shape:
         raise ValueError(
-            f"the step of {owner} must return out of the shape of its input, {list(x.shape)}, "
+            f"the step of {name_of(step)} must return out of the shape of its input, {list(x.shape)}, "
             f"but it returned {list(result[0].shape)}"
         )
     new = result[1]
     if not isinstance(new, type(state)) or len(new) != len(state):
         raise TypeError(
-            f"the step of {owner} must return a state like the one it was given, {type(state).__name__} of "
+            f"the step of {name_of(step)} must return a state like the one it was given, {type(state).__name__} of "
             f"{len(state)} tensors, but it returned a {type(new).__name__}"
         )
-    for name, before, after in zip(field_names(state), state, new, strict=True):
+    for i, (before, after) in enumerate(zip(state, new, strict=True)):
+        if isinstance(after, Tensor) and after.shape == before.shape and after.dtype == before.dtype:
+            continue
+        name = field_names(state)[i]
         if not isinstance(after, Tensor):
-            raise TypeError(f"the step of {owner} returned state.{name} as a {type(after).__name__}, not a tensor")
+            raise TypeError(
+                f"the step of {name_of(step)} returned state.{name} as a {type(after).__name__}, not a tensor"
+            )
         if after.shape != before.shape:
             raise ValueError(
-                f"the step of {owner} changed the shape of state.{name} from {list(before.shape)} to "
+                f"the step of {name_of(step)} changed the shape of state.{name} from {list(before.shape)} to "
                 f"{list(after.shape)}"
             )
-        if after.dtype != before.dtype:
-            raise TypeError(
-                f"the step of {owner} changed the dtype of state.{name} from {before.dtype} to {after.dtype}"
-            )
+        raise TypeError(
+            f"the step of {name_of(step)} changed the dtype of state.{name} from {before.dtype} to {after.dtype}"
+        )

@@ -69,6 +69,8 @@ class Population(nn.Module):
     def initial_state(self, x: Tensor) -> PopulationState:
         """The state before the first step, for spikes [B, N] like ``x``."""
         checks.instance("x", x, Tensor, "a tensor [B, N]")
+        if x.ndim != 2:
+            raise ValueError(f"x must be [B, N], but its shape is {list(x.shape)}")
         zeros = torch.zeros(x.shape, dtype=state_dtype(x), device=x.device)
         return PopulationState(zeros.new_zeros(()), zeros, zeros.new_zeros(x.shape[0], self.populations))
 

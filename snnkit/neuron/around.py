@@ -21,7 +21,7 @@ from snnkit.engine.memory_gate import foreign, is_watched
 from snnkit.engine.observe import all_changes, observers_of
 from snnkit.engine.ops import INLINED
 from snnkit.engine.over_time import check_parameters, check_state, explained, initial_state
-from snnkit.engine.plan import Plan, plan_for
+from snnkit.engine.plan import FEWEST_STEPS, Plan, plan_for
 from snnkit.linear import is_hooked, linear, weight_gradient
 from snnkit.neuron.base import Neuron, Value, everywhere, refuse_plain_sequential
 
@@ -118,10 +118,14 @@ class Recurrent(nn.Module):
 
     def whole_plan(self, x: Tensor, state: Any) -> Plan:
         """The engine of a whole sequence x [T, B, N] from the neuron's ``state``, or the reason why a loop takes it."""
+        check_sequence(x, "Recurrent")
         reason = self._stepwise(x)
         if reason:
             return Plan("eager", f"{reason}, so the loop runs it")
-        plan = plan_for(self.neuron.engine, self.neuron, x, state)
+        engine = self.neuron.engine
+        if engine == "auto" and x.device.type == "cpu" and len(x) >= FEWEST_STEPS:
+            engine = "cpp"  # whose sums have another order than PyTorch's for large layers, too
+        plan = plan_for(engine, self.neuron, x, state)
         if plan.engine == "eager":
             return plan
         most = recurrent.MOST.get(plan.engine, 0)

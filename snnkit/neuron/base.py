@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from snnkit import checks
 from snnkit.engine import check_engine, handle_of, unroll
+from snnkit.engine.plan import numbers_at_rest
 from snnkit.surrogate import Surrogate
 
 Value = float | Tensor
@@ -103,6 +104,13 @@ class Neuron(nn.Module):
         """
         values = [getattr(self, self.resting[part]) if part in self.resting else 0.0 for part in self.State._fields]
         return self.State(*(everywhere(x, 0.0 if value is None else value) for value in values))
+
+    def _numbers_at_rest(self) -> tuple[type, tuple[float, ...]] | None:
+        """All of ``initial_state``, if its numbers are plain attributes, whose changes an engine sees; else None."""
+        names = [self.resting.get(part) for part in self.State._fields]
+        values = [0.0 if name is None else vars(self).get(name, self) for name in names]
+        numbers = tuple(0.0 if value is None else value for value in values)
+        return (self.State, numbers) if all(isinstance(number, (int, float)) for number in numbers) else None
 
     def membrane(self, state: Any) -> Tensor:
         """The membrane potential in a state [B, ...], whatever the neuron calls it."""
@@ -236,6 +244,9 @@ class Neuron(nn.Module):
         if self.surrogate is not None:
             parts.append(f"surrogate={self.surrogate}")
         return ", ".join([*parts, f"engine={self.engine!r}"])
+
+
+numbers_at_rest[Neuron.initial_state] = Neuron._numbers_at_rest
 
 
 def everywhere(x: Tensor, value: Value) -> Tensor:

@@ -72,6 +72,8 @@ class Competition:
     @checks.arguments
     def initial_state(self, current: Tensor, theta: Tensor | None = None) -> CompetitionState:
         """At rest, for steps like ``current`` [..., B, n]; thresholds raised by ``theta`` [n], or not yet (None)."""
+        if current.ndim < 2:
+            raise ValueError(f"current must be [..., B, n], but its shape is {list(current.shape)}")
         if theta is None:
             theta = current.new_zeros(current.shape[-1])
         return CompetitionState(current.new_zeros(current.shape[-2:]), theta)

@@ -30,10 +30,19 @@ enum Bound { NONE, HARD, SOFT };
 
 constexpr int ROWS = 8;  // at a time: as many sums as hide the time that an addition takes
 
+// Bytes; compilers keep vectors that are wider than the machine's in memory.
+#if defined(__AVX512F__)
+constexpr int VECTOR = 64;
+#elif defined(__AVX__)
+constexpr int VECTOR = 32;
+#else
+constexpr int VECTOR = 16;
+#endif
+
 template <class F>
 struct Wide {
-    static constexpr int SIZE = 64 / sizeof(F);
-    typedef F V __attribute__((vector_size(64)));
+    static constexpr int SIZE = VECTOR / sizeof(F);
+    typedef F V __attribute__((vector_size(VECTOR)));
 };
 
 template <class F>

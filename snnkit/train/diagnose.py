@@ -1,43 +1,35 @@
-"""Why a network does not learn: one pass forward and backward, a short trial, and what is known to stop learning."""
+"""Why a network does not learn: experiments on copies of it, and causes that explain what they show."""
 
 from __future__ import annotations
 
-import copy
 import functools
 import math
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.dropout import _DropoutNd
 
 from snnkit import checks
 from snnkit.data import resolve_device
-from snnkit.neuron import Neuron
-from snnkit.surrogate import ATan
 from snnkit.tables import html_table, text_table
+from snnkit.train import experiments
 from snnkit.train.batches import pair_of
-from snnkit.train.metrics import aligned, apply_loss
+from snnkit.train.experiments import UPDATES, Answers, Case, Layer, Pass, Repeats, Trial
+from snnkit.train.metrics import aligned
 from snnkit.train.recipe import make_optimizer
 from snnkit.train.seeding import generators_of
-from snnkit.train.step import prepared, run_model
 
-# Bounds of what is told. They are wide: a network within them may still be slow to learn.
+# Bounds, wide ones: a network within them may still be slow to learn.
 _RARE = 0.1  # share of neurons that fire, below which a layer is called silent
-_ALWAYS = 0.9  # share of all steps with a spike, above which a layer is called saturated
-_FELT = 1e-3  # change of all later spikes for a change of an input, above which the surrogate is counted as felt
-_SEEN = 0.01  # share of inputs that are felt, below which the surrogate is called blind
+_SEEN = 0.01  # share of inputs that the surrogate passes on, below which it is called blind
 _FADED = 1e-6  # gradient of a weight relative to the largest, below which it is called faded
 _LARGE, _SMALL = 0.3, 2e-4  # change of the weights by one update, relative to their size
 _ALIVE = 1e-7  # gradient of a weight, below which no learning rate is blamed
-_LASTS = 0.05  # share of the largest gradient, below which a neuron has forgotten an input
-# A trial: so many updates on so many samples of the batch, each of which changes weights by a share of their size.
-_UPDATES, _SAMPLES, _STEP, _FALL = 60, 64, 0.06, 0.15
-# By how many standard deviations the loss is below that of the same output with targets of other samples: for the
-# samples of the trial, and for some that are kept back. It is 0 for a network that answers all samples alike.
-_LEARNED, _CARRIED = 6.0, 4.0
+_FALL = 0.15  # of the loss, relative to the first
+_SIGNAL = 0.04  # share of the variance of what encode returns, below which it is called noise
 
 
 class Finding(NamedTuple):
@@ -55,39 +47,7 @@ class Finding(NamedTuple):
         return f"{self.what}\n   -> {self.do}"
 
 
-@dataclass
-class Layer:
-    """What one layer did in a pass forward and backward; NaN where it has no such number.
-
-    Attributes:
-        name, kind: in the model, and its class.
-        rate: mean output per neuron and step.
-        silent: share of neurons without a spike in any sample and step.
-        always: share of neurons that fire in nearly all steps.
-        felt: share of inputs whose change the surrogate's gradient passes on.
-        gradient: norm of the loss's gradient with respect to the output.
-        weight: root of the mean square of its weights.
-        change: of its weights by the first update, relative to their size.
-        memory: time steps until the output at the last step has forgotten an input.
-        lasts: time constant of its membrane in steps.
-        blocked: no gradient passes through its spikes, however wide the surrogate is.
-        alike: its output is the same for all samples.
-    """
-
-    name: str
-    kind: str
-    spiking: bool = False
-    rate: float = math.nan
-    silent: float = math.nan
-    always: float = math.nan
-    felt: float = math.nan
-    gradient: float = math.nan
-    weight: float = math.nan
-    change: float = math.nan
-    memory: float = math.nan
-    lasts: float = math.nan
-    blocked: bool = False
-    alike: bool = False
+Findings = Iterator[Finding]
 
 
 @dataclass
@@ -95,7 +55,7 @@ class Diagnosis:
     """The result of ``diagnose``; shown as a table in a notebook, and printed as text.
 
     Attributes:
-        findings: what stops the network from learning, the likeliest cause first; empty if nothing was found.
+        findings: what stops the network from learning, the likeliest cause first; empty if there is none.
         layers: numbers of each layer, in the order in which they ran.
         loss: of the batch, before any update.
         chance: what a guess would cost: ln(classes); NaN for targets without classes.
@@ -158,28 +118,30 @@ def diagnose(
 ) -> Diagnosis:
     """Say why a network does not learn: ``print(train.diagnose(net, x, y, encode=..., loss=...))``.
 
-    A copy of the model makes one pass forward and backward, in training mode, and the first step of the optimizer.
-    Then a second copy tries to learn 64 samples in up to 60 updates, with a learning rate that suits the weights, and
-    is asked about samples that were kept back. It has learned them if the loss is far lower than with the targets of
-    other samples. If it can, silent layers and the like are no reason, as many networks start so; if it can't, they
-    are told. Neither the model, nor the optimizer, nor PyTorch's random numbers change.
+    Experiments on copies of the model: a pass forward and backward; the encoding twice; gradients between samples;
+    made-up outputs, of which the loss must prefer the right ones; a trial to learn 64 samples with learning rates that
+    suit the weights, and then samples that it has not seen; and one with your optimizer. Samples are learned if the
+    loss is far lower than with the targets of other samples. What is wrong whatever a trial says comes first, such as
+    labels out of range. Then, if the network does not learn, comes what may explain it: many networks start with silent
+    layers and learn. All this takes as long as 30 to 400 updates of 64 samples. Neither the model, nor the optimizer,
+    nor PyTorch's random numbers change.
 
     Args:
         model, encode, loss: as for ``fit``.
         samples, targets: a batch as for ``fit``; some hundred samples are enough.
-        optimizer: of which the learning rates are compared with the weights; None: Adam with ``lr``.
+        optimizer: tried on a copy of the model, from its first step; None: Adam with ``lr``.
         lr: of Adam.
         device: where to compute.
 
     Returns:
-        What was found, the likeliest cause first, and a number for each layer of what it did. "Nothing found" says that
-        a short trial learned something and that none of these was seen: NaN, zeros or an odd range in the data, labels
-        out of range, all the same or of other samples, weights that are not trained or not finite, state kept between
-        batches, silent or saturated layers, layers that answer all samples alike, no or a blind surrogate, a gradient
-        that is lost, fades or explodes, a loss that reads only the first step, is no cost of classes, rises as the
-        answer becomes right or is mostly a penalty, targets that spikes can't reach, a memory that is too short, a
-        learning rate that does not suit the weights. Each is seen where it is clear. The trial has a learning rate of
-        its own, so a network that it can train may still stand still with yours.
+        The causes, the likeliest first, and numbers of what each layer did. "Nothing found" says that the trials
+        learned something and that none of these was seen: NaN, zeros or an odd range in the data; targets out of range,
+        all the same, of other samples or out of reach of spikes; an encoding that hides or mixes the samples; weights
+        that are equal, not finite, not trained or not the model's; state that stays between batches or is lost between
+        steps; layers that are silent, saturated or alike for all samples; a gradient that is lost, fades or explodes; a
+        surrogate that is too narrow; a loss that does not depend on the output or the targets, prefers other answers or
+        silence, or reads steps that say nothing; batch norms that fail in evaluation mode; a memory that is too short;
+        a learning rate, a weight decay or an eps that does not suit the network. Each is seen where it is clear.
 
     Raises:
         TypeError, ValueError: as ``fit``.
@@ -187,339 +149,57 @@ def diagnose(
     batch = pair_of((samples, targets), "samples, targets")
     checks.number("lr", lr, above=0)
     target = resolve_device(device)
-    net = copy.deepcopy(model).to(target).train()
     x = batch[0].to(target) if isinstance(batch[0], Tensor) else batch[0]
-    y = batch[1].to(target)
+    case = Case(model, x, batch[1].to(target), encode, loss)
     generators = generators_of(encode, loss, model)
     states = [generator.get_state() for generator in generators]
     try:
         with torch.random.fork_rng():
-            return _diagnosed(model, net, x, y, encode, loss, optimizer, lr)
+            torch.manual_seed(0)  # so that the same call says the same
+            return _examined(case, optimizer, lr)
     finally:
         for generator, state in zip(generators, states, strict=True):
             generator.set_state(state)
 
 
-def _diagnosed(
-    model: nn.Module,
-    net: nn.Module,
-    x: Any,
-    y: Tensor,
-    encode: Callable | None,
-    loss: Callable,
-    optimizer: torch.optim.Optimizer | None,
-    lr: float,
-) -> Diagnosis:
-    result = Diagnosis()
-    result.findings += _of_samples(x)
-    result.findings += _of_targets(y)
-    result.findings += _of_weights(model, net, optimizer)
+def _examined(case: Case, optimizer: torch.optim.Optimizer | None, lr: float) -> Diagnosis:
+    """Each experiment in its turn, as far as the ones before it make sense."""
+    data = [*_of_samples(case.x, case.model)]
+    result = Diagnosis([*data, *_of_targets(case.y), *_of_weights(case.model, optimizer)])
     if any("NaN" in finding.what for finding in result.findings):
         return result
-    sequences: list[Tensor] = []
-
-    def seen(samples: Any) -> Tensor:
-        sequences.append(samples.transpose(0, 1) if encode is None else encode(samples))
-        return sequences[-1]
-
-    passes = _Passes(net, len(y))
-    try:
-        with torch.enable_grad():
-            out = run_model(net, net, seen if encode is not None or x.ndim > 2 else None, prepared(x))
-    finally:
-        passes.remove()
-    found = result.findings
-    found += _of_sequence(sequences[0], x)
-    goal = aligned(y, out)
-    classes = y.dtype == torch.int64 and out.ndim == 3
-    if classes:
-        result.chance = math.log(max(out.shape[2], 1))
-        if problem := _of_labels(goal, out):
-            result.findings, result.layers = [problem, *found], passes.layers()
-            return result
-    if out.requires_grad:
-        out.retain_grad()
-    value = apply_loss(loss, out, goal)
-    result.loss = value.item()
-    if not value.requires_grad:
-        what = "no gradient leads from the loss to the network"
-        advice = "look for .detach(), torch.no_grad(), .item(), argmax or a comparison between the weights and the loss"
-        found.append(Finding(what, advice))
-    elif not math.isfinite(result.loss):
-        found.append(Finding(f"the loss is {result.loss}", "look for a logarithm or a root of 0, or a division, in it"))
-    else:
-        value.backward()
-        if out.grad is None:
-            what = "no gradient leads from the loss to the output of the network"
-            found.append(Finding(what, "look for argmax, a comparison, .item() or .detach() in the loss"))
-        passes.felt()
-    result.layers = passes.layers()
-    if not value.requires_grad or not math.isfinite(result.loss) or out.grad is None:
+    encoded = experiments.encoding(case)
+    one = Pass(case, encoded.first)
+    result.findings += [] if data else _of_encoding(encoded)
+    problem = _of_labels(case, one.out)
+    value = one.out if problem else one.backward()
+    layers = one.layers()
+    result.layers = [layer for layer in layers if not math.isnan(layer.weight) or not math.isnan(layer.rate)]
+    result.loss = one.loss
+    if case.labels and one.out.ndim == 3:
+        result.chance = math.log(max(one.out.shape[2], 1))
+    if problem:
+        result.findings.insert(0, problem)
         return result
-    sequence = sequences[0]
-    found += _of_state(model, sequence)
-    lost, suspected = _of_gradients(net, result.layers)
-    found += [*_of_blocked(result.layers), *lost]
-    if y.is_floating_point() and result.layers and result.layers[-1].spiking:
-        found += _of_bounds(loss, out, goal)
-    if classes and out.grad is not None and goal.ndim == 1:
-        found += _of_direction(out.grad, goal)
-    trial = functools.partial(_Trial, model, x, y, encode, loss)
-    tried = trial()
-    found += _of_loss(loss, out, goal, result, tried)
-    if not tried.learned:
-        layers = [*_of_dropout(net), *_of_alike(result.layers), *_of_layers(result.layers, len(sequence))]
-        blind = [layer for layer in result.layers if layer.spiking and layer.felt < _SEEN and not layer.blocked]
-        blind = [layer for layer in blind if layer.silent < 1]  # else membranes are far from the threshold
-        if blind and trial(wide=True).learned:
-            layers.insert(0, _blind(blind[0]))
-        found += [*_of_saturation(result.layers), *(layers or suspected)]
-    elif not found:
-        found += _of_saturation(result.layers)
-    changes = _of_changes(result.layers, net, _first_update(model, net, optimizer, lr), optimizer)
-    too_low = any("too low" in finding.what for finding in changes)
-    if not (too_low and (found or tried.at_first)):  # no learning rate revives a gradient; a trained network may rest
-        found += changes
-    # Where nearly all labels are the same, a trial says little; nor where it was not at its end.
-    clear = not (classes and goal.flatten().bincount().max() > 0.9 * goal.numel())
-    clear = clear and (tried.learned or not tried.moving)
-    if not found and clear and not (tried.learned and tried.carried):
-        found += _of_memory(result.layers, sequence) if encode is None else []
-        found += [*_of_dropout(net)] or [tried.told()]
+    result.findings += _of_graph(one, value)
+    if one.out.grad is None:
+        return result
+    answers = experiments.answers(case, one.out)
+    result.findings += [*_of_loss(one, answers), *_of_gradient(one, layers), *_of_passes(case, layers, encoded)]
+    own = functools.partial(_own, case, optimizer, lr)
+    change = _first_update(one, layers, own)
+    if not result.findings:
+        tried = experiments.trial(case)
+        result.findings = _of_trial(case, one, layers, answers, tried)
+        if not result.findings and (tried.learned or change > _LARGE):
+            result.findings = _of_own_trial(case, one, layers, own, change, tried)
     return result
 
 
-class _Trial:
-    """A copy learns some samples, and is asked about others; ``wide``: by surrogates that reach far from the threshold.
-
-    Attributes:
-        learned, carried: whether it learned the samples, and whether that helps with those kept back.
-        at_first: it had learned before the first update.
-        losses: of the updates.
-    """
-
-    def __init__(
-        self, model: nn.Module, x: Any, y: Tensor, encode: Callable | None, loss: Callable, *, wide: bool = False
-    ) -> None:
-        self.learned = self.carried = self.at_first = False
-        self.losses: list[float] = []
-        self.net = copy.deepcopy(model).to(y.device).train()
-        for neuron in self.net.modules():
-            if wide and isinstance(neuron, Neuron) and neuron.surrogate is not None:
-                neuron.surrogate = ATan(2.0)
-        self.encode, self.loss = encode, loss
-        if isinstance(x, Tensor):  # as samples often come sorted by class
-            order = torch.randperm(len(y), generator=torch.Generator().manual_seed(0)).to(y.device)
-            x, y = x[order], y[order]
-        kept = min(len(y) // 3, 2 * _SAMPLES)
-        rest = max(len(y) - kept, 1)
-        try:
-            self._learn(x, y, kept, rest, wide)
-        except (RuntimeError, ValueError) as error:
-            # State with a graph that is gone, or values that became NaN: both are named by what was seen before.
-            if "second time" not in str(error) and "finite" not in str(error):
-                raise
-
-    @property
-    def first(self) -> float:
-        """The loss at first."""
-        return self.losses[0] if self.losses else math.nan
-
-    @property
-    def least(self) -> float:
-        """The lowest loss."""
-        return min(self.losses, default=math.inf)
-
-    @property
-    def moving(self) -> bool:
-        """Whether the loss was still falling at the end."""
-        return len(self.losses) > 20 and self.losses[-1] < 0.9 * abs(self.losses[-15])
-
-    def _learn(self, x: Any, y: Tensor, kept: int, rest: int, wide: bool) -> None:
-        optimizer = self._optimizer()
-        with torch.enable_grad():
-            # First the same samples again and again; if these are learned by heart, others as well.
-            for update in range(2 * _UPDATES):
-                start = 0 if update < _UPDATES else (update * _SAMPLES) % rest
-                few = slice(start, min(start + _SAMPLES, rest))
-                if update == _UPDATES and not self.learned:
-                    return
-                if few.stop - few.start < min(_SAMPLES, rest) // 2:
-                    continue
-                out, value = self._run(x[few], y[few])
-                if update % 5 == 0:
-                    self.learned = self.learned or self._told_apart(out, y[few]) > _LEARNED
-                    self.at_first = self.learned if update == 0 else self.at_first
-                    self.carried = self.learned and (
-                        wide or kept < 16 or self._carries(x[rest:][:kept], y[rest:][:kept])
-                    )
-                    if self.carried:
-                        return
-                if not value.isfinite():
-                    return
-                self.losses.append(value.item())
-                optimizer.zero_grad()
-                value.backward()
-                optimizer.step()
-
-    def _optimizer(self) -> torch.optim.Optimizer:
-        trained = [p for p in self.net.parameters() if p.requires_grad]
-        sizes = [p.detach().float().square().mean().sqrt().item() for p in trained]
-        typical = sorted(size for p, size in zip(trained, sizes, strict=True) if p.ndim > 1 or len(trained) == 1)
-        # Biases and numbers of neurons change as weights do: else a huge one would be corrected at once.
-        middle = typical[len(typical) // 2] if typical else 1.0
-        sizes = [size if p.ndim > 1 else min(size, middle) for p, size in zip(trained, sizes, strict=True)]
-        return torch.optim.Adam(
-            [{"params": [p], "lr": _STEP * max(size, 1e-3)} for p, size in zip(trained, sizes, strict=True)]
-        )
-
-    def _run(self, x: Any, y: Tensor) -> tuple[Tensor, Tensor]:
-        out = run_model(self.net, self.net, self.encode, prepared(x))
-        return out, apply_loss(self.loss, out, aligned(y, out))
-
-    def _carries(self, x: Any, y: Tensor) -> bool:
-        with torch.no_grad():
-            return self._told_apart(self._run(x, y)[0], y) > _CARRIED
-
-    @torch.no_grad()
-    def _told_apart(self, out: Tensor, y: Tensor) -> float:
-        """By how many standard deviations the loss is lower than with targets of other samples."""
-        value, *others = (
-            apply_loss(self.loss, out, aligned(given, out)).item()
-            for given in (y, *(y[torch.randperm(len(y)).to(y.device)] for _ in range(30)))
-        )
-        spread = torch.tensor(others, dtype=torch.float64)
-        return (spread.mean().item() - value) / (spread.std().item() + 1e-6 * abs(value) + 1e-30)
-
-    def told(self) -> Finding:
-        if self.learned:
-            return Finding(
-                "the network memorises samples, but what it learned says nothing about samples that it has not seen",
-                "do labels belong to their samples (shuffled or shifted apart)? Are the axes in order (transpose, not "
-                "reshape)? Is what tells the classes apart in the input at all? Else give more samples",
-            )
-        if self.first - self.least > _FALL * abs(self.first):
-            return Finding(
-                f"the loss falls from {self.first:.3g} to {self.least:.3g}, but the outputs of different samples do "
-                "not come nearer to their own targets",
-                "does the loss compare each output with the target of its own sample, or do shapes broadcast ([B, 1] "
-                "against [B])? Does the network lose what tells the samples apart (pooling, dropout)?",
-            )
-        return Finding(
-            "no learning rate lowers the loss of a single batch, but none of the known causes was seen",
-            "try a smaller network, other neurons or a loss of snnkit.loss, one after the other",
-        )
+# --- what is wrong whatever a trial says ------------------------------------------------------------------------------
 
 
-# --- one pass --------------------------------------------------------------------------------------------------------
-
-
-class _Passes:
-    """Records inputs and outputs of the layers of a network, in the order in which they run."""
-
-    def __init__(self, net: nn.Module, batch: int) -> None:
-        self.batch = batch
-        self.seen: list[tuple[str, nn.Module, Tensor, Tensor]] = []
-        self.sensitivity: dict[int, float] = {}
-        self.blocked: dict[int, bool] = {}
-        self.memory: dict[int, int] = {}
-        self._hooks = []
-        for name, module in net.named_modules():
-            if isinstance(module, Neuron) or (not list(module.children()) and list(module.parameters(False))):
-                self._hooks.append(module.register_forward_hook(self._note(name)))
-
-    def _note(self, name: str) -> Callable[..., None]:
-        def note(module: nn.Module, arguments: tuple[Any, ...], result: Any) -> None:
-            out = result[0] if isinstance(result, tuple) else result
-            x = arguments[0]
-            for tensor in (x, out):
-                if isinstance(tensor, Tensor) and tensor.requires_grad and not tensor.is_leaf:
-                    tensor.retain_grad()
-            self.seen.append((name, module, x, out))
-
-        return note
-
-    def remove(self) -> None:
-        for hook in self._hooks:
-            hook.remove()
-
-    def felt(self) -> None:
-        """How far a change of each neuron's input changes its output, by the surrogate."""
-        for i, (_, module, x, _) in enumerate(self.seen):
-            if isinstance(module, Neuron) and module.spiking:
-                change = _change(module, x, slice(None))
-                self.sensitivity[i] = (change > _FELT).float().mean().item()
-                if self.sensitivity[i] == 0 and x.requires_grad:
-                    wide = copy.deepcopy(module)
-                    wide.surrogate = ATan(2.0)
-                    self.blocked[i] = not bool(_change(wide, x, slice(None)).any())
-                if len(x) > 1:
-                    late = _change(module, x, slice(-1, None)).flatten(1).norm(dim=1)
-                    self.memory[i] = int((late > _LASTS * late.max()).sum())
-
-    def layers(self) -> list[Layer]:
-        calls: dict[str, list[int]] = defaultdict(list)  # a recurrent layer is called at each time step
-        for i, (name, *_) in enumerate(self.seen):
-            calls[name].append(i)
-        return [self._layer(name, which) for name, which in calls.items()]
-
-    def _layer(self, name: str, which: list[int]) -> Layer:
-        _, module, _, first = self.seen[which[0]]
-        outs = [self.seen[i][3] for i in which]
-        layer = Layer(name or "model", type(module).__name__)
-        values = torch.cat(
-            [out.detach() for out in outs] if all(o.shape[1:] == first.shape[1:] for o in outs) else [first]
-        )
-        layer.alike = _alike(values, self.batch)
-        if isinstance(module, Neuron):
-            values = values.float()
-            layer.rate = values.mean().item()
-            layer.spiking = module.spiking
-            decay = getattr(module, "decay", None)
-            if isinstance(decay, (float, Tensor)) and (slowest := torch.as_tensor(decay).max().item()) < 1:
-                layer.lasts = 1 / (1 - slowest)
-            if module.spiking and values.ndim > 1:
-                per_neuron = values.flatten(0, 1).flatten(1) if values.ndim > 2 else values.flatten(0, 1).unsqueeze(1)
-                layer.silent = (per_neuron.amax(0) == 0).float().mean().item()
-                layer.always = (per_neuron.mean(0) > _ALWAYS).float().mean().item()
-                known = [self.sensitivity[i] for i in which if i in self.sensitivity]
-                layer.felt = sum(known) / len(known) if known else math.nan
-                layer.blocked = all(self.blocked.get(i, False) for i in which)
-                layer.memory = self.memory.get(which[0], math.nan) if len(which) == 1 else math.nan
-        if grads := [out.grad.float().norm() for out in outs if out.requires_grad and out.grad is not None]:
-            layer.gradient = torch.stack(grads).norm().item()
-        weights = [p.detach().float().flatten() for p in module.parameters(False) if p.ndim > 1]
-        if weights:
-            layer.weight = torch.cat(weights).square().mean().sqrt().item()
-        return layer
-
-
-def _change(neuron: nn.Module, x: Tensor, steps: slice) -> Tensor:
-    """Size of the gradient of a neuron's output at some steps with respect to its input."""
-    probe = x.detach().requires_grad_()
-    with torch.enable_grad():
-        out, _ = neuron(probe)
-        if not out.requires_grad:
-            return torch.zeros_like(probe)
-        (change,) = torch.autograd.grad(out[steps].sum(), probe, allow_unused=True)
-    return torch.zeros_like(probe) if change is None else change.abs()
-
-
-def _alike(out: Tensor, batch: int) -> bool:
-    """Whether an output, [T, B, ...], [T * B, ...] or [B, ...], is the same for all samples."""
-    if out.ndim > 1 and out.shape[1] == batch:
-        by_sample = out
-    elif out.ndim and len(out) % batch == 0:
-        by_sample = out.unflatten(0, (-1, batch))
-    else:
-        return False
-    return batch > 1 and bool((by_sample - by_sample[:, :1]).abs().max() <= 1e-6 * by_sample.abs().max())
-
-
-# --- what is looked for ----------------------------------------------------------------------------------------------
-
-
-def _of_samples(x: Any) -> Iterator[Finding]:
+def _of_samples(x: Any, model: nn.Module) -> Findings:
     if not isinstance(x, Tensor):
         return
     if x.is_floating_point() and (bad := int((~x.isfinite()).sum())):
@@ -528,32 +208,41 @@ def _of_samples(x: Any) -> Iterator[Finding]:
         )
         return
     low, high = (bound.item() for bound in torch.aminmax(x))
+    size = max(abs(low), abs(high))
+    first = next((type(module).__name__ for module in model.modules() if list(module.parameters(False))), "")
     if low == high:
-        yield Finding(
-            f"all values of samples are {low:g}" if low else "samples are all zero",
-            "look at how they are loaded and scaled, e.g. print(samples[0])",
-        )
+        what = f"all values of samples are {low:g}" if low else "samples are all zero"
+        yield Finding(what, "look at how they are loaded and scaled, e.g. print(samples[0])")
     elif len(x) > 1 and bool((x == x[:1]).all()):
         yield Finding("all samples are the same", "look at how they are loaded: print(samples[0], samples[1])")
-    elif x.is_floating_point() and max(abs(low), abs(high)) > 20:
+    elif not x.is_floating_point() or "Norm" in first:
+        return
+    elif size > 20 or abs(x.mean()) > 5 * x.std(correction=0):
         yield Finding(
             f"samples go from {low:.3g} to {high:.3g}, and thresholds are about 1",
-            "scale them: data.to_unit for images, else (samples - samples.mean(0)) / samples.std(0)",
+            "normalise them: data.to_unit for images, else (samples - samples.mean(0)) / (samples.std(0) + 1e-6)",
         )
-    elif max(abs(low), abs(high)) < 0.02:
-        yield Finding(f"samples go from {low:.2g} to {high:.2g}, and thresholds are about 1", "scale them to about 1")
+    elif size < 0.02:
+        yield Finding(
+            f"samples go from {low:.2g} to {high:.2g}, and thresholds are about 1",
+            f"scale them to about 1 (were they divided twice?): samples = samples * {1 / size:.0f}",
+        )
 
 
-def _of_targets(y: Tensor) -> Iterator[Finding]:
+def _of_targets(y: Tensor) -> Findings:
     if y.is_floating_point() and not bool(y.isfinite().all()):
         yield Finding("targets hold NaN or infinity", "leave these samples out: keep = targets.isfinite()")
     elif len(y) > 1 and bool((y == y.flatten()[0]).all()):
         yield Finding(f"all targets are {y.flatten()[0].item():g}", "look at how they are loaded: print(targets[:10])")
 
 
-def _of_labels(labels: Tensor, out: Tensor) -> Finding | None:
-    low, high, classes = int(labels.min()), int(labels.max()), out.shape[2]
-    if low >= 0 and high < classes:
+def _of_labels(case: Case, out: Tensor) -> Finding | None:
+    if not case.labels or out.ndim != 3:
+        return None
+    ignored = (-100, getattr(case.loss, "keywords", {}).get("ignore_index"))  # the first is PyTorch's own
+    labels = [label for label in case.y.unique().tolist() if label not in ignored]
+    low, high, classes = min(labels, default=0), max(labels, default=0), out.shape[2]
+    if low >= 0 and high < max(classes, 2):  # a single output tells two classes apart by its sign
         return None
     return Finding(
         f"labels go from {low} to {high}, but the network has {classes} outputs, for classes 0 to {classes - 1}",
@@ -561,163 +250,288 @@ def _of_labels(labels: Tensor, out: Tensor) -> Finding | None:
     )
 
 
-def _of_weights(model: nn.Module, net: nn.Module, optimizer: torch.optim.Optimizer | None) -> Iterator[Finding]:
-    named = dict(net.named_parameters())
-    if spoilt := [name for name, p in named.items() if not bool(p.isfinite().all())]:
+def _of_weights(model: nn.Module, optimizer: torch.optim.Optimizer | None) -> Findings:
+    if spoilt := [name for name, p in model.named_parameters() if not bool(p.isfinite().all())]:
         yield Finding(
-            f"weights of {_some(spoilt)} are NaN or infinite", "make the network anew, with a lower lr or clip=1"
+            f"weights of {_some(spoilt)} are NaN or infinite", "make a new network, with a lower lr or clip=1"
         )
         return
-    matrices = {name: p for name, p in named.items() if p.ndim > 1}
+    random = "initialise them at random: torch.nn.init.kaiming_uniform_(layer.weight)"
+    matrices = {name: p for name, p in model.named_parameters() if p.ndim > 1}
     if zeros := [name for name, p in matrices.items() if not p.any()]:
-        yield Finding(
-            f"all weights of {_some(zeros)} are 0", "initialise them: torch.nn.init.kaiming_uniform_(layer.weight)"
-        )
-    if equal := [
-        n for n, p in matrices.items() if p.numel() > 4 and p.any() and p.requires_grad and (p == p.flatten()[0]).all()
-    ]:
-        yield Finding(
-            f"all weights of {_some(equal)} are equal, so its neurons stay alike",
-            "initialise them at random: torch.nn.init.kaiming_uniform_(layer.weight)",
-        )
-    if frozen := [name for name, p in matrices.items() if not p.requires_grad]:
+        yield Finding(f"all weights of {_some(zeros)} are 0", random)
+    trained = {name: p for name, p in matrices.items() if p.requires_grad}
+    if equal := [n for n, p in trained.items() if p.numel() > 4 and p.any() and (p == p.flatten()[0]).all()]:
+        yield Finding(f"all weights of {_some(equal)} are equal, so its neurons stay alike", random)
+    if frozen := [name for name in matrices if name not in trained]:
         yield Finding(f"{_some(frozen)} can't learn: requires_grad is False", "net.requires_grad_(True)")
-    if optimizer is not None:
-        held = {id(p) for group in optimizer.param_groups for p in group["params"]}
-        if any(group.get("maximize") for group in optimizer.param_groups):
-            yield Finding("the optimizer makes the loss larger: maximize is True", "leave maximize=True out")
-        if all(group["lr"] == 0 for group in optimizer.param_groups):
-            yield Finding("the learning rate is 0", "is there a scheduler that begins at 0 and is never stepped?")
-        decays = [group["lr"] * group.get("weight_decay", 0.0) for group in optimizer.param_groups]
-        if isinstance(optimizer, (torch.optim.AdamW, torch.optim.SGD)) and max(decays) > 0.01:
-            yield Finding(
-                f"weight decay shrinks the weights by {max(decays):.0%} in each update",
-                "make weight_decay smaller: 1e-2 or less is usual",
-            )
-        own = dict(model.named_parameters())
-        if left := [name for name in matrices if id(own[name]) not in held and own[name].requires_grad]:
-            yield Finding(
-                f"the optimizer does not hold {_some(left)}",
-                "make it with net.parameters(), after the last change of the network's layers",
-            )
+    if optimizer is None:
+        return
+    groups = optimizer.param_groups
+    held = {id(p) for group in groups for p in group["params"]}
+    if left := [name for name, p in trained.items() if id(p) not in held]:
+        whole = ": was it made for another network?" if len(left) == len(trained) else ""
+        yield Finding(
+            f"the optimizer does not hold {_some(left)}{whole}",
+            "make it with net.parameters(), after the last change of the network's layers",
+        )
+    if any(group.get("maximize") for group in groups):
+        yield Finding("the optimizer makes the loss larger: maximize is True", "leave maximize=True out")
+    if all(group["lr"] == 0 for group in groups):
+        yield Finding("the learning rate is 0", "is there a scheduler that begins at 0 and is never stepped?")
+    decay = max(group["lr"] * (group.get("weight_decay") or 0.0) for group in groups)
+    if decay > 0.01 and isinstance(optimizer, (torch.optim.AdamW, torch.optim.SGD)):
+        yield Finding(
+            f"weight decay shrinks the weights by {decay:.0%} in each update",
+            "make weight_decay smaller: 1e-2 or less is usual",
+        )
 
 
-def _of_sequence(sequence: Tensor, x: Any) -> Iterator[Finding]:
+def _of_encoding(encoded: Repeats) -> Findings:
+    sequence, where = encoded.first, "what encode returns"
+    spikes = sequence.sum().item() / max(sequence.shape[0] * sequence.shape[1], 1)
     if not bool(sequence.isfinite().all()):
-        yield Finding("what encode returns holds NaN or infinity", "look at encode(samples)")
+        yield Finding(f"{where} holds NaN or infinity", "look at encode(samples)")
     elif not bool(sequence.any()):
-        yield Finding("what encode returns is all zero: no input reaches the network", "look at encode(samples)")
+        yield Finding(f"{where} is all zero: no input reaches the network", "look at encode(samples)")
     elif sequence.shape[1] > 1 and bool((sequence == sequence[:, :1]).all()):
-        if not isinstance(x, Tensor) or not bool((x == x[:1]).all()):
-            yield Finding("what encode returns is the same for all samples", "look at encode(samples)")
+        yield Finding(f"{where} is the same for all samples", "look at encode(samples)")
+    elif encoded.mixes:
+        yield Finding(
+            f"{where} mixes samples: a sample's sequence changes when others leave the batch",
+            "bring time to the front with samples.transpose(0, 1); reshape and view do not swap axes",
+        )
+    elif spikes < 0.3 and bool(((sequence == 0) | (sequence == 1)).all()):
+        yield Finding(
+            f"the input is too weak: {where} has {spikes:.2g} spikes per step in all its channels together",
+            "raise the rate of the encoding (its samples should go up to about 1), or take more steps",
+        )
+    elif encoded.signal < _SIGNAL:
+        yield Finding(
+            f"{where} is random and hardly depends on the samples: only {max(encoded.signal, 0):.1%} of its variance "
+            "among samples is the same in a second call",
+            "use its argument (encode.poisson(x, steps), say), with less noise",
+        )
     elif len(sequence) < 2:
         yield Finding("a sequence has a single time step, so no neuron has time to integrate", "encode with more steps")
 
 
-def _of_state(model: nn.Module, sequence: Tensor) -> Iterator[Finding]:
-    net = copy.deepcopy(model).to(sequence.device).eval()
-    outs = []
-    for _ in range(2):
-        torch.manual_seed(0)
-        for generator in generators_of(net):
-            generator.manual_seed(0)
-        with torch.no_grad():
-            outs.append(run_model(net, net, lambda x: x.transpose(0, 1), sequence[:, :_SAMPLES].transpose(0, 1)))
-    if outs[0].shape != outs[1].shape or not torch.allclose(*outs, rtol=1e-3, atol=1e-5, equal_nan=True):
+def _of_graph(one: Pass, value: Tensor) -> Findings:
+    if not value.requires_grad:
         yield Finding(
-            "two passes with the same input give different outputs: the model keeps state from one batch to the next",
-            "start each batch with state None, as net(x) does: store no state in the module, or reset it",
+            "no gradient leads from the loss to the network",
+            "look for .detach(), torch.no_grad(), .item(), argmax or a comparison between the weights and the loss",
+        )
+    elif not math.isfinite(one.loss):
+        yield Finding(
+            f"the loss is {one.loss}", "look for a logarithm or a root of 0, or a division by 0 (class weights?), in it"
+        )
+    elif one.out.grad is None:
+        yield Finding(
+            "no gradient leads from the loss to the output of the network",
+            "look for argmax, a comparison, .item() or .detach() in the loss",
+        )
+    elif one.strays and all(p.grad is None for p in one.net.parameters()):
+        yield Finding(
+            f"the loss depends on no parameter of the network, but on a new tensor of shape {_some(one.strays)}",
+            "look for torch.tensor(…), .detach(), .data or .numpy() between the parameters and what forward returns",
+        )
+    elif one.strays:
+        yield Finding(
+            f"the loss depends on tensors that are no parameters of the network, of shapes {_some(one.strays)}: no "
+            "optimizer gets them",
+            "keep layers in torch.nn.ModuleList or ModuleDict, not in a Python list or dict, and tensors as Parameter",
         )
 
 
-def _of_bounds(loss: Callable, out: Tensor, goal: Tensor) -> Iterator[Finding]:
-    for bound, sign, words in (
-        (1.0, -1, "it fires at every step already, and the loss asks for more"),
-        (0.0, 1, "it never fires, and the loss asks for less"),
-    ):
-        extreme = torch.full_like(out, bound).requires_grad_()
-        value = apply_loss(loss, extreme, goal)
+def _of_loss(one: Pass, answers: Answers) -> Findings:
+    goal = aligned(one.case.y, one.out)
+    right, wrong, silence = answers.right, answers.wrong, answers.silence
+    if answers.constant:
+        yield Finding("the loss does not depend on the output: it is the same for all", "use a loss of snnkit.loss")
+    elif answers.unlabelled:
+        yield Finding(
+            "the loss does not depend on the targets: it is the same for others", "compare out with y: see snnkit.loss"
+        )
+    elif answers.unpaired and not bool((goal == goal.flatten()[0]).all()):
+        yield Finding(
+            "the loss does not depend on which target belongs to which sample: it is the same if they are permuted",
+            "is there a mean over the batch, axis 1 of out [T, B, C], in place of time, axis 0? Or do shapes broadcast "
+            "([B, 1] against [B]), so that each output is compared with all targets?",
+        )
+    elif right - wrong > 1e-3 * abs(right):
+        yield Finding(
+            "the loss rises when the right class has more output: training moves away from the answer",
+            "turn its sign, or use a loss of snnkit.loss",
+        )
+    elif right < -1e-3:
+        yield Finding(
+            f"the loss falls below 0 ({right:.3g}), which the cost of a class can't",
+            "give nll_loss log-probabilities, out.sum(0).log_softmax(1), or use F.cross_entropy",
+        )
+    elif silence < right and silence <= one.loss:
+        yield Finding(
+            f"a penalty in the loss outweighs the task: an output without spikes costs {silence:.3g}, one that names "
+            f"the right class at least {right:.3g}; or the loss compares other outputs with the targets",
+            "are its axes in order (permute, not reshape, of out)? Is there a penalty? Then "
+            f"divide its weight by {_round_up(10 * right / max(silence, 1e-6))}",
+        )
+    elif math.isclose(answers.sharp, math.log(math.e + one.out.shape[-1] - 1) - 1, rel_tol=0.01):
+        yield Finding(
+            f"softmax comes before the cross-entropy, which has one itself: beyond doubt, the right class still costs "
+            f"{answers.sharp:.3g}, so gradients are small",
+            "leave softmax out, in the network and in the loss",
+        )
+    if goal.is_floating_point():
+        yield from _of_bounds(one, goal)
+    yield from _of_steps(one.out, list(answers.steps))
+
+
+def _of_bounds(one: Pass, goal: Tensor) -> Findings:
+    """Targets that spikes can't reach: at a bound of the output, the loss still leads beyond it."""
+    if not bool(((one.out == 0) | (one.out == 1)).all()):
+        return
+    for bound, sign, words in ((1.0, -1, "fires at every step already, and the loss asks for more"),
+                               (0.0, 1, "never fires, and the loss asks for less")):  # fmt: skip
+        extreme = torch.full_like(one.out, bound).requires_grad_()
+        with torch.enable_grad():
+            value = one.case.cost(extreme, one.case.y)
         (slope,) = torch.autograd.grad(value, extreme, allow_unused=True) if value.requires_grad else (None,)
-        if slope is not None and slope.any() and (sign * slope[slope != 0] > 0).float().mean() > _ALWAYS:
+        if slope is not None and slope.any() and (sign * slope[slope != 0] > 0).float().mean() > experiments.ALWAYS:
             yield Finding(
                 f"targets, which go from {goal.min():.3g} to {goal.max():.3g}, are out of reach of an output of "
-                f"spikes, 0 or 1 at each step: {words}",
+                f"spikes, 0 or 1 at each step: it {words}",
                 "end with a neuron.Readout or another layer that does not spike, or scale the targets to [0, 1]",
             )
 
 
-def _of_loss(loss: Callable, out: Tensor, goal: Tensor, result: Diagnosis, tried: _Trial) -> Iterator[Finding]:
-    if not math.isnan(result.chance):
-        if min(result.loss, tried.least) < 0:
-            yield Finding(
-                f"the loss falls below 0 ({min(result.loss, tried.least):.3g}), which the cost of a class can't",
-                "give nll_loss log-probabilities, out.sum(0).log_softmax(1), or use F.cross_entropy",
-            )
-        with torch.no_grad():
-            other = apply_loss(loss, out, goal.roll(1, -1)).item()
-        if (
-            not (tried.learned or result.findings)
-            and result.loss > 10 * result.chance
-            and abs(other - result.loss) < 0.02 * result.loss
-        ):
-            yield Finding(
-                f"the loss, {result.loss:.3g}, is {result.loss / result.chance:.0f} times that of a guess, and hardly "
-                "depends on the targets: a penalty in it outweighs the task",
-                f"divide its weight by {10 ** math.ceil(math.log10(10 * result.loss / result.chance))}",
-            )
-    if out.grad is None or len(out) < 4:
+def _of_steps(out: Tensor, read: list[int]) -> Findings:
+    if not read or len(read) == len(out) or len(out) < 4:
         return
-    read = out.grad.flatten(1).abs().amax(1).nonzero().flatten().tolist()
-    if read == [0] or (read and not tried.learned and read[-1] < len(out) / 4):
-        which = "step 0" if read == [0] else f"steps {read[0]} to {read[-1]}"
+    steps = f"step {read[0]}" if len(read) == 1 else f"steps {read[0]} to {read[-1]}"
+    spread = out.detach().float().std(1, correction=0).flatten(1).amax(1)  # among samples, at each step
+    if read == [0] or read[-1] < len(out) / 4:
         yield Finding(
-            f"the loss depends only on {which} of {len(out)}, before the network has seen most of its input",
+            f"the loss depends only on {steps} of {len(out)}, before the network has seen most of its input",
             "let it read all steps (out.sum(0), a loss of snnkit.loss) or the last one (out[-1])",
+        )
+    elif spread[read].max() < 1e-3 * spread.max():
+        yield Finding(
+            f"the loss reads only {steps} of {len(out)}, where all samples have the same output: they differ most at "
+            f"step {int(spread.argmax())}, which is forgotten by then",
+            "let it read all steps (out.sum(0), a loss of snnkit.loss), or take longer time constants",
         )
 
 
-def _of_alike(layers: list[Layer]) -> Iterator[Finding]:
+def _of_gradient(one: Pass, layers: list[Layer]) -> Findings:
     for layer in layers:
-        if layer.alike:
-            if not (layer.spiking and max(layer.silent, layer.always) > 1 - _RARE):
-                yield Finding(
-                    f"from {layer.kind} {layer.name!r} on, all samples give the same output",
-                    "does it normalise over a single value or the wrong axis, or are its weights 0?",
-                )
-            return
-
-
-def _of_dropout(net: nn.Module) -> Iterator[Finding]:
-    for name, module in net.named_modules():
-        if isinstance(module, nn.modules.dropout._DropoutNd) and module.p > 1 - _RARE:
-            yield Finding(
-                f"{name} drops {100 * module.p:g} % of its input", "p is the share that is dropped: try p=0.2"
-            )
-
-
-def _of_blocked(layers: list[Layer]) -> Iterator[Finding]:
-    for layer in layers:
-        if layer.blocked:
+        if layer.blocked and layer.spiking:
             yield Finding(
                 f"no gradient passes through the spikes of {layer.kind} {layer.name!r}: it is exactly 0 for all "
                 "inputs, with any surrogate",
                 "make spikes by self.spike(v - threshold) in its step, not by a comparison such as (v > 1).float()",
             )
             return
+        if layer.blocked:
+            yield (
+                _merged(layer)
+                if layer.merged
+                else Finding(
+                    f"no gradient passes through {layer.kind} {layer.name!r}: it is 0 for all its inputs",
+                    "is a ReLU dead, with a bias far below 0 before it (then set the bias to 0), or are its weights "
+                    "rounded to 0?",
+                )
+            )
+            return
+    norms = _norms(one.net)
+    felt = all(layer.felt > _SEEN for layer in layers if layer.spiking)
+    cut = {layer.name for layer in layers if layer.gradient == 0 and felt}
+    if spoilt := [name for name, norm in norms.items() if norm is not None and not math.isfinite(norm)]:
+        yield Finding(
+            f"the gradient of {_some(spoilt)} is NaN or infinite",
+            "does it explode through time (recurrent weights too large)? Or is there a root or logarithm of 0, or a "
+            "division by 0, in loss and forward?",
+        )
+    elif lost := [name for name, norm in norms.items() if norm is None or name.rpartition(".")[0] in cut]:
+        yield Finding(
+            f"no gradient reaches {_some(lost)}",
+            "look for .detach(), torch.no_grad(), round or a comparison after it in forward; or is it not used?",
+        )
 
 
-def _of_memory(layers: list[Layer], sequence: Tensor) -> Iterator[Finding]:
-    spiking = [layer for layer in layers if layer.spiking]
-    longest = max((layer.memory for layer in spiking), default=math.nan)
-    if any(math.isnan(layer.memory) for layer in spiking) or not longest < len(sequence) / 4:
-        return
-    yield Finding(
-        f"memory may be too short: spiking neurons forget their input after {longest:.0f} of {len(sequence)} steps",
-        "take longer time constants (a larger tau or beta) or nn.Recurrent, if the task needs what was long ago",
+def _norms(net: nn.Module) -> dict[str, float | None]:
+    """Of the gradients of weights; None where there is none."""
+    trained = {name: p for name, p in net.named_parameters() if p.requires_grad and p.ndim > 1}
+    return {name: None if p.grad is None else p.grad.float().norm().item() for name, p in trained.items()}
+
+
+def _of_passes(case: Case, layers: list[Layer], encoded: Repeats) -> Findings:
+    repeats = experiments.passes(case, encoded.first)
+    if repeats.signal < 1:
+        yield Finding(
+            "two passes with the same input give different outputs: the model keeps state from one batch to the next",
+            "start each batch with state None, as net(x) does: store no state in the module, or reset it",
+        )
+    elif repeats.mixes:
+        yield Finding(
+            "the network mixes samples: the output of a sample changes when others leave the batch",
+            "is there a softmax, a norm or a reshape over the batch? It is axis 1 of [T, B, ...], and 0 inside a layer",
+        )
+    if again := [layer.name for layer in layers if layer.restarts]:
+        yield Finding(
+            f"the state of {_some(again)} is lost: it begins at rest in each of the steps, so nothing is integrated",
+            "start with state = None before the loop over time, and hand on: out, state = layer(x[t : t + 1], state)",
+        )
+    for name, module in case.model.named_modules():
+        if isinstance(module, _DropoutNd) and module.p > 1 - _RARE:
+            yield Finding(
+                f"{name} drops {100 * module.p:g} % of its input", "p is the share that is dropped: try p=0.2"
+            )
+
+
+# --- what explains that a trial fails ---------------------------------------------------------------------------------
+
+
+def _of_trial(case: Case, one: Pass, layers: list[Layer], answers: Answers, tried: Trial) -> list[Finding]:
+    """Causes, if the network does not learn even with learning rates that suit it, or only by heart."""
+    causes = []
+    if not tried.named and math.isclose(answers.right, answers.wrong, rel_tol=1e-3):
+        what = "the loss does not prefer the right class: an output that names it costs as much as one of another class"
+        advice = (
+            "is the class taken for a number (MSE against y.float()), is there a sum over classes, axis 2 of out "
+            "[T, B, C], in place of time, axis 0, or a reshape in place of a permute? Use a loss of snnkit.loss"
+        )
+        causes.append(Finding(what, advice))
+    if not tried.learned:
+        causes += [_merged(layer) for layer in layers if layer.merged and not layer.spiking][:1]
+        blind = [layer for layer in layers if layer.spiking and layer.felt < _SEEN]
+        near = any(layer.silent < 1 or layer.membrane > 0.3 * layer.threshold for layer in blind)
+        if near and experiments.trial(case, wide=True).learned:
+            causes.append(_blind(blind[0]))
+        causes += _of_activity(layers, len(one.out))
+        causes = causes or [*_of_fading(one, layers)]
+    elif not tried.evaluated:
+        what = "what the network learns is lost in evaluation mode: running statistics of its batch norms do not follow"
+        causes.append(Finding(what, "leave momentum at 0.1 (the weight of a new batch), and train in train() mode"))
+    else:
+        causes += _of_saturation(layers)
+    # Where nearly all labels are the same, a trial says little; nor where it was not at its end.
+    common = case.labels and one.out.ndim == 3 and case.y.clamp(min=0).flatten().bincount().max() > 0.9 * case.y.numel()
+    if causes or common or (tried.moving and not tried.learned) or (tried.learned and tried.carried):
+        return causes
+    return [*(_of_memory(layers, len(one.out)) if case.encode is None else []), _unexplained(tried)]
+
+
+def _merged(layer: Layer) -> Finding:
+    return Finding(
+        f"from {layer.kind} {layer.name!r} on, all samples give the same output",
+        "does it normalise over a single value or the wrong axis, are its weights 0, or is it a dead ReLU, with a bias "
+        "far below 0 before it?",
     )
 
 
-def _of_layers(layers: list[Layer], steps: int) -> Iterator[Finding]:
+def _of_activity(layers: list[Layer], steps: int) -> Findings:
+    yield from _of_saturation(layers)
     spiking = [i for i, layer in enumerate(layers) if layer.spiking]
     silent = [i for i in spiking if layers[i].silent > 1 - _RARE]
     # Silence alone heals, where the surrogate passes gradients on: what doesn't is the cause.
@@ -731,62 +545,78 @@ def _of_layers(layers: list[Layer], steps: int) -> Iterator[Finding]:
                 f"{len(after)} of {len(spiking)} spiking layers",
                 "put a batch norm before each neuron, make weights larger, or take fewer layers or more time steps",
             )
-            return
-        before = [one.name for one in layers[:i] if not math.isnan(one.weight)]
-        where = f"the weights of {before[-1]!r}" if before else "its input"
-        remedies = ["lower its threshold", f"let more time pass (steps, now {steps})"]
-        remedies = remedies[::-1] if steps <= 3 * len(spiking) else remedies
-        if layers[i].lasts > 3 * steps:
-            yield Finding(
-                f"{layers[i].kind} {layers[i].name!r} is silent, as its membrane charges too slowly: its time constant "
-                f"is {layers[i].lasts:.3g} steps, and the sequence has {steps}",
-                "make the time constant shorter (are its units right, or is its inverse wanted?), or take more steps",
-            )
-            return
-        yield Finding(
-            f"{layers[i].kind} {layers[i].name!r} is silent: {layers[i].silent:.0%} of its neurons never fire",
-            f"{', '.join(remedies)}, or make {where} larger (layer.weight.data *= 3)",
+        else:
+            yield _silence(layers[i], _weights_before(layers, i), steps)
+
+
+def _weights_before(layers: list[Layer], i: int) -> list[Layer]:
+    """Those between the neurons of layer i and the ones before."""
+    since = max((k + 1 for k in range(i) if not math.isnan(layers[k].rate)), default=0)
+    return [layer for layer in layers[since:i] if layer.weight > 0]
+
+
+def _silence(layer: Layer, before: list[Layer], steps: int) -> Finding:
+    """Names what is furthest from usual: the time constant, the bias, the threshold, the weights or the input."""
+    what = f"{layer.kind} {layer.name!r} is silent"
+    if layer.lasts > 3 * steps:
+        return Finding(
+            f"{what}, as its membrane charges too slowly: its time constant is {layer.lasts:.3g} steps, and the "
+            f"sequence has {steps}",
+            "make the time constant shorter (are its units right, or is its inverse wanted?), or take more steps",
         )
+    what += f": {layer.silent:.0%} of its neurons never fire"
+    if layer.membrane > -math.inf:
+        what += f"; the largest membrane is {layer.membrane:.2g}, the threshold {layer.threshold:.3g}"
+    times = _round_up(2 * layer.threshold / layer.membrane) if layer.membrane > 1e-6 * layer.threshold > 0 else "3"
+    lower, longer = f"lower its threshold {times} times", f"let more time pass (steps, now {steps})"
+    if not before:
+        return Finding(what, f"{lower}, {longer}, or make its input larger")
+    first = before[0]
+    larger = f"make the weights of {first.name!r} larger (layer.weight.data *= {times})"
+    if first.bias < -0.5 * layer.threshold:
+        return Finding(f"{what}. The bias of {first.name!r} is {first.bias:.3g} on average", "set it to 0")
+    odd = {"threshold": layer.threshold, "weights": first.usual / first.weight, "input": 0.3 / max(first.drive, 1e-30)}
+    reason = max(odd, key=odd.__getitem__)
+    if reason == "input" and odd[reason] > 3:
+        what += f". The input of {first.name!r} is weak: the root of its mean square is {first.drive:.2g}"
+        return Finding(what, f"make that input {times} times larger, or {larger[5:]}")
+    if reason == "weights" and odd[reason] > 3:
+        return Finding(f"{what}. The weights of {first.name!r} are {odd[reason]:.2g} times smaller than usual", larger)
+    return Finding(what, f"{longer}, {lower}, or {larger}" if steps < 5 else f"{lower}, {longer}, or {larger}")
 
 
-def _of_saturation(layers: list[Layer]) -> Iterator[Finding]:
-    for layer in layers:
-        if layer.spiking and layer.always > 1 - _RARE:
-            yield Finding(
-                f"{layer.kind} {layer.name!r} is saturated: {layer.always:.0%} of its neurons fire nearly always",
-                "raise its threshold, or make its input or the weights before it smaller (layer.weight.data /= 3)",
-            )
+def _of_saturation(layers: list[Layer]) -> Findings:
+    for i, layer in enumerate(layers):
+        what = f"{layer.kind} {layer.name!r}"
+        if layer.always > 1 - _RARE:
+            what += f" is saturated: {layer.always:.0%} of its neurons fire nearly always"
+            advice = "raise its threshold, or make its input or the weights before it smaller (layer.weight.data /= 3)"
+            for before in _weights_before(layers, i):
+                if before.bias > max(1, before.weight * before.drive):
+                    what += f", by the bias of {before.name!r}, which is {before.bias:.3g} on average"
+                    advice = "set the bias to 0: torch.nn.init.zeros_(layer.bias)"
+            yield Finding(what, advice)
+            return
+        if layer.latched > experiments.ALWAYS and layer.rate > 0.3:
+            what += " never pauses: once over the threshold, it fires at each step"
+            yield Finding(what, 'does it reset (reset_mechanism="subtract")? Else make its input smaller')
             return
 
 
-def _of_gradients(net: nn.Module, layers: list[Layer]) -> tuple[list[Finding], list[Finding]]:
-    """What is certainly wrong with gradients, and what may be."""
-    trained = {name: p for name, p in net.named_parameters() if p.requires_grad and p.ndim > 1}
-    norms = {name: None if p.grad is None else p.grad.float().norm().item() for name, p in trained.items()}
-    if spoilt := [name for name, norm in norms.items() if norm is not None and not math.isfinite(norm)]:
-        what = f"the gradient of {_some(spoilt)} is NaN or infinite"
-        return [
-            Finding(
-                what,
-                "does it explode through time (recurrent weights too large)? Or is there a root or logarithm of 0, "
-                "or a division by 0, in loss and forward?",
-            )
-        ], []
-    certain: list[Finding] = []
-    if lost := [name for name, norm in norms.items() if norm is None]:
-        what = f"no gradient reaches {_some(lost)}"
-        advice = "look for .detach(), torch.no_grad() or a comparison after it in forward; or is it not used?"
-        certain.append(Finding(what, advice))
-    known = {name: norm for name, norm in norms.items() if norm is not None}
+def _of_fading(one: Pass, layers: list[Layer]) -> Findings:
+    known = {name: norm for name, norm in _norms(one.net).items() if norm is not None}
     largest = max(known.values(), default=0.0)
-    suspected = [_blind(layer) for layer in layers if layer.spiking and layer.felt < _SEEN and not layer.blocked][:1]
+    yield from [_blind(layer) for layer in layers if layer.spiking and layer.felt < _SEEN][:1]
     if largest > 1e4:
-        what = f"gradients explode: the largest has the norm {largest:.1e}"
-        suspected.append(Finding(what, "set clip=1, make (recurrent) weights smaller, or the sequences shorter"))
+        yield Finding(
+            f"gradients explode: the largest has the norm {largest:.1e}",
+            "set clip=1, make (recurrent) weights smaller, or the sequences shorter",
+        )
     if faded := [name for name, norm in known.items() if norm <= _FADED * largest]:
-        which = "no weight gets any gradient" if largest == 0 else f"the gradient has faded at {_some(faded)}"
-        suspected.append(Finding(which, "look at the column `gradient` of the table: where does it become small?"))
-    return certain, suspected
+        yield Finding(
+            "no weight gets any gradient" if largest == 0 else f"the gradient has faded at {_some(faded)}",
+            "look at the column `gradient` of the table: where does it become small?",
+        )
 
 
 def _blind(layer: Layer) -> Finding:
@@ -797,74 +627,117 @@ def _blind(layer: Layer) -> Finding:
     )
 
 
-def _of_direction(gradient: Tensor, labels: Tensor) -> Iterator[Finding]:
-    per_class = gradient.sum(0)
-    right = per_class.gather(1, labels.unsqueeze(1)).mean().item()
-    others = (per_class.sum() - per_class.gather(1, labels.unsqueeze(1)).sum()).item() / max(
-        per_class.numel() - len(labels), 1
-    )
-    if right > max(others, 0.0) + 0.1 * per_class.abs().mean().item() and per_class.abs().max() > _ALIVE:
+def _of_memory(layers: list[Layer], steps: int) -> Findings:
+    memories = [layer.memory for layer in layers if layer.spiking]
+    if memories and all(memory < steps / 4 for memory in memories):
         yield Finding(
-            "the loss rises when the right class has more output: training moves away from the answer",
-            "turn its sign, or use a loss of snnkit.loss",
+            f"memory may be too short: spiking neurons forget their input after {max(memories):.0f} of {steps} steps",
+            "take longer time constants (a larger tau or beta) or nn.Recurrent, if the task needs what was long ago",
         )
 
 
-def _first_update(
-    model: nn.Module, net: nn.Module, optimizer: torch.optim.Optimizer | None, lr: float
-) -> dict[str, Tensor]:
-    """The change of each parameter of ``net`` by the first step of an optimizer of the same kind."""
-    parameters = {name: p for name, p in net.named_parameters() if p.requires_grad and p.grad is not None}
-    before = {name: p.detach().clone() for name, p in parameters.items()}
+def _unexplained(tried: Trial) -> Finding:
+    if tried.learned:
+        return Finding(
+            "the network memorises samples, but what it learned says nothing about samples that it has not seen",
+            "do labels belong to their samples (shuffled or shifted apart)? Are the axes in order (transpose, not "
+            "reshape)? Is what tells the classes apart in the input at all? Else give more samples",
+        )
+    least = min(tried.losses, default=math.inf)
+    if tried.first - least > _FALL * abs(tried.first):
+        return Finding(
+            f"the loss falls from {tried.first:.3g} to {least:.3g}, but the outputs of different samples do not come "
+            "nearer to their own targets",
+            "does the loss compare each output with the target of its own sample? Does the network lose what tells the "
+            "samples apart (pooling, dropout)?",
+        )
+    return Finding(
+        "no learning rate lowers the loss of a single batch, but none of the known causes was seen",
+        "try a smaller network, other neurons or a loss of snnkit.loss, one after the other",
+    )
+
+
+# --- what explains that only the user's optimizer fails ---------------------------------------------------------------
+
+
+def _own(
+    case: Case, optimizer: torch.optim.Optimizer | None, rate: float, net: nn.Module, **changed: float
+) -> torch.optim.Optimizer:
+    """The user's optimizer, for a copy of the model; ``lr`` in ``changed`` is a factor."""
     if optimizer is None:
-        make_optimizer("adam", net, lr, fused=False).step()
-    else:
-        names = {id(p): name for name, p in model.named_parameters()}
-        again = copy.copy(optimizer)
-        again.state = defaultdict(dict)
-        again.param_groups = [
-            group | {"params": [parameters[name] for p in group["params"] if (name := names.get(id(p))) in parameters]}
-            for group in optimizer.param_groups
-        ]
-        again.step()
-    return {name: parameters[name].detach() - old for name, old in before.items()}
+        return make_optimizer("adam", net, rate * changed.get("lr", 1.0), fused=False)
+    return experiments.optimizer_like(optimizer, case.model, net, **changed)
 
 
-def _of_changes(
-    layers: list[Layer], net: nn.Module, changes: dict[str, Tensor], optimizer: torch.optim.Optimizer | None
+def _first_update(one: Pass, layers: list[Layer], own: Callable[..., torch.optim.Optimizer]) -> float:
+    """The largest change of weights by the first step, relative to their size, noted in each layer; 0 without any."""
+    matrices = {name: p for name, p in one.net.named_parameters() if p.ndim > 1 and p.grad is not None and p.any()}
+    before = {name: p.detach().clone() for name, p in matrices.items()}
+    optimizer = own(one.net)
+    optimizer.step()
+    momentum = max(group.get("momentum", 0.0) for group in optimizer.param_groups)
+    by_name, changes = {layer.name: layer for layer in layers}, [0.0]
+    for name, p in matrices.items():
+        change = ((p.detach() - before[name]).float().norm() / before[name].float().norm()).item()
+        if layer := by_name.get(name.rpartition(".")[0] or "model"):
+            layer.change = change
+        if p.grad is not None and p.grad.abs().max() > _ALIVE:
+            changes.append(change / (1 - min(momentum, 0.99)))  # updates add up
+    return max(changes)
+
+
+def _of_own_trial(
+    case: Case, one: Pass, layers: list[Layer], own: Callable[..., torch.optim.Optimizer], change: float, tried: Trial
 ) -> list[Finding]:
-    by_layer = {layer.name: layer for layer in layers}
-    groups = optimizer.param_groups if optimizer is not None else []
-    momentum = max((group.get("momentum", 0.0) for group in groups), default=0.0)
-    relative: dict[str, float] = {}
-    for name, change in changes.items():
-        place = name.rpartition(".")[0]
-        layer = by_layer.get(place or "model")
-        if layer is not None and change.ndim > 1 and layer.weight > 0:
-            layer.change = change.float().square().mean().sqrt().item() / layer.weight
-            gradient = net.get_parameter(name).grad
-            if gradient is not None and gradient.abs().max() > _ALIVE:
-                relative[name] = layer.change / (1 - min(momentum, 0.99))  # updates add up
-    if not relative:
+    """Causes, if it learns with learning rates that suit it, but not, or far slower, with the user's."""
+    if change > _LARGE:
+        too_high = Finding(
+            f"the learning rate is too high: one update changes weights by {change:.0%} of their size",
+            f"divide lr by {10 ** math.ceil(math.log10(change / 0.03))}",
+        )
+        return [] if tried.learned and experiments.trial(case, own).fell(0.25) else [too_high]
+    if tried.at_first:  # a trained network may rest
         return []
-    name = max(relative, key=relative.__getitem__)
-    largest = relative[name]
-    if largest > _LARGE:
-        return [
-            Finding(
-                f"the learning rate is too high: one update changes {name} by {largest:.0%} of its size",
-                f"divide lr by {10 ** math.ceil(math.log10(largest / 0.03))}",
+    theirs = experiments.trial(case, own, updates=UPDATES if change < _SMALL else 3 * UPDATES)
+    if theirs.fell(0.4):
+        return []
+
+    def better(share: float = 1.4, **changed: float) -> Trial | None:
+        """A trial with another setting, if it gets further in a third of the updates."""
+        other = experiments.trial(case, functools.partial(own, **changed))
+        return other if other.learned and other.first - other.last > share * (theirs.first - theirs.last) else None
+
+    group = max(own(one.net).param_groups, key=lambda group: group.get("weight_decay") or 0.0)
+    for name, usual, most in (("weight_decay", 0.0, 0.05), ("eps", 1e-8, 1e-4)):
+        value = group.get(name)
+        if isinstance(value, (int, float)) and value > most and better(**{name: usual}):
+            what = f"{name}={value:g} of the optimizer is too large: with {usual:g} the loss falls faster"
+            return [Finding(what, f"make {name} smaller ({most / 5:g} or less)")]
+    if not any(_norms(one.net).values()):
+        what = "the gradients of all weights are 0, so no update changes them"
+        return [Finding(what, "look for round, sign or a comparison of weights or membranes, which have no slope")]
+    if change < _SMALL:
+        too_low = Finding(
+            f"the learning rate is too low: one update changes no weight by more than {change:.1e} of its size",
+            f"multiply lr by {10 ** min(max(math.floor(math.log10(1e-2 / max(change, 1e-30))), 1), 9)}",
+        )
+        return [too_low, *_of_activity(layers, len(one.out))]
+    causes = [] if theirs.learned else [*_of_activity(layers, len(one.out))]
+    for factor, word in ((0.1, "high"),) if causes else ((10.0, "low"), (0.1, "high")):
+        if other := better(lr=factor):
+            what = f"the learning rate is too {word}: in {len(theirs.losses)} updates the loss went from "
+            what += (
+                f"{theirs.first:.3g} to {theirs.last:.3g}, and in {len(other.losses)} with {factor:g} times the rate "
             )
-        ]
-    if largest < _SMALL:
-        return [
-            Finding(
-                f"the learning rate is too low: one update changes no weight by more than {largest:.1e} of its size",
-                f"multiply lr by {10 ** min(max(math.floor(math.log10(1e-2 / max(largest, 1e-30))), 1), 9)}",
-            )
-        ]
-    return []
+            return [Finding(f"{what}to {other.last:.3g}", f"multiply lr by {factor:g}")]
+    return causes
 
 
-def _some(names: list[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+def _round_up(value: float) -> str:
+    """To one digit, as a factor is written: 2, 30, 400."""
+    unit = 10 ** math.floor(math.log10(max(value, 1.0)))
+    return f"{math.ceil(value / unit) * unit:g}"
+
+
+def _some(names: list[Any]) -> str:
+    return ", ".join(map(str, names[:3])) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

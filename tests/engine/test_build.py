@@ -29,7 +29,9 @@ def fresh(monkeypatch, tmp_path):
     """A process that has built nothing yet, and its folder."""
     monkeypatch.setenv("SNNKIT_KERNELS", str(tmp_path / "kernels"))
     monkeypatch.setattr(build, "loaded", {})
-    cpp._kernel.cache_clear()
+    cpp._forward_launch.cache_clear()
+    cpp._backward_launch.cache_clear()
+    cpp.expect_backward.cache_clear()
     code_cache.private_folder.cache_clear()
     monkeypatch.setattr(code_cache, "_warned", set())
     return tmp_path / "kernels"

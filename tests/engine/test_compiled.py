@@ -380,3 +380,38 @@ def test_comparisons_of_constants_and_of_conditions_with_numbers(compiled):
     x = torch.randn(3, 5)
     expected, result = (unroll(step, x, (torch.zeros(5),), engine=name) for name in ("eager", compiled))
     assert torch.equal(result[0], expected[0]) and torch.equal(result[1][0], expected[1][0])
+
+
+LAYOUTS = {
+    "flat": lambda x: x.flatten(1),
+    "contiguous": lambda x: x,
+    "channels last": lambda x: x.permute(0, 1, 4, 2, 3),
+    "batch last": lambda x: x.transpose(1, 2),
+    "every other": lambda x: x.repeat_interleave(2, 3)[:, :, :, ::2],
+    "static": lambda x: x[:1].expand(x.shape),
+    "one step": lambda x: x[:1],
+    "one neuron": lambda x: x[:, :1, 0, 0, :1],
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", ["cpp", pytest.param("block", marks=pytest.mark.slow)])
+def test_results_are_the_users_own(name, layout):
+    """They may be changed in place, also before ``backward``, as those of the eager engine."""
+    x = LAYOUTS[layout](torch.rand(5, 2, 3, 4, 6, dtype=torch.float64)).detach()
+    beta = torch.rand(x.shape[2:])
+    results = []
+    for engine_ in ("eager", name):
+        leaf = x.clone(memory_format=torch.preserve_format).requires_grad_()
+        neuron = Leaky(nn.Parameter(beta.double()), engine=engine_)
+        out, state = neuron(leaf * 1.0)
+        out.mul_(3.0)
+        state.mem.add_(1.0)
+        assert not out._is_view() and not state.mem._is_view()
+        (out.sum() + state.mem.square().sum()).backward()
+        with torch.no_grad():
+            plain, last = neuron(leaf)
+            assert not plain._is_view() and not last.mem._is_view()
+        results.append((out, state.mem, plain, last.mem, leaf.grad, neuron.beta.grad))
+    for one, other in zip(*results, strict=True):
+        torch.testing.assert_close(one, other)

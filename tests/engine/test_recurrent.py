@@ -243,6 +243,14 @@ def test_a_state_that_does_not_fit_is_refused():
         made(torch.zeros(3, 2, 4), state._replace(neuron=type(state.neuron)(torch.zeros(3, 4))))
 
 
+def test_auto_takes_the_kernel_from_a_few_steps_on(calls):
+    made = Recurrent(ZOO["CubaLIF-learnable"](), FEATURES)
+    made(torch.randn(3, 2, FEATURES))
+    assert not calls
+    made(torch.randn(4, 2, FEATURES))
+    assert len(calls) == 1
+
+
 def test_explain_shows_the_layer_as_one():
     net = nn.Sequential(Recurrent(LIF(), 4))
     (row,) = engine.explain(net, torch.rand(5, 2, 4))

@@ -65,12 +65,12 @@ def test_no_sequence_of_gradients_is_made(monkeypatch):
     first, last = Leaky(0.9, engine="cpp"), Leaky(0.9, engine="cpp")
     net = Sequential(nn.Linear(8, 64), first, nn.Linear(64, 4), last)
     net(torch.rand(2, 8).expand(16, 2, 8))[0].sum().backward()
-    assert made == [(16, 2 * 4), (2 * 64,)]
+    assert made == [(16, 2, 4), (2, 64)]
     made.clear()
     # Who hooks a neuron expects the sequence.
     first.register_forward_pre_hook(lambda module, inputs: made.append(inputs[0].shape))
     net(torch.rand(2, 8).expand(16, 2, 8))[0].sum().backward()
-    assert made == [(16, 2, 64), (16, 2 * 4), (16, 2 * 64)]
+    assert made == [(16, 2, 64), (16, 2, 4), (16, 2, 64)]
 
 
 def test_under_transforms_and_without_gradients_it_is_the_same():

@@ -46,7 +46,19 @@ def test_every_public_callable_has_a_valid_call():
 
 def test_every_room_is_fuzzed():
     # Of use to others; the command line has texts of its own.
-    inner = {"checks", "files", "lazy", "lab", "linear", "pooling", "tables", "cli", "web"}
+    inner = {
+        "checks",
+        "convolution",
+        "event_lists",
+        "event_products",
+        "files",
+        "lazy",
+        "lab",
+        "linear",
+        "pooling",
+        "tables",
+    }
+    inner |= {"cli", "web"}
     rooms = {room.name for room in pkgutil.iter_modules([*snnkit.__path__, *snnkit.lab.__path__])}
     assert rooms - inner == {room.partition(".")[0] for room in valid_calls.ROOMS}
 

@@ -116,6 +116,7 @@ data.events.cochleagrams: samples=[(heard(), 1)], window=100, duration=400
 data.events.collate: samples=[(recording(), 1), (recording(), 0)], steps=4
 data.events.events_of: images=rand(2, 1, 8, 8), path=events.saccades(5)
 data.events.frames_of: recordings=[recording(), recording()]
+data.events.to_list: recordings=[recording(), recording()], steps=4
 data.events.from_numpy: array=recording().numpy()
 data.events.read_nmnist: path=written("digit.bin", bytes([3, 4, 128, 0, 9]))
 data.events.record: images=rand(2, 1, 8, 8), path=events.saccades(5)
@@ -263,6 +264,7 @@ tools.runner.in_parallel: function=abs, items=[1], on_result=print, stop=lambda:
 tools.site: path=written("00_first.ipynb", nbformat.writes(notebook())), text="x", markdown="a"
 train: optimizer=torch.optim.SGD(net().parameters()), history=filled(), data=samples()
 train.History.from_dict: self=train.History, values=filled().to_dict()
+train.History.check_continued: metric=None, regularised=False
 train.OneCycle: lr=0.1, updates=4
 train.OneCycle.*: info=train.BatchInfo(1, 1, 2, 4, zeros(3), zeros(2)), update=1
 train.RankInfo.*: devices=1, nodes=1

@@ -58,6 +58,7 @@ for name, make in ZOO.items():
 FIT = """
 from snnkit import data, encode, loss, models, train
 images, labels = data.load("digits")
+torch.manual_seed(0)
 history = train.fit(
     models.mlp((64, 16, 10)), (images[:128], labels[:128]), encode=lambda x: encode.repeat(x, 5), epochs=2, seed=0,
     loss=loss.count_cross_entropy, device="cpu", progress=False, lr=0.01,

@@ -16,7 +16,7 @@ LIBRARY = [
     {"event_products"},
     {"linear"},
     {"encode", "loss", "neuron"},
-    {"event_lists", "pooling", "recording"},
+    {"convolution", "event_lists", "pooling", "recording"},
     {"nn"},
     {"data", "models"},
     {"device"},

@@ -66,6 +66,23 @@ class Kept(torch_nn.Module):
         return out, state
 
 
+class Renewed(torch_nn.Module):
+    """Its output is a new tensor, with a gradient that ends there."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = net()
+
+    def forward(self, x, state=None):
+        out, state = self.net(x, state)
+        return torch.tensor(out.detach().numpy(), requires_grad=True), state
+
+
+class Rounded(torch_nn.Linear):
+    def forward(self, x):
+        return F.linear(x, torch.round(self.weight), self.bias)
+
+
 class KeptGraph(Kept):
     def forward(self, x, state=None):
         same = self.kept is not None and self.kept[0] == x.shape[1]
@@ -77,6 +94,28 @@ class KeptGraph(Kept):
         made = KeptGraph()
         made.load_state_dict(self.state_dict())
         return made
+
+
+class Steps(torch_nn.Module):
+    """A loop over time, with layers in a list if ``listed``, that hands the state on if ``keeps``."""
+
+    def __init__(self, *, listed=False, keeps=True):
+        super().__init__()
+        first, self.hidden, self.last, self.out = net()
+        self.first, self.keeps = [first] if listed else torch_nn.ModuleList([first]), keeps
+
+    def forward(self, x, state=None):
+        outs, hidden, out = [], None, None
+        for step in x.split(1):
+            spikes, hidden = self.hidden(self.first[0](step), hidden if self.keeps else None)
+            spikes, out = self.out(self.last(spikes), out)
+            outs.append(spikes)
+        return torch.cat(outs), (hidden, out)
+
+
+class OverBatch(torch_nn.Module):
+    def forward(self, x, state=None):
+        return x.softmax(1), None
 
 
 def exploding():
@@ -96,6 +135,37 @@ def normalised():
     torch.manual_seed(0)
     first = [torch_nn.Linear(64, 1), torch_nn.LayerNorm(1), torch_nn.Linear(1, 48), neuron.LIF()]
     return nn.Sequential(*first, torch_nn.Linear(48, 10))
+
+
+def dead():
+    return changed(lambda n: n[0].bias.fill_(-20.0), nn.Sequential(*net()[:1], torch_nn.ReLU(), *mlp_of(48)))
+
+
+def mlp_of(inputs):
+    return torch_nn.Linear(inputs, 48), neuron.LIF(), torch_nn.Linear(48, 10), neuron.LIF()
+
+
+def unfollowed():
+    """A batch norm with statistics that stay as they are at first, far from those of the batches."""
+    made = nn.Sequential(torch_nn.Linear(64, 48), torch_nn.BatchNorm1d(48, momentum=0.0), neuron.LIF(), *net()[2:])
+    return changed(lambda n: n[0].bias.add_(20), made)
+
+
+def leaky(**last):
+    return net(neuron.Leaky(0.9), neuron.Leaky(0.9, **last))
+
+
+def readout():
+    return net(neuron.Leaky(0.9), neuron.Readout(0.9))
+
+
+def in_front(x):
+    """Samples followed by steps of zeros, [B, 40, 64]."""
+    return torch.cat([x.unsqueeze(1).repeat(1, 5, 1), x.new_zeros(len(x), 35, 64)], 1)
+
+
+def cross_entropy(out, y):
+    return F.cross_entropy(out.sum(0), y)
 
 
 def nan_in(x):
@@ -155,7 +225,7 @@ BROKEN = {
     "SGD with a tiny rate": (net, {"optimizer": lambda n: torch.optim.SGD(n.parameters(), lr=1e-8)}, "rate is too low"),
     "SGD with momentum": (
         net,
-        {"optimizer": lambda n: torch.optim.SGD(n.parameters(), lr=20.0, momentum=0.99)},
+        {"optimizer": lambda n: torch.optim.SGD(n.parameters(), lr=500.0, momentum=0.99)},
         "learning rate is too high",
     ),
     "Adam with a low rate": (net, {"lr": 1e-6}, "learning rate is too low"),
@@ -171,12 +241,115 @@ BROKEN = {
     "one step in the loss": (net, {"loss": lambda out, y: F.cross_entropy(out[0], y)}, "depends only on step 0 of 10"),
     "a norm of one value": (normalised, {}, "from LayerNorm '1' on, all samples give"),
     "counts as log-probabilities": (net, {"loss": lambda out, y: F.nll_loss(out.sum(0), y)}, "the loss falls below 0"),
+    "an output made anew": (Renewed, {}, "the loss depends on no parameter of the network, but on a new tensor"),
+    "rounded weights": (
+        lambda: nn.Sequential(Rounded(64, 48), neuron.LIF(), Rounded(48, 10), neuron.Readout(0.9)),
+        {"loss": cross_entropy, "optimizer": lambda n: torch.optim.Adam(n.parameters(), lr=1e-2)},
+        "no gradient passes through Rounded '2'",
+    ),
+    "outputs of other samples": (
+        lambda: nn.Sequential(torch_nn.Linear(64, 48), neuron.LIF(), torch_nn.Linear(48, 10), neuron.LIF()),
+        {"loss": lambda out, y: F.cross_entropy(out.reshape(out.shape[1], 10, -1).mean(2), y)},
+        "the loss does not prefer the right class|the loss compares other outputs",
+    ),
     "a penalty": (
         net,
         {"loss": lambda out, y: loss.count_cross_entropy(out, y) + 1e4 * out.mean() + 100.0},
-        "a penalty in it outweighs the task",
+        "a penalty in the loss outweighs the task",
     ),
     "a loss that is NaN": (net, {"loss": lambda out, y: out.sum() * math.nan}, "the loss is nan"),
+    "class weights of zero": (
+        net,
+        {"loss": lambda out, y: F.cross_entropy(out.sum(0), y, weight=torch.zeros(10))},
+        "the loss is nan",
+    ),
+    "a loss without targets": (net, {"loss": lambda out, y: (out.mean(0) - 0.2).square().mean()}, "on the targets"),
+    "a constant loss": (net, {"loss": lambda out, y: out.sum() * 0 + 2.3}, "does not depend on the output"),
+    "a mean over the batch": (
+        net,
+        {"loss": lambda out, y: F.cross_entropy(out.mean(1).sum(0).expand(len(y), -1), y)},
+        "on which target belongs to which sample",
+    ),
+    "shapes that broadcast": (
+        lambda: net()[:3],
+        {"loss": lambda out, y: (out.mean(0)[:, :1] - y).square().mean(), "y": X[:, 20]},
+        "on which target belongs to which sample",
+    ),
+    "the class as a number": (
+        leaky,
+        {"loss": lambda out, y: F.mse_loss(out.sum(0).mean(1), y.float())},
+        "does not prefer the right class",
+    ),
+    "classes in place of time": (leaky, {"loss": lambda out, y: F.cross_entropy(out.sum(2).T, y)}, "prefer the right"),
+    "softmax twice": (
+        readout,
+        {"loss": lambda out, y: F.cross_entropy(out[-1].softmax(1), y)},
+        "softmax comes before the cross-entropy",
+    ),
+    "softmax as a layer": (
+        lambda: nn.Sequential(*readout(), torch_nn.Softmax(1)),
+        {"loss": lambda out, y: F.cross_entropy(out.mean(0), y)},
+        "softmax comes before the cross-entropy",
+    ),
+    "softmax over the batch": (
+        lambda: nn.Sequential(*readout(), OverBatch()),
+        {"loss": cross_entropy},
+        "the network mixes samples",
+    ),
+    "the last step of a silence": (
+        lambda: net(neuron.Leaky(0.5), neuron.Readout(0.5)),
+        {"x": in_front(X), "encode": None, "loss": lambda out, y: F.cross_entropy(out[-1], y)},
+        "reads only step 39 of 40, where all samples have the same output",
+    ),
+    "a price on spikes": (
+        leaky,
+        {"loss": lambda out, y: loss.count_cross_entropy(out, y) + 50 * out.sum(0).mean()},
+        "a penalty in the loss outweighs the task: an output without spikes costs",
+    ),
+    "noise in place of the samples": (net, {"encode": lambda x: torch.rand(STEPS, *x.shape)}, "random and hardly"),
+    "noise over the samples": (net, {"encode": lambda x: x + 30 * torch.randn(STEPS, *x.shape)}, "random and hardly"),
+    "reshape for transpose": (
+        net,
+        {"x": in_front(X), "encode": lambda x: x.reshape(40, len(x), 64)},
+        "what encode returns mixes samples",
+    ),
+    "hardly any spikes": (net, {"encode": lambda x: encode.poisson(x * 0.004, steps=STEPS)}, "the input is too weak"),
+    "far from zero": (net, {"x": X - 8}, "samples go from -8 to -7"),
+    "saturated by the bias": (lambda: changed(lambda n: n[0].bias.fill_(20.0)), {}, "by the bias of '0', which is 20"),
+    "never reset": (
+        lambda: net(*(neuron.Leaky(1.0, 0.05, reset_mechanism="none") for _ in range(2))),
+        {"lr": 1e-4},
+        "never pauses|is saturated",
+    ),
+    "a dead ReLU": (dead, {}, "from ReLU '1' on, all samples give the same output"),
+    "state in no step": (lambda: Steps(keeps=False), {}, "the state of hidden is lost"),
+    "layers in a list": (lambda: Steps(listed=True), {}, "no parameters of the network, of shapes"),
+    "a batch norm that does not follow": (unfollowed, {}, "lost in evaluation mode"),
+    "an optimizer of another network": (
+        net,
+        {"optimizer": lambda n: torch.optim.Adam(net().parameters())},
+        "the optimizer does not hold 0.weight, 2.weight: was it made for another network",
+    ),
+    "SGD with a low rate": (
+        leaky,
+        {"loss": loss.count_cross_entropy, "optimizer": lambda n: torch.optim.SGD(n.parameters(), lr=1e-4)},
+        "learning rate is too low",
+    ),
+    "silent, with a common rate": (
+        lambda: changed(lambda n: (n[0].weight.mul_(0.01), n[0].bias.zero_())),
+        {"lr": 1e-4},
+        "LIF '1' is silent: .* The weights of '0' are .* smaller",
+    ),
+    "weight decay in the gradient": (
+        leaky,
+        {"loss": cross_entropy, "optimizer": lambda n: torch.optim.Adam(n.parameters(), weight_decay=10.0)},
+        "weight_decay=10 of the optimizer is too large",
+    ),
+    "eps": (
+        leaky,
+        {"loss": cross_entropy, "optimizer": lambda n: torch.optim.Adam(n.parameters(), eps=10.0)},
+        "eps=10 of the optimizer is too large",
+    ),
 }  # fmt: skip
 
 
@@ -221,6 +394,20 @@ LEARNING = {
     "regression": (lambda: net()[:3], {"loss": first_output_mse, "y": X.mean(1, keepdim=True)}),
     "sequences": (net, {"x": X.unsqueeze(1).repeat(1, STEPS, 1), "encode": None}),
     "SGD": (net, {"optimizer": lambda n: torch.optim.SGD(n.parameters(), lr=0.5, momentum=0.9)}),
+    "a loop over time": (Steps, {}),
+    "one output for two classes": (
+        lambda: readout()[:2].append(torch_nn.Linear(48, 1)),
+        {"y": Y % 2, "loss": lambda out, y: F.binary_cross_entropy_with_logits(out.mean(0).squeeze(1), y.float())},
+    ),
+    "populations": (
+        lambda: nn.Sequential(*mlp_of(64)[:2], torch_nn.Linear(48, 50), neuron.LIF()),
+        {"loss": lambda out, y: F.cross_entropy(out.sum(0).unflatten(1, (10, 5)).sum(2), y)},
+    ),
+    "ignored labels": (leaky, {"y": torch.where(torch.arange(128) % 5 == 0, -100, Y), "loss": cross_entropy}),
+    "first spikes": (
+        lambda: net(neuron.Leaky(0.95), neuron.Leaky(0.95)),
+        {"encode": functools.partial(encode.latency, steps=STEPS), "loss": loss.first_spike_cross_entropy},
+    ),
 }  # fmt: skip
 
 
@@ -241,6 +428,7 @@ def test_nothing_changes_and_the_result_is_a_table():
     model = changed(lambda n: n[0].weight.mul_(1e-3))
     model.train(False)
     optimizer = torch.optim.Adam(model.parameters())
+    torch.optim.lr_scheduler.ConstantLR(optimizer)  # it wraps the step of this optimizer
     before = {name: value.clone() for name, value in model.state_dict().items()}
     generator = torch.Generator().manual_seed(3)
     poisson = functools.partial(encode.poisson, steps=STEPS, generator=generator)

@@ -171,7 +171,7 @@ def to_list(recordings: Iterable[Events], *, steps: int | None = None, window: i
         recordings: all of one sensor. Shorter ones end with empty steps.
         steps, window: as of ``to_frames``, one of them.
     """
-    recordings = list(recordings)
+    recordings = [checks.instance(f"recording {i}", events, Events, "Events") for i, events in enumerate(recordings)]
     if not recordings:
         raise ValueError("recordings must hold at least one recording, but it is empty")
     if (steps is None) == (window is None):

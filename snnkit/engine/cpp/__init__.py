@@ -11,8 +11,8 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import struct
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -76,79 +76,131 @@ def _untranslatable(equation: Equation) -> str:
 
 
 def forward(run: Pass, out_dtype: torch.dtype, save: bool, every: bool = False) -> Forward:
-    """Run over x [T, N]. See ``autograd.Backend``."""
+    """Run over x. See ``autograd.Backend``."""
     equation, x, state, parameters = run
-    steps, neurons = x.shape
-    source, constants = forward_source(equation, x.dtype, out_dtype, run.dims, every)
-    out = empty(x.shape, out_dtype)
-    last = [empty(s.shape, s.dtype) for s in state]
-    states = [empty(x.shape, s.dtype) for s in state] if every else []
-    threads = threads_for(x)
-    streaming = out.numel() * out.element_size() >= STREAMING
-    most = _FORWARD_TILE // max(_size(equation) * len(state), 1) if streaming else _CACHED_RUN
-    tile = _tile(neurons, threads, most, streaming)
-    sizes = (steps, neurons, x.stride(0), tile, streaming, *map(is_one_for_all, state))
-    is_finite = call(source, (x, out, *state, *last, *states, *parameters), constants, sizes, threads)
-    return Forward(out, last, is_finite=bool(is_finite), states=states)
+    same = tuple([is_one_for_all(s) for s in state])
+    kind = (equation, x.dtype, out_dtype, run.dims, every)
+    launch = _forward_launch(*kind, x.shape, x.stride(0), same, threads_for(x))
+    out = launch.empty(launch.sequence, out_dtype)
+    last = [launch.empty(launch.one, equation.dtype) for _ in state]
+    states = [launch.empty(launch.sequence, equation.dtype) for _ in state] if every else []
+    is_finite = launch(x, out, *state, *last, *states, *parameters)
+    return Forward(out, last, (), is_finite != 0, states)
 
 
 def backward(run: Pass, saved: Sequence[Tensor], d: Gradients) -> Results:
     """Gradients from those of out and of the last state. See ``autograd.Backend``."""
     (equation, x, state, parameters), (d_out, d_last, needs, summed, d_states) = run, d
-    steps, neurons = x.shape
-    source, constants, rows = backward_source(equation, x.dtype, run.dims, needs, summed, d.given)
+    same = tuple([is_one_for_all(s) for s in (*state, *d_last)])
+    given = d.given
+    kind = (equation, x.dtype, run.dims, needs, summed, given)
+    launch = _backward_launch(*kind, x.shape, (x.stride(0), d_out.stride(0)), same, threads_for(x))
     d_x = None
     if needs[0]:
-        d_x = empty(x.shape[1:], equation.dtype) if summed else empty(x.shape, x.dtype)
-    d_first = [empty(d.shape, d.dtype) for d in d_last]
-    d_parameters = [x.new_empty(neurons, dtype=equation.dtype) if need else None for need in needs[1:]]
-    threads = threads_for(x)
-    # Where x is one step and its gradient a sum, no memory keeps the arithmetic waiting: the nearest cache pays.
-    each = max(_size(equation) * rows * steps, 1)
-    most = max(_BACKWARD_TILE // (1 + summed) // each, min(_RUN, _MOST_OF_LONG // each), _SHORTEST_RUN)
-    streaming = x.numel() * x.element_size() >= STREAMING
-    tile = _tile(neurons, threads, most, streaming)
-    sizes = (steps, neurons, x.stride(0), d_out.stride(0), tile, streaming, *map(is_one_for_all, (*state, *d_last)))
+        d_x = launch.empty(launch.one, equation.dtype) if summed else launch.empty(launch.sequence, x.dtype)
+    d_first = [launch.empty(launch.one, equation.dtype) for _ in d_last]
+    d_parameters = [launch.empty(launch.one, equation.dtype) if need else None for need in needs[1:]]
     sequences, sums = ((), (d_x, *d_parameters)) if summed else ((d_x,), d_parameters)
-    given = (d_states[i] for i in d.given)
-    tensors = (x, d_out, *sequences, *state, *d_last, *d_first, *given, *parameters, *sums)
-    tensors = [t for t in tensors if t is not None]
-    if call(source, tensors, constants, sizes, threads):
-        need = threads * tile * steps * rows * _size(equation)
+    every = [d_states[i] for i in given]
+    if launch(x, d_out, *sequences, *state, *d_last, *d_first, *every, *parameters, *sums):
         raise MemoryError(
-            f"backward over {steps} steps needs {size_of(need)} of scratch memory, which is not available; "
+            f"backward over {len(x)} steps needs {size_of(launch.scratch)} of scratch memory, which is not available; "
             "use fewer steps at once (truncated backpropagation) or fewer threads (torch.set_num_threads)"
         )
-    for i, (parameter, gradient) in enumerate(zip(parameters, d_parameters, strict=True)):
-        if gradient is not None and parameter.dim() == 0:
-            d_parameters[i] = gradient.sum()
+    for i, parameter in enumerate(parameters):
+        if needs[1 + i] and parameter.dim() == 0:
+            d_parameters[i] = d_parameters[i].sum()  # type: ignore[union-attr]
     return d_x, d_first, d_parameters
 
 
-def expect_backward(run: Pass, needs: tuple[bool, ...], summed: bool, every: bool) -> None:
-    """Compile the kernel of ``backward`` beside that of ``forward``."""
-    given = tuple(range(run.equation.states)) if every else ()
-    source = backward_source(run.equation, run.x.dtype, run.dims, needs, summed, given)[0]
+@functools.lru_cache(maxsize=512)
+def expect_backward(
+    equation: Equation, x: torch.dtype, dims: tuple[int, ...], needs: tuple[bool, ...], summed: bool, every: bool
+) -> None:
+    """Compile the kernel of ``backward`` beside that of ``forward``, once."""
+    given = tuple(range(equation.states)) if every else ()
+    source = backward_source(equation, x, dims, needs, summed, given)[0]
     if source not in toolchain.loaded:
         toolchain.load_ahead(source)
 
 
-def empty(shape: torch.Size, dtype: torch.dtype) -> Tensor:
-    """Room for a result; small ones, whose calls are short, do without a call of the pool."""
-    large = shape.numel() * dtype.itemsize >= SMALLEST
-    return POOL.empty(shape, dtype) if large else torch.empty(shape, dtype=dtype, device="cpu")
+class _Launch:
+    """A kernel and all of its arguments but the tensors; making one takes longer than a small layer."""
 
+    def __init__(
+        self,
+        source: str,
+        constants: Sequence[float],
+        shape: torch.Size,
+        sizes: Sequence[int],
+        threads: int,
+        scratch: int = 0,
+    ) -> None:
+        self.run = load(source).run
+        self.constants = (ctypes.c_double * len(constants))(*constants)
+        sizes = (shape[0], shape[1:].numel(), *sizes)
+        self.sizes = struct.pack(f"{len(sizes)}q", *sizes)
+        self.threads, self.scratch = threads, scratch
+        self.small = shape.numel() * 8 < SMALLEST
+        # Shapes and strides of the results.
+        self.sequence = shape, torch.empty(shape, device="meta").stride()
+        self.one = shape[1:], self.sequence[1][1:]
 
-def call(source: str, tensors: Sequence[Tensor], constants: Sequence[float], sizes: Sequence[int], threads: int) -> int:
-    pointers = (ctypes.c_void_p * len(tensors))(*(t.data_ptr() for t in tensors))
-    kernel, numbers = _kernel(source, tuple(constants))
-    return kernel(pointers, numbers, (ctypes.c_int64 * len(sizes))(*sizes), ctypes.c_int(threads))
+    def empty(self, form: tuple[torch.Size, tuple[int, ...]], dtype: torch.dtype) -> Tensor:
+        """Room for a result; small ones, whose calls are short, do without a call of the pool."""
+        if self.small:  # ``torch.empty`` takes twice as long: it looks for names of dimensions first
+            return torch.empty_strided(*form, dtype=dtype, device="cpu")
+        shape = form[0]
+        large = shape.numel() * dtype.itemsize >= SMALLEST
+        return POOL.empty(shape, dtype) if large else torch.empty(shape, dtype=dtype, device="cpu")
+
+    def __call__(self, *tensors: Tensor | None) -> int:
+        pointers = [t.data_ptr() for t in tensors if t is not None]
+        return self.run(struct.pack(f"{len(pointers)}P", *pointers), self.constants, self.sizes, self.threads)
 
 
 @functools.lru_cache(maxsize=512)
-def _kernel(source: str, constants: tuple[float, ...]) -> tuple[Any, ctypes.Array]:
-    """The function to call, and its constants as it takes them."""
-    return load(source).run, (ctypes.c_double * len(constants))(*constants)
+def _forward_launch(
+    equation: Equation,
+    x: torch.dtype,
+    out: torch.dtype,
+    dims: tuple[int, ...],
+    every: bool,
+    shape: torch.Size,
+    stride: int,
+    same: tuple[bool, ...],
+    threads: int,
+) -> _Launch:
+    """Of ``shape`` [T, *N]; ``stride`` of x in time; ``same``: whether a state is one value for all neurons."""
+    source, constants = forward_source(equation, x, out, dims, every)
+    streaming = shape.numel() * out.itemsize >= STREAMING
+    most = _FORWARD_TILE // max(_size(equation) * len(same), 1) if streaming else _CACHED_RUN
+    tile = _tile(shape[1:].numel(), threads, most, streaming)
+    return _Launch(source, constants, shape, (stride, tile, streaming, *same), threads)
+
+
+@functools.lru_cache(maxsize=512)
+def _backward_launch(
+    equation: Equation,
+    x: torch.dtype,
+    dims: tuple[int, ...],
+    needs: tuple[bool, ...],
+    summed: bool,
+    given: tuple[int, ...],
+    shape: torch.Size,
+    strides: tuple[int, int],
+    same: tuple[bool, ...],
+    threads: int,
+) -> _Launch:
+    """As ``_forward_launch``; ``strides`` of x and the gradient of out; ``same``: also of gradients of last states."""
+    source, constants, rows = backward_source(equation, x, dims, needs, summed, given)
+    # Where x is one step and its gradient a sum, no memory keeps the arithmetic waiting: the nearest cache pays.
+    each = max(_size(equation) * rows * shape[0], 1)
+    most = max(_BACKWARD_TILE // (1 + summed) // each, min(_RUN, _MOST_OF_LONG // each), _SHORTEST_RUN)
+    streaming = shape.numel() * x.itemsize >= STREAMING
+    tile = _tile(shape[1:].numel(), threads, most, streaming)
+    sizes = (*strides, tile, streaming, *same)
+    return _Launch(source, constants, shape, sizes, threads, scratch=threads * tile * shape[0] * rows * _size(equation))
 
 
 # OpenMP's threads do not survive a fork, and a child that calls for them waits forever.
@@ -165,9 +217,8 @@ if hasattr(os, "register_at_fork"):
 
 
 def threads_for(x: Tensor) -> int:
-    if _forked:
-        return 1
-    return max(1, min(torch.get_num_threads(), x.numel() // _PER_THREAD))
+    most = x.numel() // _PER_THREAD
+    return 1 if most < 2 or _forked else min(torch.get_num_threads(), most)
 
 
 def _tile(neurons: int, threads: int, most: int, streaming: bool) -> int:

@@ -12,15 +12,6 @@
 
 namespace {
 
-// Compilers handle vectors that are wider than the machine's badly: sums would leave the registers.
-#if defined(__AVX512F__)
-constexpr int64_t VECTOR = 64;
-#elif defined(__AVX__)
-constexpr int64_t VECTOR = 32;
-#else
-constexpr int64_t VECTOR = 16;
-#endif
-
 // Rows of gradients in the cache at a time: 256 KiB of float32.
 constexpr int64_t BLOCK = 1024;
 
@@ -266,6 +257,40 @@ int64_t gradients(void* const* tensors, int64_t B, int64_t I, int64_t O, int thr
 // The columns that the last call of ``spikes`` in this thread has found.
 extern "C" void take(int32_t* columns) {
   for (size_t t = 0; t < found.size(); columns += counts[t++]) std::copy_n(found[t].data(), counts[t], columns);
+}
+
+// The spikes of images as the windows of a convolution see them. Line y of image b [W, C] has row b H + y in the lists;
+// the result has a row for each window, with columns [KY, KX, C]. sizes: B, H, C, Y by X windows, KY, KX, strides and
+// paddings. Without ``to``, only ``windows`` is written, where the rows of the result start.
+extern "C" void unfold(const int64_t* starts, const int32_t* columns, const int64_t* sizes, int64_t* windows, int32_t* to,
+                       int threads) {
+  const int64_t B = sizes[0], H = sizes[1], C = sizes[2], Y = sizes[3], X = sizes[4], KY = sizes[5], KX = sizes[6];
+  if (!to) std::fill_n(windows, B * Y * X + 1, 0);
+#pragma omp parallel for num_threads(threads)
+  for (int64_t line = 0; line < B * Y; ++line) {
+    int64_t* at = windows + line * X;
+    for (int64_t ky = 0; ky < KY; ++ky) {
+      const int64_t y = line % Y * sizes[7] - sizes[9] + ky;
+      if (y < 0 || y >= H) continue;
+      const int64_t row = line / Y * H + y, last = starts[row + 1];
+      for (int64_t x = 0, begin = starts[row], end = begin; x < X; ++x) {
+        const int64_t left = (x * sizes[8] - sizes[10]) * C;
+        while (begin < last && columns[begin] < left) ++begin;
+        end = std::max(begin, end);
+        while (end < last && columns[end] < left + KX * C) ++end;
+        if (to)
+          for (int64_t j = begin; j < end; ++j) to[at[x]++] = int32_t(columns[j] - left + ky * KX * C);
+        else
+          at[x + 1] += end - begin;
+      }
+    }
+  }
+  if (to) {  // each start has become the next one
+    std::memmove(windows + 1, windows, B * Y * X * sizeof(int64_t));
+    windows[0] = 0;
+  } else {
+    for (int64_t i = 0; i < B * Y * X; ++i) windows[i + 1] += windows[i];
+  }
 }
 
 #define KERNELS(name, X, S)                                                                                        \

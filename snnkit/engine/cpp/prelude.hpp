@@ -22,6 +22,15 @@ __attribute__((simd("notinbranch"))) double log(double) noexcept;
 
 namespace {
 
+// Bytes of a vector. Compilers keep wider ones than the machine's in memory.
+#if defined(__AVX512F__)
+constexpr int64_t VECTOR = 64;
+#elif defined(__AVX__)
+constexpr int64_t VECTOR = 32;
+#else
+constexpr int64_t VECTOR = 16;
+#endif
+
 // The upper half of a float32.
 struct bfloat16 {
   uint16_t bits;

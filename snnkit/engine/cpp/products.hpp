@@ -3,13 +3,8 @@
 
 namespace {
 
-#if defined(__AVX512F__)
-constexpr int64_t VECTOR = 64, TOGETHER = 4;
-#elif defined(__AVX__)
-constexpr int64_t VECTOR = 32, TOGETHER = 2;  // there are 16 registers
-#else
-constexpr int64_t VECTOR = 16, TOGETHER = 4;
-#endif
+// Rows of a dense product at a time, as many as there are registers for: of AVX2, 16.
+constexpr int64_t TOGETHER = VECTOR == 32 ? 2 : 4;
 
 template <typename S>
 struct Wide {

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
+import struct
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from snnkit.engine import cpp
 from snnkit.engine.autograd import side_by_side
-from snnkit.engine.cpp import toolchain
+from snnkit.engine.cpp import load, threads_for, toolchain
 from snnkit.engine.cpp.recurrent_source import backward_source, forward_source
+from snnkit.engine.page_pool import POOL, SMALLEST
 from snnkit.engine.recurrent import Layer, Results
 from snnkit.tables import size_of
 
@@ -23,14 +25,14 @@ def forward(layer: Layer, save: bool) -> tuple[Tensor, list[Tensor], Tensor | No
     """What is saved are the inputs with what came back through the weights."""
     equation, x, state, before, parameters, weight, bias = layer
     source, constants = forward_source(equation, layer.dims, bias is not None, save)
-    out = cpp.empty(x.shape, x.dtype)
-    inputs = cpp.empty(x.shape, x.dtype) if save else None
+    out = _empty(x.shape, x.dtype)
+    inputs = _empty(x.shape, x.dtype) if save else None
     last = [torch.empty(x.shape[1:], dtype=x.dtype) for _ in state]
     group, threads = _group(x, 0)
     same = (_is_one_for_all(v) for v in (before, *state))
     tensors = (x, out, weight, _blocks(weight), before, bias, inputs, *state, *last, *parameters)
     sizes = (*x.shape, x.stride(0), *weight.stride(), group, *same)
-    code = cpp.call(source, [t for t in tensors if t is not None], constants, sizes, threads)
+    code = _call(source, [t for t in tensors if t is not None], constants, sizes, threads)
     if code == 1:
         raise MemoryError("a recurrent layer has too little memory for one step of a few samples")
     return out, last, inputs, code == 0
@@ -42,15 +44,15 @@ def backward(layer: Layer, saved: Tensor, d_out: Tensor, d_last: Sequence[Tensor
     (steps, batch, features), dtype = saved.shape, saved.dtype
     source, constants, rows = backward_source(equation, layer.dims, tuple(wanted[:-1]), wanted[-1])
     d_out = side_by_side(d_out.flatten(1))
-    d_x, d_before = cpp.empty(saved.shape, dtype), torch.empty(saved.shape[1:], dtype=dtype)
-    out = cpp.empty(saved.shape, dtype) if wanted[-1] else None
+    d_x, d_before = _empty(saved.shape, dtype), torch.empty(saved.shape[1:], dtype=dtype)
+    out = _empty(saved.shape, dtype) if wanted[-1] else None
     d_first = [torch.empty_like(d_before) for _ in d_last]
     sums = [torch.empty_like(d_before) if need else None for need in wanted[:-1]]
     group, threads = _group(saved, rows)
     same = (_is_one_for_all(v) for v in (*state, *d_last))
     sizes = (steps, batch, features, d_out.stride(0), *weight.stride(), group, *same)
     tensors = (saved, d_out, d_x, weight, _blocks(weight), d_before, out, *state, *d_last, *d_first, *parameters, *sums)
-    if cpp.call(source, [t for t in tensors if t is not None], constants, sizes, threads):
+    if _call(source, [t for t in tensors if t is not None], constants, sizes, threads):
         need = threads * group * features * (steps * rows + len(state)) * dtype.itemsize
         raise MemoryError(
             f"backward of a recurrent layer over {steps} steps needs {size_of(need)} of scratch memory, which is not "
@@ -67,9 +69,22 @@ def expect_backward(layer: Layer, wanted: Sequence[bool]) -> None:
         toolchain.load_ahead(source)
 
 
+def _empty(shape: torch.Size, dtype: torch.dtype) -> Tensor:
+    large = shape.numel() * dtype.itemsize >= SMALLEST
+    return POOL.empty(shape, dtype) if large else torch.empty(shape, dtype=dtype, device="cpu")
+
+
+def _call(
+    source: str, tensors: Sequence[Tensor], constants: Sequence[float], sizes: Sequence[int], threads: int
+) -> int:
+    pointers = struct.pack(f"{len(tensors)}P", *(t.data_ptr() for t in tensors))
+    numbers = (ctypes.c_double * len(constants))(*constants)
+    return load(source).run(pointers, numbers, struct.pack(f"{len(sizes)}q", *sizes), ctypes.c_int(threads))
+
+
 def _group(x: Tensor, saved: int) -> tuple[int, int]:
     """Samples that go through time together, and threads."""
-    batch, threads = x.shape[1], cpp.threads_for(x)
+    batch, threads = x.shape[1], threads_for(x)
     each = max(x.shape[0] * x.shape[2] * saved * x.element_size(), 1)
     return max(1, min(_MOST_SAMPLES, -(-batch // threads), _MOST_SAVED // each)), threads
 

@@ -10,6 +10,7 @@ import contextlib
 import functools
 import hashlib
 import linecache
+import math
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -56,18 +57,19 @@ def forward(
     every: bool = False,
     wrap: Callable[[Any], Any] = lambda kernel: kernel,
 ) -> Forward:
-    """See ``autograd.Backend``; saved is the state before every block of steps, [ceil(T/K), N] for each part."""
+    """See ``autograd.Backend``; saved is the state before every block of steps, [ceil(T/K), *N] for each part."""
     equation, x, state, parameters = run
-    steps, neurons = x.shape
+    steps, *one = x.shape
+    neurons = math.prod(one)
     source = forward_source(equation, run.dims, save, every)
-    out = x.new_empty((steps, neurons), dtype=out_dtype)
+    out = x.new_empty(x.shape, dtype=out_dtype)
     state = [s.contiguous() for s in state]
     last = [torch.empty_like(s) for s in state]
     blocks = (steps + BLOCK_STEPS - 1) // BLOCK_STEPS
-    saved = [s.new_empty((blocks, neurons)) for s in state] if save and saves_state(equation) else []
+    saved = [s.new_empty((blocks, *one)) for s in state] if save and saves_state(equation) else []
     states = [s.new_empty(x.shape) for s in state] if every else []
     tensors = (x, out, *state, *last, *saved, *states, *parameters)
-    _launch(source, lanes(equation, neurons, x.dtype, False), tensors, x.shape, (x.stride(0),), wrap)
+    _launch(source, lanes(equation, neurons, x.dtype, False), tensors, (steps, neurons), (x.stride(0),), wrap)
     return Forward(out, last, saved, states=states)
 
 
@@ -78,22 +80,23 @@ def backward(
     (equation, x, _, parameters), (d_out, d_last, needs, summed, d_states) = run, d
     if not saved and saves_state(equation):
         saved = forward(run, x.dtype, True, wrap=wrap).saved
-    steps, neurons = x.shape
+    steps, *one = x.shape
+    neurons = math.prod(one)
     source = backward_source(equation, run.dims, needs, summed, d.given)
     d_x = None
     if needs[0]:
-        d_x = x.new_empty(neurons, dtype=equation.dtype) if summed else x.new_empty((steps, neurons))
+        d_x = x.new_empty(one, dtype=equation.dtype) if summed else x.new_empty(x.shape)
     d_last = [d.contiguous() for d in d_last]
     d_first = [torch.empty_like(d) for d in d_last]
     # One gradient per neuron; what a parameter shared by all neurons gets is their sum.
-    each = [x.new_empty(neurons, dtype=equation.dtype) if need else None for need in needs[1:]]
+    each = [x.new_empty(one, dtype=equation.dtype) if need else None for need in needs[1:]]
     states = (*saved, *d_last, *d_first)
     order = (*states, d_x, *each) if summed else (d_x, *states, *each)
     results = [t for t in order if t is not None]
     strides = (x.stride(0), d_out.stride(0))
     given = [d for d in d_states if d is not None]
     tensors = (x, d_out, *results, *given, *parameters)
-    _launch(source, lanes(equation, neurons, x.dtype, True, len(given)), tensors, x.shape, strides, wrap)
+    _launch(source, lanes(equation, neurons, x.dtype, True, len(given)), tensors, (steps, neurons), strides, wrap)
     pairs = zip(each, parameters, strict=True)
     return d_x, d_first, [d.sum() if d is not None and p.dim() == 0 else d for d, p in pairs]
 
