@@ -72,25 +72,32 @@ def read_learner(path: Path) -> Learner:
         raise ValueError(f"no exported progress of format {progress.FORMAT}")
     try:
         when = datetime.fromisoformat(data["when"]).astimezone()
-        exercises, quiz, predictions, unknown = {}, {}, [], []
-        for name, work in progress.by_name(data["notebooks"]).items():
-            rows = {order.named(row["key"]): _entry(row) for row in work["exercises"]}
-            made = {order.named(one["key"]): one for one in work.get("predictions", [])}  # older files have none
-            progress.check_marks(work["quiz"])
-            for one in made.values():
-                progress.check_prediction(one)
-            if name not in _known():
+        today = progress.naming(data["format"])
+        rows: dict[str, Entry] = {}
+        made, marks, unknown = {}, {}, []
+        for name, work in data["notebooks"].items():
+            if today(name) not in _known() and not order.is_of_the_past(today(name)):
                 unknown.append(f"notebook {name}")
                 continue
+            rows |= {today(row["key"]): _entry(row) for row in work["exercises"]}
+            made |= {today(one["key"]): one for one in work.get("predictions", [])}  # older files have none
+            marks[today(name)] = work["quiz"]
+            progress.check_marks(work["quiz"])
+        for one in made.values():
+            progress.check_prediction(one)
+        exercises, quiz, predictions = {}, {}, []
+        worked = {order.notebook_of(key) for key in (*rows, *made)} | marks.keys()
+        for name in (name for name in _known() if name in worked):
             titles, known, questions = _known()[name]
-            unknown += [key for key in (*rows, *made) if key not in titles and key not in known]
             # A file of an older kit may have fewer exercises; learners are compared by those of this one.
             exercises[name] = [
-                rows.get(key, Entry(key, title, "to do", 0, 0, {}))._replace(title=title)
+                rows.get(key, Entry(key, "", "to do", 0, 0, {}))._replace(key=key, title=title)
                 for key, title in titles.items()
             ]
-            quiz[name] = work["quiz"][:questions]
+            quiz[name] = marks.get(name, [])[:questions]
             predictions += [{"sure": one["sure"], "right": one["right"]} for key, one in made.items() if key in known]
+        every = {key for titles, known, _ in _known().values() for key in (*titles, *known)}
+        unknown += [key for key in (*rows, *made) if key not in every]
         learner = progress.check_name(data["name"])
         return Learner(learner, one_line(path.name), when, exercises, quiz, predictions, _listed(unknown))
     except (KeyError, ValueError, TypeError, AttributeError, OverflowError) as error:
@@ -111,7 +118,7 @@ def _known() -> dict[str, tuple[dict[str, str], set[str], int]]:
 def _entry(row: dict[str, Any]) -> Entry:
     progress.check_entry(row)
     failed = {one_line(check): times for check, times in row.get("failed", {}).items()}
-    return Entry(order.named(row["key"]), "", row["status"], row["attempts"], row["hints"], failed)
+    return Entry(row["key"], "", row["status"], row["attempts"], row["hints"], failed)
 
 
 def _listed(keys: Sequence[object]) -> str:

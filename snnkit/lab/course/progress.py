@@ -12,7 +12,7 @@ import json
 import os
 import threading
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -180,15 +180,18 @@ def _checked(data: Any) -> dict[str, Any]:
     skipped = data.setdefault("skipped", [])
     if not isinstance(skipped, list) or not all(isinstance(key, str) for key in skipped):
         raise ValueError("skipped predictions without a key")
-    if data["format"] == 1:
-        data |= {part: by_name(data[part]) for part in ("exercises", "quiz", "predictions")}
-        data |= {"skipped": [order.named(key) for key in skipped], "format": FORMAT}
+    today = naming(data["format"])
+    exercises: dict[str, Any] = {}
+    for key, entry in data["exercises"].items():  # by an old key and by today's: the better result counts
+        exercises[today(key)] = max(entry, exercises.get(today(key), entry), key=lambda one: _RANK[one["status"]])
+    data |= {part: {today(key): value for key, value in data[part].items()} for part in ("quiz", "predictions")}
+    data |= {"exercises": exercises, "skipped": [today(key) for key in skipped], "format": FORMAT}
     return data
 
 
-def by_name(entries: Mapping[str, Any]) -> dict[str, Any]:
-    """What a file of format 1 holds by number or key, with today's names."""
-    return {order.named(key): value for key, value in entries.items()}
+def naming(form: int) -> Callable[[str], str]:
+    """What turns a key of a file of this format into the one that it has today."""
+    return order.named_in_format_1 if form == 1 else order.named
 
 
 def check_entry(entry: Any) -> None:
