@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from snnkit import data, loss, neuron, nn
+from snnkit.lab import course
 from snnkit.lab.course import order, question
 from snnkit.lab.tools import pair, parameters
 from snnkit.lab.tools.project import find
@@ -55,6 +56,18 @@ def test_exercises_quiz_scorecard_and_the_way_on_come_in_this_order(name):
     of_the_track = order.notebooks_of(order.track_of(name_only))
     following = of_the_track[of_the_track.index(name_only) + 1 :]
     assert not following or re.search(rf"\*\*\[?{order.label(following[0])} · ", below)
+
+
+@each_notebook
+def test_exercises_of_optional_parts_are_those_that_scorecards_do_not_wait_for(name):
+    optional, apart = [], 0  # the level of the heading with "(optional", or 0
+    for line in source(name).splitlines():
+        if heading := re.match(r"# (#{2,6}) ", line):
+            level = len(heading[1])
+            apart = level if re.search(r"\((optional|stretch)", line) else 0 if level <= apart else apart
+        if apart and (key := re.search(r'attempt\(\s*"(\w+\.\d+)"', line)):
+            optional.append(key[1])
+    assert optional == [one.key for one in course.exercises(name[3:]) if one.optional]
 
 
 @each_notebook

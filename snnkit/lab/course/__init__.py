@@ -4,6 +4,7 @@
     predict("first_spiking_neuron.b")                          # asks, locks, explains
     outcome("first_spiking_neuron.b", rates[1] / rates[0])     # what the notebook finds, beside the prediction
     lif_step = attempt("first_spiking_neuron.1", lif_step)     # the learner's function if it passes, else the reference
+    course.certificate("spikes")             # what a learner has done in a track
     course.export("ada.json")                # a learner's whole progress, to be handed in
     course.room("room/")                     # all learners: who is where, who is stuck, what fails most
 
@@ -20,6 +21,7 @@ from snnkit.lab.course.attempts import (
     hint as hint,
     solution as solution,
 )
+from snnkit.lab.course.certificates import Certificate as Certificate, certificate as certificate
 from snnkit.lab.course.class_report import Room as Room, room as room
 from snnkit.lab.course.exercise import (
     Check as Check,

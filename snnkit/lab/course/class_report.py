@@ -35,6 +35,7 @@ class Entry(NamedTuple):
     attempts: int
     hints: int
     failed: dict[str, int]
+    optional: bool = False
 
 
 @dataclass(frozen=True)
@@ -59,8 +60,8 @@ class Learner:
         return Counter({row.key: row.attempts for rows in self.exercises.values() for row in rows})
 
     def passed(self, notebook: str) -> tuple[int, int]:
-        """How many exercises of a notebook are passed, and how many there are."""
-        rows = self.exercises.get(notebook, [])
+        """How many exercises of a notebook are passed, and how many there are, without the optional ones."""
+        rows = [row for row in self.exercises.get(notebook, []) if not row.optional]
         return sum(row.status == "passed" for row in rows), len(rows)
 
 
@@ -88,15 +89,17 @@ def read_learner(path: Path) -> Learner:
         exercises, quiz, predictions = {}, {}, []
         worked = {order.notebook_of(key) for key in (*rows, *made)} | marks.keys()
         for name in (name for name in _known() if name in worked):
-            titles, known, questions = _known()[name]
+            own, known, questions = _known()[name]
             # A file of an older kit may have fewer exercises; learners are compared by those of this one.
             exercises[name] = [
-                rows.get(key, Entry(key, "", "to do", 0, 0, {}))._replace(key=key, title=title)
-                for key, title in titles.items()
+                rows.get(one.key, Entry(one.key, "", "to do", 0, 0, {}))._replace(
+                    key=one.key, title=one.title, optional=one.optional
+                )
+                for one in own
             ]
             quiz[name] = marks.get(name, [])[:questions]
             predictions += [{"sure": one["sure"], "right": one["right"]} for key, one in made.items() if key in known]
-        every = {key for titles, known, _ in _known().values() for key in (*titles, *known)}
+        every = {key for own, known, _ in _known().values() for key in (*(one.key for one in own), *known)}
         unknown += [key for key in (*rows, *made) if key not in every]
         learner = progress.check_name(data["name"])
         return Learner(learner, one_line(path.name), when, exercises, quiz, predictions, _listed(unknown))
@@ -105,14 +108,13 @@ def read_learner(path: Path) -> Learner:
 
 
 @functools.cache
-def _known() -> dict[str, tuple[dict[str, str], set[str], int]]:
-    """Of each notebook: titles of exercises by key, keys of predictions, and the number of quiz questions."""
-    known = {}
-    for name in exercise.notebooks():
-        prompts = question.read(name)
-        titles = {one.key: one.title for one in exercise.exercises(name)}
-        known[name] = (titles, set(prompts["predictions"]), len(prompts["quiz"]))
-    return known
+def _known() -> dict[str, tuple[list[exercise.Exercise], set[str], int]]:
+    """Of each notebook: its exercises, keys of predictions, and the number of quiz questions."""
+    prompts = {name: question.read(name) for name in exercise.notebooks()}
+    return {
+        name: (exercise.exercises(name), set(asked["predictions"]), len(asked["quiz"]))
+        for name, asked in prompts.items()
+    }
 
 
 def _entry(row: dict[str, Any]) -> Entry:

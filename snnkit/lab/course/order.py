@@ -78,6 +78,16 @@ def named_in_format_1(label: str) -> str:
     return named(f"{_FIRST_EDITION[int(number)]}{dot}{rest}" if known else label)
 
 
+#: What to do with a saved copy of a notebook that asks for what is not there any more.
+EARLIER = "if this notebook is a copy of an earlier version, `snnkit lab --to NEW_FOLDER` copies today's notebooks"
+
+
+def where_now(notebook: str) -> str:
+    """Where the exercises of a notebook of an earlier edition are today: "08 open challenge, 21 sweeps"."""
+    now = dict.fromkeys(notebook_of(new) for old, new in MOVED.items() if notebook_of(old) == notebook)
+    return ", ".join(f"{label(name)} {name.replace('_', ' ')}" for name in sorted(now, key=label))
+
+
 def is_of_the_past(notebook: str) -> bool:
     """Whether an earlier edition had this notebook, and today's has not: its exercises are in others now."""
     return notebook in _FIRST_EDITION and notebook not in NUMBERS

@@ -285,11 +285,12 @@ class ExerciseScore:
     attempts: int
     hints: int
     solution_seen: bool
+    optional: bool = False
 
     def __str__(self) -> str:
         notes = [self.status]
         notes += [f"{n} {noun}{'s' * (n > 1)}" for n, noun in ((self.attempts, "attempt"), (self.hints, "hint")) if n]
-        notes += ["solution seen"] * self.solution_seen
+        notes += ["solution seen"] * self.solution_seen + ["optional"] * self.optional
         mark = "" if self.title.endswith("?") else ":"
         return f"{_SIGNS[self.status]} {order.label(self.key)} {self.title}{mark} {', '.join(notes)}"
 
@@ -305,9 +306,14 @@ class Scorecard:
     calibration: tuple[str, ...]  #: for each level that was chosen in any notebook: "90 % sure: right 5 of 6 times"
 
     @property
+    def required(self) -> list[ExerciseScore]:
+        """The exercises that are not optional."""
+        return [row for row in self.exercises if not row.optional]
+
+    @property
     def passed(self) -> int:
-        """How many exercises the learner has passed. Solve mode does not count."""
-        return sum(row.status == "passed" for row in self.exercises)
+        """How many of the required exercises the learner has passed. Solve mode does not count."""
+        return sum(row.status == "passed" for row in self.required)
 
     def card(self) -> Card:
         lines = [Line(str(row)) for row in self.exercises]
@@ -320,10 +326,11 @@ class Scorecard:
             lines.append(Line("; ".join(self.calibration), label="How sure, in all notebooks"))
         marks = " ".join({True: "✓", False: "✗", None: "○"}[mark] for mark in self.quiz)
         lines.append(Line(f"{marks}  ({self.quiz.count(True)} of {len(self.quiz)} right)", label="Quiz"))
-        solved = sum(row.status == "solution" for row in self.exercises)
-        word = f"{self.passed} of {len(self.exercises)} exercises passed" + (f", {solved} solved" if solved else "")
+        required = self.required
+        solved = sum(row.status == "solution" for row in required)
+        word = f"{self.passed} of {len(required)} exercises passed" + (f", {solved} solved" if solved else "")
         title = f"Notebook {order.label(self.notebook)}"
-        return Card("good" if self.passed + solved == len(self.exercises) else "open", title, word, lines)
+        return Card("good" if self.passed + solved == len(required) else "open", title, word, lines)
 
     def __repr__(self) -> str:
         return self.card().text()
@@ -342,7 +349,8 @@ def scorecard(notebook: str) -> Scorecard:
         entry = now.progress.exercise(exercise.key)
         status = "solution" if now.solving and exercise.key in now.solved else entry["status"]
         seen = bool(entry["solution"])
-        rows.append(ExerciseScore(exercise.key, exercise.title, status, entry["attempts"], entry["hints"], seen))
+        counts = entry["attempts"], entry["hints"]
+        rows.append(ExerciseScore(exercise.key, exercise.title, status, *counts, seen, exercise.optional))
     marks = now.progress.quiz(notebook, len(registry.questions(notebook)))
     made = now.progress.predictions()
     statuses = [

@@ -1,10 +1,10 @@
 """How many minutes a notebook takes, by one rule, and all pages that state them brought up to date.
 
 Prose takes a minute for 130 words, code one for 8 lines, an exercise its own minutes, as does a heading that ends with
-"(20 minutes)". An explorer takes four minutes, a prediction one, a question of the quiz half a minute. Waiting is what the run of the notebook
-took when it was measured (``workshop/quick_runs``). Setup, imports and parameters are folded or known, and a list of
-references is not read: they count nothing. From a heading with "(optional" or "(stretch" on to the next one of its
-level, everything counts apart.
+"(20 minutes)". An explorer takes four minutes, a prediction one, a question of the quiz half a minute. Waiting is what
+the run of the notebook took when it was measured (``workshop/quick_runs``). Setup, imports and parameters are folded or
+known, and a list of references is not read: they count nothing. From a heading with "(optional" or "(stretch" on to the
+next one of its level, everything counts apart.
 """
 
 from __future__ import annotations
