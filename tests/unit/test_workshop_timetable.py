@@ -89,7 +89,7 @@ def test_what_counts_as_minutes(tmp_path):
     (exercise,) = [one.minutes for one in registry.exercises("preflight")[:1]]
     assert found.sections["A (3 minutes)"] == (400 + 3 + 1, 24, 1, 2, exercise + 3)
     assert found.optional["A (3 minutes)"][:2] == (5, 0) and found.more == 5
-    assert found.minutes == 5 * round((406 / 200 + 2 + 1 + exercise + 3) / 5)
+    assert found.minutes == 5 * round((406 / 130 + 24 / 8 + 2 + exercise + 3) / 5)
 
 
 # --- schedules --------------------------------------------------------------------------------------------------------

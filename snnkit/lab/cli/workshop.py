@@ -102,7 +102,7 @@ def check() -> None:
 
 
 @workshop.command("minutes")
-@click.option("--write", is_flag=True, help="Bring notebooks, README, facilitator pages and schedules up to date.")
+@click.option("--write", is_flag=True, help="Bring notebooks, covers, facilitator pages and schedules up to date.")
 def print_minutes(write: bool) -> None:
     """Print the minutes of each notebook by one rule, from what learners read, write and guess."""
     with errors(ProjectError):

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from snnkit import checks, files
-from snnkit.lab.course import exercise as registry
+from snnkit.lab.course import exercise as registry, order
 from snnkit.lab.tools import pair
 from snnkit.lab.tools.project import Project
 from snnkit.lab.workshop import timetable
@@ -150,8 +150,17 @@ def stale(project: Project) -> list[str]:
 # --- the pages that state them ----------------------------------------------------------------------------------------
 
 
+def cover(name: str) -> str:
+    """The page in which a notebook's track has its table: "docs/machines.md" of "12_conv_snn"."""
+    return _cover(order.track_of(name[3:]))
+
+
+def _cover(track: str) -> str:
+    return f"docs/{track}.md"
+
+
 def update(project: Project) -> list[str]:
-    """Write the minutes by the rule into notebooks, README, budget, facilitator pages and schedules; the files written.
+    """Write the minutes by the rule into notebooks, covers, budget, facilitator pages and schedules; the files written.
 
     Of a schedule, rows get the minutes of their parts, and the next buffer what is left or missing.
     """
@@ -176,10 +185,17 @@ def update(project: Project) -> list[str]:
             return re.sub(rf"(?m)^(\| \[{name[:2]} [^|]*\| )\d+( \|)", rf"\g<1>{minutes}\2", old)
 
         rewrite(project.source(name).relative_to(project.root).as_posix(), stated)
-        rewrite("README.md", row)
+        rewrite(cover(name), row)
         rewrite("workshop/gpu_budget.md", row)
         guide = f"{timetable.FACILITATOR}/{name[:2]}.md"
         rewrite(guide, lambda old, tally=tally, stated=stated: _timings(stated(old), tally))
+    for track, title in order.TRACKS.items():
+        hours = (
+            f"{sum(count(project, name).minutes for name in project.names() if cover(name) == _cover(track)) / 60:.1f}"
+        )
+        rewrite(_cover(track), lambda old, hours=hours: re.sub(r"(\*\*Hours:\*\* )[\d.]+", rf"\g<1>{hours}", old))
+        listed = rf"(?m)^(\| \*\*\[{title}\][^|]*\| )[\d.]+( \|)"
+        rewrite("README.md", lambda old, listed=listed, hours=hours: re.sub(listed, rf"\g<1>{hours}\2", old))
     for name in timetable.pages(project.root, timetable.SCHEDULES):
         rewrite(f"{timetable.SCHEDULES}/{name}.md", lambda old: timetable.rescheduled(old, project))
     rewrite("workshop/gpu_budget.md", lambda old: _hours(old, project))
