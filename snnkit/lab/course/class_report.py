@@ -10,14 +10,14 @@ import html
 import os
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from snnkit import checks, files, tables
-from snnkit.lab.course import exercise, order, progress, question
+from snnkit.lab.course import exercise, order, progress, question, survey
 from snnkit.tables import one_line
 
 LARGEST = 1 << 20  # bytes of a file; an export has about 20 kB
@@ -65,9 +65,8 @@ class Learner:
         return sum(row.status == "passed" for row in rows), len(rows)
 
 
-def read_learner(path: Path) -> Learner:
-    """The learner of a file that ``course.export`` wrote; ValueError with the reason for any other file."""
-    data = files.small_json(path, LARGEST)
+def learner_of(data: Any, path: Path) -> Learner:
+    """The learner of what a file of ``course.export`` holds; ValueError with the reason for anything else."""
     kind = (data.get("kind"), data.get("format")) if isinstance(data, dict) else ()
     if kind not in ((progress.EXPORT, 1), (progress.EXPORT, progress.FORMAT)):
         raise ValueError(f"no exported progress of format {progress.FORMAT}")
@@ -140,6 +139,7 @@ class Room:
     learners: tuple[Learner, ...]  #: by name; of several files of one name the latest counts
     refused: tuple[tuple[str, str], ...]  #: (file, reason) of each file that is not a learner's progress
     earlier: tuple[tuple[str, str], ...]  #: (file, what took its place) of each file that is not a learner's latest
+    surveys: tuple[tuple[str, Mapping[str, int | str]], ...] = ()  #: ("before" or "after", answers), without names
 
     @property
     def notebooks(self) -> list[str]:
@@ -233,12 +233,13 @@ class Room:
         for lines in every.values():
             if len(lines) > SHOWN:
                 lines[SHOWN:] = [f"… and {len(lines) - SHOWN} more"]
+        every["What the surveys say"] = survey.summed(self.surveys)
         return [(title, lines) for title, lines in every.items() if lines]
 
 
 @checks.arguments
 def room(folder: str | os.PathLike[str]) -> Room:
-    """The progress of all learners whose file (``course.export`` wrote it) is in ``folder``.
+    """The progress of all learners whose file (``course.export`` wrote it) is in ``folder``, and what surveys say.
 
     Of several files of one name the latest counts, and the others are listed. So are files that are damaged, or not an
     export, each with the reason. They stop nothing.
@@ -246,17 +247,21 @@ def room(folder: str | os.PathLike[str]) -> Room:
     place = files.expanded(folder)
     if not place.is_dir():
         raise ValueError(f"folder must be a folder of exported progress, but it is {str(folder)!r}")
-    learners, refused = [], []
+    learners, refused, surveys = [], [], []
     for path in sorted(place.glob("*.json")):
         try:
-            learners.append(read_learner(path))
+            data = files.small_json(path, LARGEST)
+            if survey.is_survey(data):
+                surveys.append(survey.read(data))
+            else:
+                learners.append(learner_of(data, path))
         except (ValueError, OSError) as error:
             refused.append((one_line(path.name), str(error)))
     learners.sort(key=lambda one: (one.when, one.attempts().total()))
     latest = {one.identity: one for one in learners}
     earlier = [(one.file, _replaced(one, last)) for one in learners if (last := latest[one.identity]) is not one]
     learners = sorted(latest.values(), key=lambda learner: learner.identity)
-    return Room(str(place), tuple(learners), tuple(refused), tuple(earlier))
+    return Room(str(place), tuple(learners), tuple(refused), tuple(earlier), tuple(surveys))
 
 
 def _replaced(one: Learner, last: Learner) -> str:
