@@ -209,6 +209,10 @@ def test_the_command_exports_and_shows_the_board(tmp_path):
     done = run("export", tmp_path / "room" / "ada.json", "--name", "Ada")
     assert done.exit_code == 0 and "ada.json" in done.output
     done = run("board", tmp_path / "room", "--html", tmp_path / "page.html")
-    assert done.exit_code == 0 and f"1 learner, 0 of {TOTAL} exercises passed (0%)" in done.output and "page: " in done.output
+    assert (
+        done.exit_code == 0
+        and f"1 learner, 0 of {TOTAL} exercises passed (0%)" in done.output
+        and "page: " in done.output
+    )
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "Ada" in page and page.startswith("<!doctype html>")

@@ -108,12 +108,12 @@ def find(key: str) -> Exercise:
 
 
 def _module(notebook: str) -> ModuleType:
+    if order.is_of_the_past(notebook):
+        raise ValueError(
+            f"notebook {notebook} is of an earlier edition of the course. Its exercises are in "
+            f"{order.where_now(notebook)}, and what you have solved counts there; {order.EARLIER}"
+        )
     name = f"snnkit.lab.exercises.{notebook}"
     if name not in sys.modules:
-        if order.is_of_the_past(notebook):
-            raise ValueError(
-                f"notebook {notebook} is of an earlier edition of the course. Its exercises are in "
-                f"{order.where_now(notebook)}, and what you have solved counts there; {order.EARLIER}"
-            )
         checks.choice("notebook", notebook, notebooks())
     return importlib.import_module(name)
