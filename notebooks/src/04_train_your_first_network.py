@@ -784,7 +784,7 @@ print(f"test accuracy: {accuracy:.4f}")
 # `loss.spike_rate_regulariser([recording.layers[HIDDEN]], target=0.02, weight=50)`, with `net.record(x)` instead of
 # `net(x)` in your training step. That alone leaves about 30 % of the spikes that exercise 04.3 counts, at no loss of
 # accuracy. With 10 steps and 64 hidden neurons as well, about 22 spikes are left at 97.7 %: beat that. ([Notebook
-# 08](08_sweeps_and_challenge.ipynb) makes this a contest.)
+# 08](08_open_challenge.ipynb) makes this a contest.)
 #
 # ## Next
 #

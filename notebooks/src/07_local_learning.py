@@ -883,7 +883,7 @@ scorecard("local_learning")
 # %% [markdown]
 # ## Next
 #
-# **[08 · Sweeps and the open challenge](08_sweeps_and_challenge.ipynb)** has a task that *cannot* be solved without
+# **[08 · The open challenge](08_open_challenge.ipynb)** has a task that *cannot* be solved without
 # memory, and you solve it with as few spikes as you can.
 #
 # **Ideas to continue:** make the homeostasis slower (`theta_plus` of `plasticity.Competition`). How do the fields and

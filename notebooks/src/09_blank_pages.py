@@ -427,7 +427,7 @@ scorecard("blank_pages")
 # You have built the four parts that every spiking library is made of. Three ways on:
 #
 # - **[20 · Your own data](20_your_own_data.ipynb)**: a table, a sound and a recording of your own, the whole way to a page.
-# - **The challenge of [08 · Sweeps and the open challenge](08_sweeps_and_challenge.ipynb)**: XOR in time with the fewest
+# - **[08 · The open challenge](08_open_challenge.ipynb)**: XOR in time with the fewest
 #   spikes. Your `population` and your `fit` may take part.
 # - **Your own work.** Take a decision of your field that needs two moments in time. Fifty lines of data, and the code that you
 #   have now.

@@ -989,7 +989,7 @@ print(f"on one GPU  {20 * -(-60_000 // samples) * seconds / 60:.3g} minutes")
 # <summary><b>What to notice</b></summary>
 #
 # *time*: the queue will take longer than the job. This network does not need a supercomputer, and it
-# is good to know that before you apply for computing time. A hundred seeds, a sweep (notebook 08) or events at full
+# is good to know that before you apply for computing time. A hundred seeds, a sweep (notebook 21) or events at full
 # resolution would need one.
 #
 # *batch*: 8 ranks with 128 samples are a batch of 1024. An epoch has an eighth of the updates, and each is a mean over

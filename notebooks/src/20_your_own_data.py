@@ -630,7 +630,7 @@ scorecard("your_own_data")
 # %% [markdown]
 # ## Where next
 #
-# This is the end of the course, and the beginning of your work. `train.fit` also takes a `DataLoader`, recordings of an
+# **[21 · Sweeps](21_sweeps.ipynb)** runs dozens of trainings and says what may be concluded. `train.fit` also takes a `DataLoader`, recordings of an
 # event camera (notebook 06) and targets for each time step. The page on [data](https://github.com/snnkit/snnkit/blob/main/docs/data.md)
 # has spoken words as spikes, and how to choose an epoch without the test set.
 #

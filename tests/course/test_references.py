@@ -27,9 +27,10 @@ from snnkit.lab.exercises import (
     memory_precision_batching,
     microspike,
     moving_house,
+    open_challenge,
     scaling_out,
     surrogate_gradients,
-    sweeps_and_challenge,
+    sweeps,
     train_your_first_network,
 )
 from snnkit.lab.hardware import scaling
@@ -212,15 +213,15 @@ def test_12_a_witness_is_another_pixel_beside_and_not_long_before():
     assert event_data.supported(recording, 400).tolist() == want and 0 < sum(want) < len(want)
 
 
-def test_13_score_and_front_are_those_of_the_challenge():
+def test_08_and_21_score_and_front_are_those_of_the_challenge():
     net = challenge.reference("thrifty")
     seen = challenge.evaluate(net, *challenge.samples(300, seed=8))
-    value, error = sweeps_and_challenge.score_of(seen.correct, seen.counts, challenge.PRICE)
+    value, error = open_challenge.score_of(seen.correct, seen.counts, challenge.PRICE)
     assert value == pytest.approx(seen.accuracy - challenge.PRICE * seen.spikes, abs=1e-6)
     assert error == pytest.approx(challenge.reference_score("thrifty").error * (2000 / 300) ** 0.5, rel=0.4)
     columns, _ = challenge.recorded_sweep()
     table = polars.DataFrame(columns)
-    mine = sweeps_and_challenge.front(columns["accuracy"], columns["spikes"])
+    mine = sweeps.front(columns["accuracy"], columns["spikes"])
     beaten = [
         ((table["accuracy"] >= a) & (table["spikes"] <= s) & ((table["accuracy"] > a) | (table["spikes"] < s))).any()
         for a, s in table.select("accuracy", "spikes").rows()
