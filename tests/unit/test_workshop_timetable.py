@@ -70,7 +70,7 @@ def test_stated_minutes_are_those_of_the_rule(monkeypatch):
     longer, known = dataclasses.replace(registry.find("preflight.1"), minutes=40), registry.find
     monkeypatch.setattr(registry, "find", lambda key: longer if key == longer.key else known(key))
     (problem,) = minutes.stale(PROJECT)
-    said = r"00_preflight.py: says 15 minutes and 5 .*, but its text and exercises take 5\d and 5; `snnkit"
+    said = r"00_preflight.py: says 25 minutes and 0 .*, but its text and exercises take 6\d and 0; `snnkit"
     assert re.search(said, problem)
 
 
