@@ -36,7 +36,10 @@ _FIRST_EDITION = (
     "your_own_data",
 )
 #: Keys of exercises and predictions that were in another notebook: today's by the old ones.
-MOVED: dict[str, str] = {}
+MOVED: dict[str, str] = {
+    "blank_pages.4": "local_learning.4",
+    "blank_pages.d": "local_learning.n",
+}
 
 
 def notebook_of(key: str) -> str:
