@@ -186,6 +186,16 @@ def test_11_a_step_and_its_bounds_are_the_rule_of_the_library(bound, mu):
     assert torch.allclose(w, want, rtol=0, atol=1e-12) and (want - start).abs().max() > 1e-2
 
 
+def test_11_the_build_is_the_rule_of_the_library():
+    rule = plasticity.PairSTDP(a_plus=0.2, a_minus=0.25, tau_plus=10e-3, tau_minus=10e-3)
+    pre, post = (torch.rand(200, n, generator=seeded(n)).lt(0.1).double() for n in (6, 4))
+    start = torch.rand(4, 6, generator=seeded()).double()
+    w, traces = local_learning.stdp(pre[:80], post[:80], start, 10.0, 0.2, 0.25)
+    w, _ = local_learning.stdp(pre[80:], post[80:], w, 10.0, 0.2, 0.25, traces)
+    want, _ = rule.run(pre[:, None], post[:, None], start)
+    assert torch.allclose(w, want, rtol=0, atol=1e-12) and (want - start).abs().max() > 1e-2
+
+
 def test_11_labels_are_assigned_as_the_library_does():
     counts = torch.rand(60, 30, generator=seeded()).lt(0.05).float()
     counts[:, 3], labels = 0, torch.randint(9, (60,), generator=seeded(1))
