@@ -35,7 +35,7 @@ def engines() -> list[str]:
 
 CONTROLS: dict[str, Any] = {
     "T": [4, 8, 16, 32, 64, 128],
-    "N": [1024, 4096, 16384, 65536],
+    "N": [256, 1024, 4096, 16384],
     "dtype": ["float32", "bfloat16"],
     "engine": engines(),
     "device": [CPU, *([GPU] if torch.cuda.is_available() else [])],
