@@ -684,7 +684,7 @@ print(engine.explain(mine, large))
 # %% [markdown]
 # Compiling takes a second or two, once. `auto` compiles where that pays: for large layers, and for small ones whose
 # results stay equal to those of the loop to the last bit. With `QUICK = False` the next cell compiles your neuron and
-# the kit's LIF with the same engine. Notebook 06 shows how far that goes.
+# the kit's LIF with the same engine. Notebook 11 shows how far that goes.
 
 # %%
 if not QUICK:

@@ -717,8 +717,8 @@ scorecard("surrogate_gradients")
 # ## Where next
 #
 # You can train through spikes. But where do the spikes at the input come from? **[03 · Turning the world into
-# spikes](03_encodings.ipynb)** encodes images; 04 trains a network on them. And in [16 · Blank
-# pages](16_blank_pages.ipynb) you write a surrogate gradient from an empty cell.
+# spikes](03_encodings.ipynb)** encodes images; 04 trains a network on them. And in [09 · Blank
+# pages](09_blank_pages.ipynb) you write a surrogate gradient from an empty cell.
 #
 # **Worth reading**
 #

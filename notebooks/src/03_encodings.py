@@ -656,7 +656,7 @@ outcome("encodings.j", 1 if counts[0.4] < 0.48 * counts[0.2] else 2 if counts[0.
 #
 # From a threshold of 0.2 to 0.4 *more* than half of the events disappear: at a weak edge the change is now too small for
 # an event. From 0.05 to 0.1 fewer than half disappear, because a pixel sends one event per step at most. In the cloud
-# each stroke of the digit is a surface in space and time. Notebook 12 trains on such events.
+# each stroke of the digit is a surface in space and time. Notebook 06 trains on such events.
 #
 # </details>
 #

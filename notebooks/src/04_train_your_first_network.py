@@ -608,7 +608,7 @@ outcome("train_your_first_network.f", 2 if late > conventional else 1 if late > 
 #
 # 1. **sparse spikes**: fewer than about 5 per neuron and image, at these prices;
 # 2. **few steps**: stop early, or train with a small $T$;
-# 3. **spikes at the input** as well: an event camera instead of a grey image (notebook 12).
+# 3. **spikes at the input** as well: an event camera instead of a grey image (notebook 06).
 #
 # </details>
 
@@ -625,7 +625,7 @@ outcome("train_your_first_network.f", 2 if late > conventional else 1 if late > 
 #
 # And this counts arithmetic only. Fetching a weight from memory costs more than multiplying it. On a GPU a
 # multiplication by zero costs as much as any other: nothing is saved. The saving needs hardware that rests until a spike
-# arrives, or a program that leaves the zeros out (notebook 08).
+# arrives, or a program that leaves the zeros out (notebook 13).
 
 # %% [markdown] tags=["slide"]
 # ## 7 · What broke?
@@ -693,7 +693,7 @@ outcome("train_your_first_network.h", sum(of_b > limit for limit in (0.02, 0.25)
 # than silence.
 #
 # A third mistake does not show in the loss: a state that stays from one batch to the next ([notebook
-# 05](05_moving_house.ipynb), section 3). Here `net(x)` always starts at rest. Try it: run the same batch twice, the second
+# 10](10_moving_house.ipynb), section 3). Here `net(x)` always starts at rest. Try it: run the same batch twice, the second
 # time as `net(x, state)`, and compare.
 #
 # </details>
@@ -760,7 +760,7 @@ viz.embed(home)
 # - Your drawing is scaled and centred before the network sees it, as the images of the data set were. Shift or tilt a
 #   test image instead, and soon it is misread: the network never saw one like it.
 # - A higher threshold makes the answer late, and in the end there is none: that is patient A of section 7.
-# - [Notebook 14](14_taking_a_network_home.ipynb) takes this further.
+# - [Notebook 17](17_taking_a_network_home.ipynb) takes this further.
 #
 # </details>
 #
@@ -784,13 +784,14 @@ print(f"test accuracy: {accuracy:.4f}")
 # `loss.spike_rate_regulariser([recording.layers[HIDDEN]], target=0.02, weight=50)`, with `net.record(x)` instead of
 # `net(x)` in your training step. That alone leaves about 30 % of the spikes that exercise 04.3 counts, at no loss of
 # accuracy. With 10 steps and 64 hidden neurons as well, about 22 spikes are left at 97.7 %: beat that. ([Notebook
-# 13](13_sweeps_and_challenge.ipynb) makes this a contest.)
+# 08](08_sweeps_and_challenge.ipynb) makes this a contest.)
 #
 # ## Next
 #
-# **[05 · Moving house](05_moving_house.ipynb)** moves this network to a GPU and shows what `.to(device)` moves and what
-# it does not. At full size (`QUICK = False`) this notebook reaches 98 % on MNIST in four epochs: half a minute
-# to three minutes on a CPU. And [15](15_microspike.ipynb) has all of this on one page, without the kit.
+# **[05 · Microspike](05_microspike.ipynb)** has all of this on one page, without the kit: the network, its gradient by
+# hand, and the training. Or go to the second track: [10 · Moving house](10_moving_house.ipynb) takes this network to a
+# GPU. At full size (`QUICK = False`) this notebook reaches 98 % on MNIST in four epochs: half a minute to three
+# minutes on a CPU.
 #
 # ## References
 #

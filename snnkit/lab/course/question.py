@@ -43,7 +43,9 @@ def find(key: str) -> dict[str, Any]:
     known = read(notebook)["predictions"] if notebook.isidentifier() else {}
     if key not in known:
         listed = ", ".join(known) or "there are none"
-        raise ValueError(f"key must be a prediction of its notebook ({listed}), but it is {checks.shown(key)}")
+        raise ValueError(
+            f"key must be a prediction of its notebook ({listed}), but it is {checks.shown(key)}; {order.EARLIER}"
+        )
     return known[key]
 
 

@@ -272,6 +272,7 @@ EXERCISES = [
         ],
         minutes=10,
         difficulty=3,
+        optional=True,
         hints=(
             "The threshold is now `1 + state.a`. Pass the distance from it: `self.spike(v - (1 + state.a))`.",
             "Hard reset without an `if`: `v * (1 - spike)`.",

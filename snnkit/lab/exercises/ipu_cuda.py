@@ -282,6 +282,7 @@ EXERCISES = [
         "A spike in plain operations",
         spike,
         [Check("0 or 1", _is_0_or_1), Check("the gradient", _has_the_gradient), _plain_operations],
+        optional=True,
         difficulty=2,
         seconds=30.0,  # ipu.check traces a model several times
         hints=(
@@ -298,6 +299,7 @@ EXERCISES = [
         "The loss in the model",
         Training,
         [_without_labels, _with_labels, _the_rules],
+        optional=True,
         difficulty=2,
         seconds=30.0,  # ipu.check traces a model several times
         hints=(

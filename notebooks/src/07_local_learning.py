@@ -7,10 +7,10 @@
 # ---
 
 # %% [markdown] tags=["badge"]
-# [![Open In Colab](drawings/open_in_colab.svg)](https://colab.research.google.com/github/snnkit/snnkit/blob/main/notebooks/11_local_learning.ipynb)
+# [![Open In Colab](drawings/open_in_colab.svg)](https://colab.research.google.com/github/snnkit/snnkit/blob/main/notebooks/07_local_learning.ipynb)
 
 # %% [markdown] tags=["slide"]
-# # 11 · Local learning: STDP
+# # 07 · Local learning: STDP
 #
 # So far, all networks of this course learned from a global loss. It is computed at the end of the sequence, and
 # backpropagation carries it back through every layer and every step. A synapse in a brain gets no such signal. It has
@@ -30,7 +30,7 @@
 # |---|---|
 # | Time | 65 minutes |
 # | GPU minutes | 0. MNIST at full size (a parameter) uses one if it is there |
-# | Before this | 01 neurons, 03 encodings; 04 and 08 for the comparison with backpropagation |
+# | Before this | 01 neurons, 03 encodings; 04 and 13 for the comparison with backpropagation |
 
 # %% tags=["bootstrap"] cellView="form"
 # @title Setup: run this cell first
@@ -240,7 +240,7 @@ outcome("local_learning.c", "from {} 0 to {} 0".format(*("above" if one > 0 else
 # Look at the dots: a spike of one side reads the trace of the *other*. Where the input came shortly before, the weight
 # makes its largest step up.
 #
-# ### Exercise 11.1 · One step of STDP (7 minutes, ●●○)
+# ### Exercise 07.1 · One step of STDP (7 minutes, ●●○)
 #
 # For a whole layer: `pre` and `x` are [n_pre], `post` and `y` are [n_post]. Each weight of the matrix [n_post, n_pre]
 # has its own increase and decrease. `keep_x` and `keep_y` are the two exponentials of equation (2). Do not use a loop.
@@ -290,7 +290,7 @@ print(f"largest difference: {(w - by_kit).abs().max():.0e} from the kit, {(w - b
 # $\mu = 0$ is the **additive** rule: full steps, clipped at 0 and 1 (*hard bounds*). $\mu = 1$ is the
 # **multiplicative** rule (*soft bounds*): smaller and smaller steps towards either end.
 #
-# ### Exercise 11.2 · Bounds, hard and soft (5 minutes, ●○○)
+# ### Exercise 07.2 · Bounds, hard and soft (5 minutes, ●○○)
 #
 # `increase` and `decrease` already include $A_+$ and $A_-$. Many pairs at once may overshoot even with $\mu = 1$, so
 # clip in any case. `hint("local_learning.2")` helps.
@@ -619,7 +619,7 @@ outcome("local_learning.h")
 #
 # </details>
 #
-# ### Exercise 11.3 · Which class does a neuron represent? (6 minutes, ●●○)
+# ### Exercise 07.3 · Which class does a neuron represent? (6 minutes, ●●○)
 #
 # The network groups images, but has no names for the groups. Only now do we use labels, and they change no weight. Show
 # the network the *training* images, and count the spikes. Give each neuron the class whose images make it fire most,
@@ -755,7 +755,7 @@ def angle(some, centres):
 
 
 def by_centres(centres, near):
-    """Accuracy on the test images if each belongs to its nearest centre, and exercise 11.3 names the centres."""
+    """Accuracy on the test images if each belongs to its nearest centre, and exercise 07.3 names the centres."""
     votes, test_votes = (F.one_hot(near(some, centres).argmax(1), len(centres)).float() for some in (images, tests))
     return right(assign_labels(votes, train_labels, 10), test_votes)
 
@@ -883,9 +883,8 @@ scorecard("local_learning")
 # %% [markdown]
 # ## Next
 #
-# All spikes in this notebook were drawn at random from grey values. **[12 · Event data](12_event_data.ipynb)** uses
-# sensors that produce spikes themselves. **[16 · Blank pages](16_blank_pages.ipynb)** asks you to write STDP from an
-# empty cell.
+# **[08 · Sweeps and the open challenge](08_sweeps_and_challenge.ipynb)** has a task that *cannot* be solved without
+# memory, and you solve it with as few spikes as you can.
 #
 # **Ideas to continue:** make the homeostasis slower (`theta_plus` of `plasticity.Competition`). How do the fields and
 # the readout by spikes change? Or give the reward of section 5 to two competing neurons, +1 for an even digit and −1

@@ -7,10 +7,10 @@
 # ---
 
 # %% [markdown] tags=["badge"]
-# [![Open In Colab](drawings/open_in_colab.svg)](https://colab.research.google.com/github/snnkit/snnkit/blob/main/notebooks/09_scaling_out.ipynb)
+# [![Open In Colab](drawings/open_in_colab.svg)](https://colab.research.google.com/github/snnkit/snnkit/blob/main/notebooks/15_scaling_out.ipynb)
 
 # %% [markdown] tags=["slide"]
-# # 09 · Scaling out with Lightning
+# # 15 · Scaling out with Lightning
 #
 # At some point one GPU, or one night, is not enough. In this notebook a spiking network leaves your kernel. First it
 # becomes a *LightningModule*. Then two processes train it, and you kill them. At the end you have a batch script for a
@@ -32,7 +32,7 @@
 # |---|---|
 # | Time | 80 minutes |
 # | GPU minutes | 0. Everything runs on a CPU with two processes; GPUs are used where there are any |
-# | Before this | 04 training, 08 memory (accumulating gradients). You have seen a convolution |
+# | Before this | 04 training, 13 memory (accumulating gradients). You have seen a convolution |
 # | Needs | `lightning` and `torchmetrics`; where they are missing: `pip install "snnkit[scale] @ git+https://github.com/snnkit/snnkit"` |
 
 # %% tags=["bootstrap"] cellView="form"
@@ -140,7 +140,7 @@ print(f"this kernel trains on {where}; {RANKS} ranks will train on {rank_device}
 predict("scaling_out.a")
 
 # %% [markdown]
-# ### Exercise 09.1 · Share a batch (6 minutes, ●○○)
+# ### Exercise 15.1 · Share a batch (6 minutes, ●○○)
 #
 # `batch` is a list of samples. Return this rank's part of it, and the `weight` for the *mean* loss of this part, so
 # that DDP's mean is the mean over all samples. It must also work if the number of samples is not divisible by the
@@ -211,7 +211,7 @@ outcome("scaling_out.a", max(weight for _, weight in (share(list(range(5)), rank
 # | piece | here | notebook |
 # |---|---|---|
 # | encoder | each pixel is a constant current into a LIF neuron, for 32 steps | 03 |
-# | network | conv → LIF → pool → conv → LIF → pool → linear → LIF → linear → LI | 07 |
+# | network | conv → LIF → pool → conv → LIF → pool → linear → LIF → linear → LI | 12 |
 # | decoder | the output neurons never spike; take the **maximum over time** of each membrane | |
 # | loss | cross-entropy of these ten maxima | 04 |
 #
@@ -268,8 +268,8 @@ print(f"{trainer.global_step} updates on {mini.device}; this loss: {trainer.call
 # |---|---|
 # | the available device | `accelerator="auto"` |
 # | 4 GPUs on each of 2 nodes | `devices=4, num_nodes=2, strategy="ddp"` |
-# | mixed precision (notebook 08) | `precision="bf16-mixed"` or `"16-mixed"` |
-# | large batches in small parts (08) | `accumulate_grad_batches=4` |
+# | mixed precision (notebook 13) | `precision="bf16-mixed"` or `"16-mixed"` |
+# | large batches in small parts (13) | `accumulate_grad_batches=4` |
 # | curves in TensorBoard | `logger=TensorBoardLogger(folder)` |
 # | the best network so far, on disk | `callbacks=[ModelCheckpoint(monitor="val/acc", mode="max")]` |
 #
@@ -516,7 +516,7 @@ print(inspect.getsource(exercises.TinyRun.__init__))
 print(inspect.getsource(exercises.TinyRun.update))
 
 # %% [markdown]
-# ### Exercise 09.2 · What has to be saved (8 minutes, ●●○)
+# ### Exercise 15.2 · What has to be saved (8 minutes, ●●○)
 #
 # Return a dict from the *name of an attribute* to a plain value, from which `TinyRun().restore(…)` makes a run that
 # continues as if nothing had happened, also from the middle of an epoch. Optimizers and schedulers have `state_dict()`,
@@ -721,7 +721,7 @@ viz.sbatch_form(
 # and continues: the same as your drill, but automatically. (Lightning saves *inside* the signal handler by default.
 # That would interrupt each rank at a different line of an update.)
 #
-# ### Exercise 09.3 · Three mistakes (6 minutes, ●●○)
+# ### Exercise 15.3 · Three mistakes (6 minutes, ●●○)
 #
 # This script was submitted on Friday evening: two hours on 2 nodes with 4 GPUs each, to be requeued. On Monday nothing
 # had been learned. SLURM had accepted every line of it. Correct the three mistakes in the script.
@@ -801,7 +801,7 @@ viz.show(viz.frames(ring, "step", range(2 * RING - 1), start=2))
 predict("scaling_out.f")
 
 # %% [markdown]
-# ### Exercise 09.4 · The price of adding up (5 minutes, ●○○)
+# ### Exercise 15.4 · The price of adding up (5 minutes, ●○○)
 #
 # A message takes a latency (in seconds), plus its size (in bytes) divided by the bandwidth (in bytes per second).
 # `size` is that of the whole gradient. How long does the ring take? Stuck? `hint("scaling_out.4")`.
@@ -989,7 +989,7 @@ print(f"on one GPU  {20 * -(-60_000 // samples) * seconds / 60:.3g} minutes")
 # <summary><b>What to notice</b></summary>
 #
 # *time*: the queue will take longer than the job. This network does not need a supercomputer, and it
-# is good to know that before you apply for computing time. A hundred seeds, a sweep (notebook 13) or events at full
+# is good to know that before you apply for computing time. A hundred seeds, a sweep (notebook 08) or events at full
 # resolution would need one.
 #
 # *batch*: 8 ranks with 128 samples are a batch of 1024. An epoch has an eighth of the updates, and each is a mean over
@@ -1005,7 +1005,7 @@ print(f"on one GPU  {20 * -(-60_000 // samples) * seconds / 60:.3g} minutes")
 #
 # 1. Your network has 400 MB of weights, and an update takes 50 ms on one GPU. Is 10 Gbit Ethernet fast enough for a
 #    cluster? (Use `ring_seconds`.)
-# 2. The membranes of a recurrent network carry state from one batch to the next (truncated BPTT, notebook 08). Which
+# 2. The membranes of a recurrent network carry state from one batch to the next (truncated BPTT, notebook 13). Which
 #    rank must get which samples? What does that mean for shuffling, and for a resume on another number of ranks?
 # 3. A batch norm sees only the samples of its rank. Below which batch per rank would you worry, and what could you do?
 # 4. Checkpoints take 20 s, each node fails once a week, and you have 100 nodes. How often do you save?
@@ -1013,7 +1013,7 @@ print(f"on one GPU  {20 * -(-60_000 // samples) * seconds / 60:.3g} minutes")
 # ### A toy problem to continue with
 #
 # The same two classes also work with your own data, for example XOR in time: two cues with a silence between them, and
-# the answer is whether they differ. Only a network with memory can solve this. (Notebook 13 makes a contest of it, with
+# the answer is whether they differ. Only a network with memory can solve this. (Notebook 08 makes a contest of it, with
 # other data.) Start here, then make `delay` longer until training fails, and repair it (slower membranes?
 # `neuron.Recurrent`?).
 
@@ -1041,7 +1041,7 @@ scorecard("scaling_out")
 # ## Where next
 #
 # Using more chips of the same kind is one way to more speed. Using another chip is the other.
-# **[10 · IPU against CUDA](10_ipu_cuda.ipynb)** asks which numbers in papers about hardware can be compared at all.
+# **[16 · IPU against CUDA](16_ipu_cuda.ipynb)** asks which numbers in papers about hardware can be compared at all.
 #
 # Meanwhile, in a shell: `snnkit train workshop --devices 2`, `snnkit slurm --help`, `snnkit bench scaling`.
 #

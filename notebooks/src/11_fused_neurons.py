@@ -7,10 +7,10 @@
 # ---
 
 # %% [markdown] tags=["badge"]
-# [![Open In Colab](drawings/open_in_colab.svg)](https://colab.research.google.com/github/snnkit/snnkit/blob/main/notebooks/06_fused_neurons.ipynb)
+# [![Open In Colab](drawings/open_in_colab.svg)](https://colab.research.google.com/github/snnkit/snnkit/blob/main/notebooks/11_fused_neurons.ipynb)
 
 # %% [markdown] tags=["slide"]
-# # 06 · Fused multi-step neurons
+# # 11 · Fused multi-step neurons
 #
 # A spiking neuron does about ten additions and multiplications per time step. Your processor does billions per second.
 # And yet a layer of neurons, written in the obvious way, can take longer than the convolutions before it. This notebook
@@ -28,7 +28,7 @@
 # |---|---|
 # | Time | 65 minutes |
 # | GPU minutes | 0. Everything runs on a CPU; where there is a GPU the same cells use it, and at full size one of them measures for 10 minutes |
-# | Before this | 02 surrogate gradients, 05 devices. You know what registers and caches are |
+# | Before this | 02 surrogate gradients, 10 devices. You know what registers and caches are |
 
 # %% tags=["bootstrap"] cellView="form"
 # @title Setup: run this cell first
@@ -87,7 +87,7 @@ if compiler_missing:
 # %% [markdown] tags=["slide"]
 # ## 1 · One step, many kernels
 #
-# One step of the LIF neuron of notebook 05 ($\tau$ in time steps, the rest without units):
+# One step of the LIF neuron of notebook 10 ($\tau$ in time steps, the rest without units):
 #
 # $$v \leftarrow v + \frac{x - v}{\tau}, \quad s = H(v - \theta), \quad v \leftarrow (1 - s)\,v \tag{1}$$
 
@@ -134,7 +134,7 @@ outcome("fused_neurons.b", moved)
 # Now imagine one kernel for the whole sequence. It holds $v$ in a register, reads $x[0]$, computes, writes $s[0]$, reads
 # $x[1]$, … Intermediate values never leave the processor. That is *fusion*, here over operations *and* over time.
 #
-# ### Exercise 06.1 · Count the bytes (7 minutes, ●●○)
+# ### Exercise 11.1 · Count the bytes (7 minutes, ●●○)
 #
 # Compute three numbers, each in bytes per neuron and step:
 #
@@ -475,7 +475,7 @@ for x_t in (5.0, 5.0, 5.0, 5.0):
 # good kernel either. Neurons in the same vector register execute the same instruction at the same time; a single one
 # cannot branch. So compute both cases for all neurons, then choose: `torch.where(condition, this, that)`.
 #
-# ### Exercise 06.2 · A step that fuses (8 minutes, ●●●)
+# ### Exercise 11.2 · A step that fuses (8 minutes, ●●●)
 #
 # Write the same for tensors of any shape, without `if`. `fire(u)` returns the spikes, 1 where $u \ge 0$, and has the
 # surrogate gradient $\sigma'$.
@@ -744,7 +744,7 @@ print(engine.explain(repaired, fair_input))
 # The machine does both at the same time: while it computes with some numbers, it loads the next.
 
 # %% [markdown]
-# ### Exercise 06.3 · The roofline (4 minutes, ●○○)
+# ### Exercise 11.3 · The roofline (4 minutes, ●○○)
 #
 # Return the least time that such a program takes, in seconds.
 
@@ -883,7 +883,7 @@ scorecard("fused_neurons")
 # %% [markdown]
 # ## Where next
 #
-# One layer is fast now. **[07 · A 128-channel conv SNN with AMP](07_conv_snn.ipynb)** uses it in a real network: 128
+# One layer is fast now. **[12 · A 128-channel conv SNN with AMP](12_conv_snn.ipynb)** uses it in a real network: 128
 # channels, Fashion-MNIST, mixed precision, and the question how much of a training step the neurons still take.
 #
 # Meanwhile: `snnkit bench neurons --help`. It runs the benchmark of section 3 at any size, together with other

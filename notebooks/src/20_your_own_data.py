@@ -7,10 +7,10 @@
 # ---
 
 # %% [markdown] tags=["badge"]
-# [![Open In Colab](drawings/open_in_colab.svg)](https://colab.research.google.com/github/snnkit/snnkit/blob/main/notebooks/17_your_own_data.ipynb)
+# [![Open In Colab](drawings/open_in_colab.svg)](https://colab.research.google.com/github/snnkit/snnkit/blob/main/notebooks/20_your_own_data.ipynb)
 
 # %% [markdown] tags=["slide"]
-# # 17 · Your own data
+# # 20 · Your own data
 #
 # All data of this course came ready for a network. Your own will not. In this notebook you take three kinds of data the
 # whole way: a table, a sound, and a recording of your own. Each becomes spikes, a network learns it, and something goes
@@ -112,7 +112,7 @@ for name, column in zip([*table.feature_names, "progress"], torch.cat([rows, pro
 predict("your_own_data.a")
 
 # %% [markdown]
-# ### Exercise 17.1 · Scale by what you may know (5 minutes, ●○○)
+# ### Exercise 20.1 · Scale by what you may know (5 minutes, ●○○)
 #
 # Some columns are near 2, others near 200, and thresholds are 1. So each column is *standardised*: less its mean, divided
 # by its standard deviation. `train` and `test` are [rows, columns]. Return both, scaled. Where may the mean come from?
@@ -165,7 +165,7 @@ outcome("your_own_data.a", baselines["guess"])
 # So "a low value" and "a middle value" have inputs of their own. A network can give them weights that have nothing to do
 # with each other. That one number alone does not allow.
 #
-# ### Exercise 17.2 · Receptive fields (5 minutes, ●●○)
+# ### Exercise 20.2 · Receptive fields (5 minutes, ●●○)
 #
 # Write equation (1) for a table `x` [B, columns] and `centres` [K]. Return [B, columns · K]: first all fields of the first
 # column, then those of the second. Stuck? `hint("your_own_data.2")`.
@@ -419,7 +419,7 @@ look = {"x": torch.arange(len(wave))[::step] / rate, "x_title": "time (s)", "y_t
 viz.show(viz.figures.lines({"wave": wave[::step]}, **look))
 
 # %% [markdown]
-# ### Exercise 17.3 · Cut out the sound (6 minutes, ●●○)
+# ### Exercise 20.3 · Cut out the sound (6 minutes, ●●○)
 #
 # A recording has silence before and after the sound, and the network listens for 0.6 s. `wave` is [n]. Return the `length`
 # samples in a row with the largest energy, which is the sum of their squares. A wave that is too short gets zeros at its
@@ -603,7 +603,7 @@ home = pages.page(
     **{"images": (heard["test"], named["test"])} | with_yours,
     labels=sounds.CLASSES,
     title="A network that hears what you draw",
-    about="Draw a sound: high is up, time goes to the right. Trained on ten sounds in notebook 17 of snnkit.",
+    about="Draw a sound: high is up, time goes to the right. Trained on ten sounds in notebook 20 of snnkit.",
 )
 viz.embed(home)  # the file itself is in the folder of this notebook
 
@@ -631,7 +631,7 @@ scorecard("your_own_data")
 # ## Where next
 #
 # This is the end of the course, and the beginning of your work. `train.fit` also takes a `DataLoader`, recordings of an
-# event camera (notebook 12) and targets for each time step. The page on [data](https://github.com/snnkit/snnkit/blob/main/docs/data.md)
+# event camera (notebook 06) and targets for each time step. The page on [data](https://github.com/snnkit/snnkit/blob/main/docs/data.md)
 # has spoken words as spikes, and how to choose an epoch without the test set.
 #
 # Meanwhile: `QUICK = False`; a table of your own; a network that knows your voice.

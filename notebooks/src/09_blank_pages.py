@@ -7,10 +7,10 @@
 # ---
 
 # %% [markdown] tags=["badge"]
-# [![Open In Colab](drawings/open_in_colab.svg)](https://colab.research.google.com/github/snnkit/snnkit/blob/main/notebooks/16_blank_pages.ipynb)
+# [![Open In Colab](drawings/open_in_colab.svg)](https://colab.research.google.com/github/snnkit/snnkit/blob/main/notebooks/09_blank_pages.ipynb)
 
 # %% [markdown] tags=["slide"]
-# # 16 · Blank pages: four builds from an empty cell
+# # 09 · Blank pages: four builds from an empty cell
 #
 # **Afterwards you can**
 #
@@ -23,7 +23,7 @@
 # |---|---|
 # | Time | 130 minutes: each build takes 20 to 40, on one day or on four |
 # | GPU minutes | 0 |
-# | Before this | 01, 02 and 04; 11 for the last build. Read 15 first if you want to see such code once before |
+# | Before this | 01, 02 and 04; 07 for the last build. Read 05 first if you want to see such code once before |
 #
 # **How it works.** Each build has a page that says what you get and what you return. Then comes a cell with a name and
 # three dots. Write below the dots, above them, or in place of them; import what you like from PyTorch. At the end the name
@@ -78,7 +78,7 @@ course.start("blank_pages", solve=SOLVE)
 # %% [markdown] tags=["slide"]
 # ## Build 1: a population of neurons
 #
-# ### Exercise 16.1 · A population (20 minutes, ●○○)
+# ### Exercise 09.1 · A population (20 minutes, ●○○)
 #
 # Write `population(x, beta, fire, v=None)`.
 #
@@ -99,7 +99,7 @@ course.start("blank_pages", solve=SOLVE)
 # spike, and 0.2 is left. Then $0.1 + 0.8 = 0.9$. So the spikes are 0, 1, 0, and `v` at the end is 0.9.
 
 # %% tags=["exercise"]
-# 16.1: a function population(x, beta, fire, v=None)
+# 09.1: a function population(x, beta, fire, v=None)
 population = ...
 
 population = attempt("blank_pages.1", population)
@@ -156,7 +156,7 @@ print(f"{int(yours.sum())} spikes; the same as the kit's: {(yours == kits).float
 # %% [markdown] tags=["slide"]
 # ## Build 2: a surrogate gradient
 #
-# ### Exercise 16.2 · A surrogate gradient (25 minutes, ●●○)
+# ### Exercise 09.2 · A surrogate gradient (25 minutes, ●●○)
 #
 # Write `spike(u, width)`: a step on the way forward, a triangle on the way back.
 #
@@ -174,7 +174,7 @@ print(f"{int(yours.sum())} spikes; the same as the kit's: {(yours == kits).float
 # **An example.** `width = 2`. At $u = -1$ the spike is 0 and the slope $\frac12(1 - \frac12) = 0.25$. At $u = 3$ the spike
 # is 1 and the slope 0.
 #
-# There are two ways. One is `torch.autograd.Function`, as in 02. The other needs no class at all (10 uses it, for a chip that
+# There are two ways. One is `torch.autograd.Function`, as in 02. The other needs no class at all (16 uses it, for a chip that
 # knows no such functions):
 #
 # **Predict first.** Let `a` be some smooth function of `u`, and `s` the step. What are the value and the gradient of
@@ -199,7 +199,7 @@ print(
 outcome("blank_pages.b", 0 if torch.equal(trick, step(u)) and torch.allclose(gradient, a * (1 - a)) else 1)
 
 # %% tags=["exercise"]
-# 16.2: a function spike(u, width)
+# 09.2: a function spike(u, width)
 spike = ...
 
 spike = attempt("blank_pages.2", spike)
@@ -217,7 +217,7 @@ viz.show(figures.lines(slopes, x=u, title="Your surrogate, three widths", **axes
 # %% [markdown] tags=["slide"]
 # ## Build 3: a training loop
 #
-# ### Exercise 16.3 · A training loop (30 minutes, ●●○)
+# ### Exercise 09.3 · A training loop (30 minutes, ●●○)
 #
 # Write `fit(scores, weights, x, y, epochs, batch, lr, generator)`.
 #
@@ -241,7 +241,7 @@ viz.show(figures.lines(slopes, x=u, title="Your surrogate, three widths", **axes
 # list has two numbers.
 
 # %% tags=["exercise"]
-# 16.3: a function fit(scores, weights, x, y, epochs, batch, lr, generator)
+# 09.3: a function fit(scores, weights, x, y, epochs, batch, lr, generator)
 fit = ...
 
 fit = attempt("blank_pages.3", fit)
@@ -304,9 +304,9 @@ outcome("blank_pages.c", 0 if accuracy[0.25] > accuracy[2.0] else 1)
 # %% [markdown] tags=["slide"]
 # ## Build 4: STDP with traces
 #
-# ### Exercise 16.4 · STDP with traces (35 minutes, ●●●)
+# ### Exercise 09.4 · STDP with traces (35 minutes, ●●●)
 #
-# Write `stdp(pre, post, w, tau, up, down, traces=None)`: the rule of notebook 11, this time with its loop over time.
+# Write `stdp(pre, post, w, tau, up, down, traces=None)`: the rule of notebook 07, this time with its loop over time.
 #
 # | you get | shape | what it is |
 # |---|---|---|
@@ -317,7 +317,7 @@ outcome("blank_pages.c", 0 if accuracy[0.25] > accuracy[2.0] else 1)
 # | `up`, `down` | numbers | how much one pair adds or takes |
 # | `traces` | yours | what an earlier call has returned; `None` at the start |
 #
-# Each input has a trace $x$, each neuron a trace $y$ (not inputs here, as in 11). In each step, in this order:
+# Each input has a trace $x$, each neuron a trace $y$ (not inputs here, as in 07). In each step, in this order:
 #
 # $$x \leftarrow e^{-1/\tau} x + s_\text{pre}[t] \qquad y \leftarrow e^{-1/\tau} y + s_\text{post}[t] \tag{4}$$
 #
@@ -330,7 +330,7 @@ outcome("blank_pages.c", 0 if accuracy[0.25] > accuracy[2.0] else 1)
 # $0.1\,e^{-5/10} = 0.061$.
 
 # %% tags=["exercise"]
-# 16.4: a function stdp(pre, post, w, tau, up, down, traces=None)
+# 09.4: a function stdp(pre, post, w, tau, up, down, traces=None)
 stdp = ...
 
 stdp = attempt("blank_pages.4", stdp)
@@ -426,8 +426,8 @@ scorecard("blank_pages")
 #
 # You have built the four parts that every spiking library is made of. Three ways on:
 #
-# - **[17 · Your own data](17_your_own_data.ipynb)**: a table, a sound and a recording of your own, the whole way to a page.
-# - **The challenge of [13 · Sweeps and the open challenge](13_sweeps_and_challenge.ipynb)**: XOR in time with the fewest
+# - **[20 · Your own data](20_your_own_data.ipynb)**: a table, a sound and a recording of your own, the whole way to a page.
+# - **The challenge of [08 · Sweeps and the open challenge](08_sweeps_and_challenge.ipynb)**: XOR in time with the fewest
 #   spikes. Your `population` and your `fit` may take part.
 # - **Your own work.** Take a decision of your field that needs two moments in time. Fifty lines of data, and the code that you
 #   have now.

@@ -7,10 +7,10 @@
 # ---
 
 # %% [markdown] tags=["badge"]
-# [![Open In Colab](drawings/open_in_colab.svg)](https://colab.research.google.com/github/snnkit/snnkit/blob/main/notebooks/15_microspike.ipynb)
+# [![Open In Colab](drawings/open_in_colab.svg)](https://colab.research.google.com/github/snnkit/snnkit/blob/main/notebooks/05_microspike.ipynb)
 
 # %% [markdown] tags=["slide"]
-# # 15 · Microspike: all of it on one page
+# # 05 · Microspike: all of it on one page
 #
 # Andrej Karpathy's *micrograd* shows backpropagation in about a hundred lines [4]. This notebook does the same for spikes.
 # The idea is his, the code is ours.
@@ -235,7 +235,7 @@ outcome("microspike.b", 100 * (early.grad[30] / early.grad[40]).item())
 # </details>
 
 # %% [markdown] tags=["slide"]
-# ### Exercise 15.1 · Backward by hand (10 minutes, ●●○)
+# ### Exercise 05.1 · Backward by hand (10 minutes, ●●○)
 #
 # PyTorch computed this figure for you. Do it yourself once. By equation (2), $v[t]$ acts on the spike $s[t]$ and, through
 # the leak, on $v[t+1]$. Write $d[t]$ for $\partial L/\partial v[t]$, which is $\partial L/\partial x[t]$ as well, and $g[t]$
@@ -505,7 +505,7 @@ print(*alone.stdout.splitlines()[19:], alone.stderr, sep="\n")
 #
 # $$v_i[t] = \beta\,v_i[t-1] + x_i[t] + \sum_j r_{ij}\,s_j[t-1] - \theta\,s_i[t-1] \tag{7}$$
 #
-# ### Exercise 15.2 · A recurrent layer (8 minutes, ●●○)
+# ### Exercise 05.2 · A recurrent layer (8 minutes, ●●○)
 #
 # Start from `leaky`. `current` is `[T, B, N]`, `r` is `[N, N]`, and `r[i, j]` is the weight from neuron `j` to neuron `i`.
 # Return the spikes `[T, B, N]`. In the first step there is no feedback, because nothing has fired yet. Gradients must reach
@@ -660,7 +660,7 @@ outcome("microspike.f", took["microspike"] / took["the kit"])
 # Microspike starts a small PyTorch operation for each line and each step, and most of the time goes
 # into starting them. The kit's two loops are one call each, and the first product `s @ w.T` is computed once, because
 # the image does not change. For a network of this size that is nearly all of the difference. So write it plainly first;
-# then let a compiler make it fast. Notebook 06 takes these times apart.
+# then let a compiler make it fast. Notebook 11 takes these times apart.
 #
 # </details>
 #
@@ -720,8 +720,8 @@ scorecard("microspike")
 # %% [markdown]
 # ## Where next
 #
-# You have read every line of a spiking network. Now write it yourself, from an empty cell:
-# **[16 · Blank pages](16_blank_pages.ipynb)** has four builds, each with tests.
+# You have read every line of a spiking network. So far its input was a picture that stands still.
+# **[06 · Event data](06_event_data.ipynb)** has sensors that see only what changes.
 #
 # **Worth reading**
 #

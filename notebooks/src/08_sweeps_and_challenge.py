@@ -7,10 +7,10 @@
 # ---
 
 # %% [markdown] tags=["badge"]
-# [![Open In Colab](drawings/open_in_colab.svg)](https://colab.research.google.com/github/snnkit/snnkit/blob/main/notebooks/13_sweeps_and_challenge.ipynb)
+# [![Open In Colab](drawings/open_in_colab.svg)](https://colab.research.google.com/github/snnkit/snnkit/blob/main/notebooks/08_sweeps_and_challenge.ipynb)
 
 # %% [markdown] tags=["slide"]
-# # 13 · Sweeps and the open challenge
+# # 08 · Sweeps and the open challenge
 #
 # All exercises so far had a right answer. This notebook ends with an open question: a task that a laptop learns in
 # seconds, a score, and a leaderboard. Training the given network does not reach the first place. Before that you learn
@@ -144,7 +144,7 @@ outcome("sweeps_and_challenge.a", "the silent one" if scores["silent"] > scores[
 #
 # </details>
 #
-# ### Exercise 13.1 · A score with its error (5 minutes, ●○○)
+# ### Exercise 08.1 · A score with its error (5 minutes, ●○○)
 #
 # Another 1000 samples would give a slightly different score. How different? Each sample has a score: 1 if right, else
 # 0, minus the price times its spikes. The score is their mean $\bar s$, and its *standard error* is
@@ -270,7 +270,7 @@ viz.show(figures.pareto(trained, **axes, log="x", title="Single runs: accuracy a
 # The networks that no other dominates are the **Pareto front**. Whatever the price of a spike, the best network is one
 # of them. You can ignore all others.
 #
-# ### Exercise 13.2 · The front (7 minutes, ●●○)
+# ### Exercise 08.2 · The front (7 minutes, ●●○)
 #
 # Which networks are these? Compare each with each. Faster methods exist, but for so few networks you do not need them.
 
@@ -358,7 +358,7 @@ means
 # Is a bigger network better? The same seed means the same training samples and the same test for both sizes. So compare
 # **in pairs**.
 #
-# ### Exercise 13.3 · A fair comparison (5 minutes, ●●○)
+# ### Exercise 08.3 · A fair comparison (5 minutes, ●●○)
 #
 # `a` and `b` are scores of two settings with the same seeds, in the same order. Return the mean of $a - b$ and its
 # standard error: equation (2), for the differences.
@@ -434,7 +434,7 @@ outcome("sweeps_and_challenge.e", 100 * looks_like(samples=200, networks=24, acc
 #
 # </details>
 #
-# ### Exercise 13.4 · An honest winner (4 minutes, ●○○)
+# ### Exercise 08.4 · An honest winner (4 minutes, ●○○)
 #
 # `valid[i]` and `test[i]` are accuracies of network $i$ on two sets of samples. Which network do you choose, and which
 # accuracy do you report?
@@ -567,7 +567,7 @@ board
 #
 # **Discussion**, in groups of three, five minutes. Take an idea of your own: could a spiking network solve it, and
 # would time matter? What would the data look like, and who labels them? Would you learn with gradients, with local
-# rules (notebook 11), or not at all? What does a spike cost *there*: energy, bandwidth, nothing? And what would
+# rules (notebook 07), or not at all? What does a spike cost *there*: energy, bandwidth, nothing? And what would
 # convince you that it failed?
 #
 # ## 7 · What broke?
@@ -613,9 +613,7 @@ scorecard("sweeps_and_challenge")
 # %% [markdown]
 # ## Where next
 #
-# **[14 · Taking a network home](14_taking_a_network_home.ipynb)**: stop a run and continue it, make the network small, and
-# put it on a page that reads what you draw. **[16 · Blank pages](16_blank_pages.ipynb)**: build a neuron, a surrogate, a
-# training and STDP from an empty cell.
+# **[09 · Blank pages](09_blank_pages.ipynb)**: build a neuron, a surrogate, a training and STDP from an empty cell.
 #
 # Meanwhile: a network, a sweep, an honest number of your own. Begin with `snnkit sweep --help` and `notebooks/workers/`.
 # To look for our mistakes, begin with `tests/course/answers`. If your entry is better than ours, please open an issue.

@@ -7,10 +7,10 @@
 # ---
 
 # %% [markdown] tags=["badge"]
-# [![Open In Colab](drawings/open_in_colab.svg)](https://colab.research.google.com/github/snnkit/snnkit/blob/main/notebooks/10_ipu_cuda.ipynb)
+# [![Open In Colab](drawings/open_in_colab.svg)](https://colab.research.google.com/github/snnkit/snnkit/blob/main/notebooks/16_ipu_cuda.ipynb)
 
 # %% [markdown] tags=["slide"]
-# # 10 · IPU against CUDA
+# # 16 · IPU against CUDA
 #
 # *Up to 10 times faster than CUDA*, says snnTorch's page about a chip that few people have ever used. You have neither
 # that chip nor the program of that comparison. You can still learn a lot. You measure on your own device what the chip
@@ -30,7 +30,7 @@
 # |---|---|
 # | Time | 50 minutes, and 20 more for the optional parts |
 # | GPU minutes | 0. Everything runs on a CPU; where there is a GPU the same cells use it |
-# | Before this | 06 fused neurons (launches, bytes, rooflines); 08 helps |
+# | Before this | 11 fused neurons (launches, bytes, rooflines); 13 helps |
 #
 # Every number is marked: **measured** here, **predicted** by a model, **published** by others with their source, or
 # **derived** by arithmetic from published numbers. **Nothing in this notebook has ever run on an IPU.**
@@ -294,7 +294,7 @@ ipu.check(OldNet(HIDDEN, arctan), (pictures, classes), of_counts)
 #
 # The first two disappear if the neuron is a *function* from state to state.
 #
-# ### Exercise 10.1 · A neuron without internal state (5 minutes, ●●○)
+# ### Exercise 16.1 · A neuron without internal state (5 minutes, ●●○)
 #
 # Write one step of `Leaky`. The membrane $v$ (`mem` in snnTorch, and here) and `x` are [B, N]; `fire(u)` returns spikes
 # where u > 0. If the incoming membrane is above the threshold, the threshold is subtracted in this step: this is the
@@ -353,7 +353,7 @@ predict("ipu_cuda.c")
 # So the surrogate must be in the forward pass, without changing its values. The trick: *add zero*, but a zero that has
 # a gradient.
 #
-# #### Exercise 10.2 · A spike in plain operations (5 minutes, ●●○)
+# #### Exercise 16.2 · A spike in plain operations (5 minutes, ●●○)
 #
 # `smooth(u)` is a smooth step, such as a sigmoid. Return exactly 0.0 or 1.0, with the gradient of `smooth(u)`. Stuck?
 # `hint("ipu_cuda.2")`.
@@ -385,7 +385,7 @@ print(*ipu.check(ready, (pictures, classes), of_counts).rules.items(), sep="\n")
 # must be part of the model, and marked. And one call is divided into micro-batches, so nothing may depend on the size
 # of the batch. The tutorial has `data.view(batch_size, -1)`.
 #
-# #### Exercise 10.3 · The loss in the model (5 minutes, ●●○)
+# #### Exercise 16.3 · The loss in the model (5 minutes, ●●○)
 #
 # `model(x)` returns the network's output, `model(x, y)` the output and the loss; x is [B, 1, 28, 28], for any B. Mark
 # the loss with `ipu.identity_loss(value, "none")`, which is PopTorch's function of this name if PopTorch is installed.
@@ -542,7 +542,7 @@ for name in ("T4", "A100", "H200"):
 # <summary><b>What to notice</b></summary>
 #
 # - On one core of a CPU the kernels are so slow that launching them hardly counts at these sizes. The products of layer
-#   1 take most of the time, followed by *memory traffic*, which fusion saves (notebook 06).
+#   1 take most of the time, followed by *memory traffic*, which fusion saves (notebook 11).
 # - On a GPU the model predicts the opposite: most kernels of this network are finished before the next one is launched.
 #   A T4 of 2018 needs only a third more time than an H200 of 2024. What the claim calls *CUDA* is, at this size, mostly the time
 #   in which Python launches kernels. A fused kernel or a CUDA graph removes this time on the same GPU.
@@ -613,10 +613,10 @@ outcome("ipu_cuda.e", 100 * max(abs(row.error) for row in report.rows))
 #
 # </details>
 #
-# ### Exercise 10.4 · Where launches stop mattering (5 minutes, ●●○)
+# ### Exercise 16.4 · Where launches stop mattering (5 minutes, ●●○)
 #
 # At batch 1 nearly all of eager's time is fixed: launching operations, updating weights. The cost of the samples grows
-# with the batch: $t(B) = t_0 + B/r$, as in notebook 08. The crossover $B^* = t_0\,r$ is the batch at which both parts are equal. Below it a
+# with the batch: $t(B) = t_0 + B/r$, as in notebook 13. The crossover $B^* = t_0\,r$ is the batch at which both parts are equal. Below it a
 # faster chip helps little, but a better program helps a lot.
 #
 # `small` and `large` are (batch, seconds) of two batches. If the time does not grow at all, the answer is `math.inf`;
@@ -906,7 +906,7 @@ print(estimate)
 #   here there are 16.
 # - None of this is *time*. On a GPU a multiplication by zero takes as long as any other. An IPU, whose tiles run
 #   separate programs, can skip it: the published factor of 38 comes from this, at the lowest activity [6]. A CPU can, too
-#   (notebook 08, section 11). With an activity of $\alpha$ no gain from skipping exceeds $1/\alpha$.
+#   (notebook 13, section 11). With an activity of $\alpha$ no gain from skipping exceeds $1/\alpha$.
 #
 # </details>
 #
@@ -980,8 +980,8 @@ scorecard("ipu_cuda")
 # %% [markdown]
 # ## Where next
 #
-# All networks so far were trained by backpropagation: a global error that is sent back through layers and time. Brains
-# have no such connection, and on chips it is expensive. **11 · Local learning** works without it.
+# You have a network, and know what a machine makes of it. **[17 · Taking a network
+# home](17_taking_a_network_home.ipynb)** makes it small, and runs it where there is no kit.
 #
 # Meanwhile: `snnkit bench compare` on your own GPU, and `ipu.check` on your own network.
 #

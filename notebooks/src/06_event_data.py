@@ -7,10 +7,10 @@
 # ---
 
 # %% [markdown] tags=["badge"]
-# [![Open In Colab](drawings/open_in_colab.svg)](https://colab.research.google.com/github/snnkit/snnkit/blob/main/notebooks/12_event_data.ipynb)
+# [![Open In Colab](drawings/open_in_colab.svg)](https://colab.research.google.com/github/snnkit/snnkit/blob/main/notebooks/06_event_data.ipynb)
 
 # %% [markdown] tags=["slide"]
-# # 12 · Event data
+# # 06 · Event data
 #
 # A film is a stack of photographs: thirty times a second, all pixels are read, whether anything has happened or not. An
 # *event camera* takes no photographs. Each of its pixels measures its light and sends an event when the light has
@@ -283,7 +283,7 @@ outcome("event_data.b", "the events" if needed["events of the moving digit"] > 3
 #
 # This is a histogram over four indices. A camera may send millions of events per second, so a Python loop is too slow.
 #
-# ### Exercise 12.1 · Count without a loop (8 minutes, ●●○)
+# ### Exercise 06.1 · Count without a loop (8 minutes, ●●○)
 #
 # A recording has `t`, `x`, `y` and `p` (bool, True for ON), one entry per event, and `size`, `duration`. The trick is
 # to number the cells of the result in one long row, and to count how often each number occurs. The missing line
@@ -367,7 +367,7 @@ outcome("event_data.c", rates["count_events"] / rates["a loop"])
 # How can you test which information a representation loses? Change this information in the input, and see whether the
 # output changes. Let us reverse time.
 #
-# ### Exercise 12.2 · Play it backwards (5 minutes, ●○○)
+# ### Exercise 06.2 · Play it backwards (5 minutes, ●○○)
 #
 # Return a recording of the scene as if the film ran backwards. `replace` makes a copy with some fields exchanged. All
 # four columns need one treatment, and for `x` and `y` it is enough. What else do `t` and `p` need? Think of the time of
@@ -487,7 +487,7 @@ outcome("event_data.e")
 # fire?*, and eight writes per event. It is old and simple, and newer filters are compared with it. (In jAER it is the
 # [BackgroundActivityFilter](https://sourceforge.net/p/jaer/wiki/filt.net.sf.jaer.eventprocessing.filter.BackgroundActivityFilter/).)
 #
-# ### Exercise 12.3 · Which events have support? (8 minutes, ●●●)
+# ### Exercise 06.3 · Which events have support? (8 minutes, ●●●)
 #
 # Two lines are missing, and each has a pitfall. Think of a defective pixel that fires all the time, and of the corners.
 # Stuck? `hint("event_data.3")`.
@@ -943,9 +943,8 @@ scorecard("event_data")
 # %% [markdown]
 # ## Where next
 #
-# In section 7 a task with two classes showed more than ten classes did. [**13 · Sweeps and the open
-# challenge**](13_sweeps_and_challenge.ipynb) is about such a task: it *cannot* be solved without memory, and you solve
-# it with as few spikes as you can.
+# Every network so far had a loss and a gradient. **[07 · Local learning](07_local_learning.ipynb)** has neither: synapses
+# learn from the spikes that they see.
 #
 # Meanwhile: `QUICK = False`; the recurrent network in section 7; `events.record` with your own scene, for example two
 # crossing dots.

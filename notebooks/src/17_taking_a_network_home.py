@@ -7,10 +7,10 @@
 # ---
 
 # %% [markdown] tags=["badge"]
-# [![Open In Colab](drawings/open_in_colab.svg)](https://colab.research.google.com/github/snnkit/snnkit/blob/main/notebooks/14_taking_a_network_home.ipynb)
+# [![Open In Colab](drawings/open_in_colab.svg)](https://colab.research.google.com/github/snnkit/snnkit/blob/main/notebooks/17_taking_a_network_home.ipynb)
 
 # %% [markdown] tags=["slide"]
-# # 14 · Taking a network home
+# # 17 · Taking a network home
 #
 # A network that is trained is not finished. Its training run must survive a crash. Its file should be small. And it
 # should run where people are: in a program without snnkit, or on a page in a browser. In this notebook you train a
@@ -28,7 +28,7 @@
 # |---|---|
 # | Time | 35 minutes, and 5 more for the optional part |
 # | GPU minutes | 0. Everything runs on a CPU in seconds |
-# | Before this | 04 training, 07 the convolutional network |
+# | Before this | 04 training, 12 the convolutional network |
 
 # %% tags=["bootstrap"] cellView="form"
 # @title Setup: run this cell first
@@ -105,7 +105,7 @@ def accuracy(net, images=test_images):
 predict("taking_a_network_home.a")
 
 # %% [markdown]
-# The network is that of notebook 07 with 16 channels. We train it once without a break. Then we train it again, cut the
+# The network is that of notebook 12 with 16 channels. We train it once without a break. Then we train it again, cut the
 # power after the first epoch, and resume from the file.
 
 # %%
@@ -147,7 +147,7 @@ outcome("taking_a_network_home.a")
 # <summary><b>What to notice</b></summary>
 #
 # The file holds the weights, the momentum of the optimizer, the schedule of the learning rate and
-# the scale of the scaler (notebook 07, section 4). It also holds the states of *all* random generators: order of the
+# the scale of the scaler (notebook 12, section 4). It also holds the states of *all* random generators: order of the
 # images, augmentation, dropout. If one of them is missing, the resumed run is another run. It may be just as good. But
 # if the curve then has a bump, you will never know whether the crash caused it. The loss of the last batch decides
 # nothing: it is a result.
@@ -159,7 +159,7 @@ outcome("taking_a_network_home.a")
 # add in an order that varies. There "equal" may mean "equal up to rounding".
 
 # %% [markdown]
-# ### Exercise 14.1 · Everything that the next update needs (6 minutes, ●●○)
+# ### Exercise 17.1 · Everything that the next update needs (6 minutes, ●●○)
 #
 # Write what `train.fit` writes, in memory. `net` is a network, `optimizer` its optimizer, and `order` the
 # `torch.Generator` that draws the images. `epoch` counts the finished epochs. The run goes on after your snapshot, and
@@ -184,7 +184,7 @@ snapshot = attempt("taking_a_network_home.1", snapshot)
 #
 # Then $n$ is a whole number from −127 to 127, one byte. The row needs one scale of 4 bytes besides [1].
 #
-# **Predict first.** The published network of notebook 07 has 13 million weights, 99 % of them in linear layers. If
+# **Predict first.** The published network of notebook 12 has 13 million weights, 99 % of them in linear layers. If
 # only the linear layers become int8, how many times smaller is the network? And how many bits per weight does *our*
 # network need to read as well as before, but for one test image in a hundred?
 
@@ -193,7 +193,7 @@ predict("taking_a_network_home.b")
 predict("taking_a_network_home.c")
 
 # %% [markdown]
-# ### Exercise 14.2 · Eight bits per weight (6 minutes, ●●○)
+# ### Exercise 17.2 · Eight bits per weight (6 minutes, ●●○)
 #
 # Write equation (1), for `weight` [outputs, inputs], with one scale per output. With `bits=4` the largest number is 7
 # instead of 127; the numbers stay int8. A row of zeros must stay a row of zeros. Stuck? `hint("taking_a_network_home.2")`.
@@ -396,7 +396,7 @@ home = pages.page(
     images=(test_images, test_labels),
     labels=data.CLASSES[DATASET],
     title="My convolutional spiking network",
-    about=f"Trained on {DATASET} in notebook 14 of snnkit; it reads {accuracy(net):.1%} of the test images.",
+    about=f"Trained on {DATASET} in notebook 17 of snnkit; it reads {accuracy(net):.1%} of the test images.",
 )
 viz.embed(home)  # the file itself is in the folder of this notebook
 
@@ -457,7 +457,7 @@ outcome(
 #
 # - **Cleo** loads the last weights. `state_dict()` makes no copy: it hands out the tensors themselves, and each update
 #   writes into them. `copy.deepcopy` or `torch.save` at the best moment keeps that moment. This was the last check of
-#   exercise 14.1.
+#   exercise 17.1.
 # - **Dan**'s file has no *buffers*. The running mean and variance of a batch norm were not trained by gradients, but they
 #   are part of the network. Without them the norms use 0 and 1, and the answer is a guess. `state_dict()` has both, and
 #   the complaint about missing keys was the help: `strict=False` only made it silent.
@@ -551,9 +551,7 @@ scorecard("taking_a_network_home")
 # %% [markdown]
 # ## Where next
 #
-# The course is complete. Three notebooks are left for those who want to own what they have learned:
-# **[15 · Microspike](15_microspike.ipynb)** explains a whole spiking network in 91 lines, 16 has blank pages to fill, and 17
-# begins with your own data.
+# This is the end of the track on machines. **[20 · Your own data](20_your_own_data.ipynb)** begins with what you bring.
 #
 # Meanwhile: `snnkit train mnist --checkpoint run.pt` writes a file after each epoch. Press Ctrl-C, then add `--resume`.
 # `snnkit export run.pt --page net.html` makes a page of it, and `snnkit export --playground play.html` one that *trains*

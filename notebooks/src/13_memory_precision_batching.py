@@ -7,10 +7,10 @@
 # ---
 
 # %% [markdown] tags=["badge"]
-# [![Open In Colab](drawings/open_in_colab.svg)](https://colab.research.google.com/github/snnkit/snnkit/blob/main/notebooks/08_memory_precision_batching.ipynb)
+# [![Open In Colab](drawings/open_in_colab.svg)](https://colab.research.google.com/github/snnkit/snnkit/blob/main/notebooks/13_memory_precision_batching.ipynb)
 
 # %% [markdown] tags=["slide"]
-# # 08 · Memory, precision, batching
+# # 13 · Memory, precision, batching
 #
 # *CUDA out of memory* ends more experiments than any other error, and the usual answer is to make the batch smaller
 # until the error disappears. A spiking network reaches this limit early: backpropagation through time stores every
@@ -31,7 +31,7 @@
 # |---|---|
 # | Time | 80 minutes |
 # | GPU minutes | 0. Everything runs on a CPU; where there is a GPU the same cells use it |
-# | Before this | 04 training, 06 fused neurons (what *recompute* means); 07 helps |
+# | Before this | 04 training, 11 fused neurons (what *recompute* means); 12 helps |
 
 # %% tags=["bootstrap"] cellView="form"
 # @title Setup: run this cell first
@@ -97,7 +97,7 @@ print(f"on {where}: {device.get_gpu_memory_usage(where)}")
 # | **activity**, stored for backward | $T \cdot B \cdot K$: steps × batch × numbers per sample and step |
 #
 # What is in $K$? **Each layer stores its input.** A linear layer or a convolution needs it for the gradient of its
-# weights. A fused neuron needs it to run forward again (notebook 06). So the network 784-1000-10 stores, per sample and
+# weights. A fused neuron needs it to run forward again (notebook 11). So the network 784-1000-10 stores, per sample and
 # step, 784 pixels, the 1000 currents of its hidden neurons, their 1000 spikes, and 10 currents more: $K = 2794$.
 #
 # **Predict first.** This network has 0.8 million weights. It learns with Adam, $T = 25$ steps, in float32. Which needs
@@ -107,7 +107,7 @@ print(f"on {where}: {device.get_gpu_memory_usage(where)}")
 predict("memory_precision_batching.a")
 
 # %% [markdown]
-# ### Exercise 08.1 · The bill (6 minutes, ●○○)
+# ### Exercise 13.1 · The bill (6 minutes, ●○○)
 #
 # Return both in bytes. `width` is the number of bytes of one number of the activity. Weights, gradients and the
 # optimizer's numbers always have 4. Stuck? `hint("memory_precision_batching.1")`.
@@ -175,7 +175,7 @@ viz.explore(
 # ## 2 · Memory over one training step
 #
 # When is all this in memory? `timeline` records, after each operation, how many bytes of tensors are alive. It works on
-# any device. The network is that of notebook 07, with fewer channels: two convolutions with batch norm,
+# any device. The network is that of notebook 12, with fewer channels: two convolutions with batch norm,
 # integrate-and-fire neurons and pooling, then two linear layers.
 #
 # **Predict first.** Imagine memory over one training step, forward and backward, for $T = 4$ and $T = 16$. (a) Where is
@@ -281,7 +281,7 @@ outcome("memory_precision_batching.d", plain_curve.max() / economical_curve.max(
 # - Look at the report. The *held* memory has shrunk far more than the peak. Savings of the peak depend on each other:
 #   once one part is smaller, another part determines the peak. So an item may save nothing by itself, or even cost
 #   memory, until the next one is added.
-# - The recomputed layers are limited by memory, not by arithmetic (notebook 06). So this costs from nothing to about
+# - The recomputed layers are limited by memory, not by arithmetic (notebook 11). So this costs from nothing to about
 #   half of the time, depending on machine and size. It may even be faster: what is not stored need not be written and
 #   read back.
 #
@@ -447,7 +447,7 @@ outcome("memory_precision_batching.g", f"for β = {min((0.5, 0.99), key=lambda b
 # four times forward and backward give the gradient of 128, before one step of the optimizer, if each part has the right
 # weight.
 #
-# ### Exercise 08.2 · Accumulate (7 minutes, ●●○)
+# ### Exercise 13.2 · Accumulate (7 minutes, ●●○)
 #
 # `loss` is a mean over the samples that it gets. After your function, `.grad` must be what one backward pass of the
 # whole batch would leave there. Return the mean loss of the whole batch, a plain number. Only one part may be in memory
@@ -576,10 +576,10 @@ viz.show(figures.lines(relative, title="Resolution and range of each format", **
 # <summary><b>What to notice</b></summary>
 #
 # - float16 *ends*: to the right above 65504, to the left below 6 · 10⁻⁸, and it gets coarse below 6 · 10⁻⁵. The terms
-#   of a gradient are in this range (notebook 07). Summed over a batch, as here, they are larger. So with float16 the
+#   of a gradient are in this range (notebook 12). Summed over a batch, as here, they are larger. So with float16 the
 #   loss is multiplied by a large number before backward, and the gradients are divided by it afterwards (`GradScaler`).
 # - bfloat16 has the range of float32 and is coarse everywhere. It fails when you add something small to something
-#   large: a weight and its update, a membrane and its input (notebook 05, section 8). Both must stay in float32.
+#   large: a weight and its update, a membrane and its input (notebook 10, section 8). Both must stay in float32.
 #
 # </details>
 #
@@ -660,7 +660,7 @@ viz.show(figures.shares(bars, "thousand images/s", title=f"Training, 784-1000-10
 #
 # **Explorer: the crossing.** The CPU's curve is yours. The other belongs to a device of your choice. (If you have a GPU,
 # it starts with the measured values.) What moves the crossing more, less overhead or a higher rate? CUDA graphs
-# (notebook 07) launch a whole training step at once. What would they change?
+# (notebook 12) launch a whole training step at once. What would they change?
 
 # %%
 viz.explorers.crossing(fits["cpu"], fits.get("cuda"))
@@ -671,7 +671,7 @@ viz.explorers.crossing(fits["cpu"], fits.get("cuda"))
 # Sooner or later you run out of memory, so practise it now. `device.memory_limit` makes any device small: beyond the
 # limit, new tensors raise the error that a full GPU raises. We classify all 355 test images within 2 MB.
 #
-# ### Exercise 08.3 · When memory runs out (7 minutes, ●●○)
+# ### Exercise 13.3 · When memory runs out (7 minutes, ●●○)
 #
 # Two errors say that memory has run out: PyTorch's `torch.OutOfMemoryError`, and Python's `MemoryError`. The neurons of
 # the kit raise the second, with advice. Catch them, halve the batch, and continue from where you were. No sample may be
@@ -738,7 +738,7 @@ except MemoryError as error:
     print("and in 5 kB, MemoryError:", str(error).partition(". ")[0])
 
 # %% [markdown]
-# Two more tools for everyday use. `move_tensors_to_device` moves all tensors in any nested structure (notebook 05 built
+# Two more tools for everyday use. `move_tensors_to_device` moves all tensors in any nested structure (notebook 10 built
 # one for states). `get_gpu_memory_usage` says how full the device is or, on a CPU, how much memory this process uses.
 
 # %%
@@ -889,7 +889,7 @@ print("the same neighbours:", again.most_similar("dog", 5) == embedding.most_sim
 # What is left is not even a multiplication: a spike times a weight is the weight. So each spike adds one column of the
 # weights, all $O$ of them, to the sum of its sample.
 #
-# ### Exercise 08.4 · The product by spikes (8 minutes, ●●○)
+# ### Exercise 13.4 · The product by spikes (8 minutes, ●●○)
 #
 # `places` has a list for each sample: the numbers of the inputs that fired. `weight` is $[O, I]$. Return the product
 # $[B, O]$, and how many additions it took. Stuck? `hint("memory_precision_batching.4")`.
@@ -996,7 +996,7 @@ scorecard("memory_precision_batching")
 # %% [markdown]
 # ## Where next
 #
-# You can now use one device well. **[09 · Scaling out with Lightning](09_scaling_out.ipynb)** uses several devices, and
+# You can now use one device well. **[15 · Scaling out with Lightning](15_scaling_out.ipynb)** uses several devices, and
 # a cluster with a job queue.
 #
 # Meanwhile: `snnkit bench demo --model all` draws the curves of section 7 for every model of the kit, and

@@ -7,10 +7,10 @@
 # ---
 
 # %% [markdown] tags=["badge"]
-# [![Open In Colab](drawings/open_in_colab.svg)](https://colab.research.google.com/github/snnkit/snnkit/blob/main/notebooks/05_moving_house.ipynb)
+# [![Open In Colab](drawings/open_in_colab.svg)](https://colab.research.google.com/github/snnkit/snnkit/blob/main/notebooks/10_moving_house.ipynb)
 
 # %% [markdown] tags=["slide"]
-# # 05 · Moving house: `.to(device)`, nested modules and state
+# # 10 · Moving house: `.to(device)`, nested modules and state
 #
 # A GPU has its own memory. Before it can help you, everything that belongs to your network must move there: weights,
 # time constants, membranes, images. `.to(device)` is one line, and mostly it is enough. This notebook is about the other
@@ -254,7 +254,7 @@ viz.module_tree(moved, state)
 # For one neuron, `state.v.to(away)` is enough. The state of a network is a tuple with one entry per module: `None` for a
 # module without state, a `NamedTuple` of tensors for a neuron, a nested state for a module that contains others.
 #
-# ### Exercise 05.1 · A state on the move (6 minutes, ●●○)
+# ### Exercise 10.1 · A state on the move (6 minutes, ●●○)
 #
 # Write `move_state(state, device)` for all of these. It calls itself for the parts of a tuple. A `NamedTuple` must stay
 # one, because a neuron reads `state.v` by name. (`hasattr(state, "_fields")` tells it from a plain tuple, and
@@ -385,7 +385,7 @@ viz.module_tree(Stack(list))
 # and `ParameterList`. (With one registered layer besides, even the optimizer would raise no error. The layers in the
 # list would stay at their initial weights.)
 #
-# ### Exercise 05.2 · Repair a network (8 minutes, ●●○)
+# ### Exercise 10.2 · Repair a network (8 minutes, ●●○)
 #
 # This is a colleague's network; the comments show the original lines. `forward` is right. Fill in the four lines so that
 # everything moves, is saved, and learns if it should: `gain` is given and never trained, `volume` starts at 1 and is
@@ -634,7 +634,7 @@ print(f"the laptop's copy is as accurate as the original: {accuracy(laptop.to(de
 # State is not in a `state_dict`: it belongs to a sequence, not to the network. To stop in the middle of a recording and
 # continue tomorrow, save `move_state(state, "cpu")` with it.
 #
-# Whole modules are sent with `pickle`: between processes, and to the workers of a cluster (notebook 09). This works if
+# Whole modules are sent with `pickle`: between processes, and to the workers of a cluster (notebook 15). This works if
 # every class and function in them has a name that can be imported. A surrogate of the kit has one; a `lambda` has none:
 
 # %%
@@ -710,7 +710,7 @@ print(f"a neuron of the kit, bfloat16 in and out: {int(spikes.sum())} spike, at 
 #
 # A membrane is a sum over time, and low precision fails for sums of many small terms. So the kit's neurons compute in
 # float32 (in float64 for float64 input), and use low precision for input and output only: most of the bytes are there.
-# Notebook 08 has more on precision.
+# Notebook 13 has more on precision.
 #
 # </details>
 
@@ -764,7 +764,7 @@ outcome("moving_house.i", 0 if counted[1] == counted[0] else 1)
 #
 # </details>
 #
-# ### Exercise 05.3 · Pack light (5 minutes, ●○○)
+# ### Exercise 10.3 · Pack light (5 minutes, ●○○)
 #
 # Produce the same result with one copy of 4096 bytes.
 
@@ -855,8 +855,8 @@ scorecard("moving_house")
 # %% [markdown]
 # ## Where next
 #
-# Everything is now on the right device. The next goal is speed: **[06 · Fused multi-step
-# neurons](06_fused_neurons.ipynb)** shows how a neuron uses the memory of the device, and runs all its time steps in
+# Everything is now on the right device. The next goal is speed: **[11 · Fused multi-step
+# neurons](11_fused_neurons.ipynb)** shows how a neuron uses the memory of the device, and runs all its time steps in
 # one kernel.
 #
 # **Worth reading**

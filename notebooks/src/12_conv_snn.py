@@ -7,10 +7,10 @@
 # ---
 
 # %% [markdown] tags=["badge"]
-# [![Open In Colab](drawings/open_in_colab.svg)](https://colab.research.google.com/github/snnkit/snnkit/blob/main/notebooks/07_conv_snn.ipynb)
+# [![Open In Colab](drawings/open_in_colab.svg)](https://colab.research.google.com/github/snnkit/snnkit/blob/main/notebooks/12_conv_snn.ipynb)
 
 # %% [markdown] tags=["slide"]
-# # 07 · A 128-channel conv SNN with AMP
+# # 12 · A 128-channel conv SNN with AMP
 #
 # SpikingJelly's tutorial has a network that is many people's first step beyond toy problems. It has two convolutions, two
 # linear layers, 13 million weights and 127 498 spiking neurons. It classifies small images of clothes [1]. In this
@@ -29,7 +29,7 @@
 # |---|---|
 # | Time | 65 minutes, and 5 more for the optional part |
 # | GPU minutes | 0 with `QUICK = True`. At full size (`QUICK = False`) a GPU trains all 128 channels |
-# | Before this | 04 training, 06 fused neurons. You have seen a convolution |
+# | Before this | 04 training, 11 fused neurons. You have seen a convolution |
 #
 # With `QUICK = True` the training has 16 channels and images of 8 × 8 pixels. That is too small for
 # a GPU: a CPU core needs seconds, and a GPU would mostly wait for Python. The timings of sections 2, 3 and 7 use 16
@@ -147,7 +147,7 @@ outcome("conv_snn.c", max(NEURONS, key=lambda name: costs[NEURONS[name]].neurons
 #
 # </details>
 #
-# ### Exercise 07.1 · The price of a convolution (5 minutes, ●○○)
+# ### Exercise 12.1 · The price of a convolution (5 minutes, ●○○)
 #
 # Each output value of a convolution is a sum of products: one for every input channel and every pixel of the
 # $k \times k$ kernel. A product with its addition is 2 FLOPs. How many FLOPs does **one image** cost in a network that
@@ -251,18 +251,18 @@ viz.show(figures.shares(bars, "ms", title=f"A static image: once or T times, on 
 # the FLOPs are saved, and about a quarter of the bytes (a third at batch 128). The first convolution has one input channel, so it multiplies
 # little. But it writes the largest tensor of the network, and the batch norm reads and writes this tensor again,
 # forward and backward. The saved time is somewhere between the two shares. FLOPs tell you what a processor computes,
-# not what it waits for (the roofline of notebook 06 [7]).
+# not what it waits for (the roofline of notebook 11 [7]).
 #
 # </details>
 
 # %% [markdown]
 # ## 3 · All steps at once
 #
-# The rest of the network must be computed for each step. There are two orders (notebook 06). *Step by step* passes one
+# The rest of the network must be computed for each step. There are two orders (notebook 11). *Step by step* passes one
 # step after the other through all layers. *Layer by layer* passes all steps through one layer after the other. Layers
 # without state do not depend on time, so they process $T$ steps of $B$ images as one batch of $T \cdot B$.
 #
-# ### Exercise 07.2 · Fold time into the batch (8 minutes, ●●○)
+# ### Exercise 12.2 · Fold time into the batch (8 minutes, ●●○)
 #
 # Write what `nn.Sequential` does with a layer without state. `x` is $[T, B, \dots]$; the layer accepts only
 # $[B, \dots]$ and may change the shape after $B$. Call it **once**. If `x` is static (`nn.is_static(x)`), give it one
@@ -331,7 +331,7 @@ outcome("conv_snn.e", "in training" if agree["training"] < 0.999 < agree["evalua
 #   uses later. SpikingJelly's layer-by-layer mode does this, too. Remember it when you move weights between frameworks.
 # - Step by step, the network cannot know that the next image will be the same. So the first convolution is again
 #   computed four times.
-# - The price of layer by layer is memory: the outputs of all steps of a layer exist at the same time. Notebook 08 is
+# - The price of layer by layer is memory: the outputs of all steps of a layer exist at the same time. Notebook 13 is
 #   about that.
 #
 # </details>
@@ -383,9 +383,9 @@ outcome("conv_snn.f", dtypes.index(torch.float32))
 #
 # </details>
 #
-# Why does the membrane need float32? [Notebook 05](05_moving_house.ipynb), section 8, shows it: a bfloat16 membrane that
+# Why does the membrane need float32? [Notebook 10](10_moving_house.ipynb), section 8, shows it: a bfloat16 membrane that
 # gets 0.001 per step stops at 0.5 and never fires. So the engines take input in 16 bits and return spikes in 16 bits, but
-# hold the state in float32 from the first step to the last. The state costs no memory traffic there (notebook 06).
+# hold the state in float32 from the first step to the last. The state costs no memory traffic there (notebook 11).
 #
 # ### Backward: gradients are small
 #
@@ -486,7 +486,7 @@ for power in (-10, -6, 0, 5, 16):
 # it. If a gradient is infinite or not a number, it *skips this update* and halves the scale. After 2000 good updates in
 # a row, it doubles the scale.
 #
-# ### Exercise 07.3 · A scaled update (8 minutes, ●●●)
+# ### Exercise 12.3 · A scaled update (8 minutes, ●●●)
 #
 # The forward pass is done, `loss` is float32. Write the rest of the step, with gradients clipped to a norm of `clip`.
 # The calls you need: `optimizer.zero_grad()`, `scaler.scale(loss)`, `.backward()`, `scaler.unscale_(optimizer)`,
@@ -681,7 +681,7 @@ viz.explorers.feature_maps(net, test_images, test_labels, answers, encode=show, 
 # %% [markdown] tags=["slide"]
 # ## 7 · Where the time goes
 #
-# Notebook 06 ended with a question: how much of a real training step do the neurons still take?
+# Notebook 11 ended with a question: how much of a real training step do the neurons still take?
 # `bench.layer_times` runs each layer separately, forward and backward, with the input that it has in the network.
 
 # %% [markdown]
@@ -906,12 +906,12 @@ print(
 # %% [markdown]
 # ## Where next
 #
-# **[08 · Memory, precision, batching](08_memory_precision_batching.ipynb)**: layer by layer keeps all steps of all
+# **[13 · Memory, precision, batching](13_memory_precision_batching.ipynb)**: layer by layer keeps all steps of all
 # layers in memory until the backward pass is finished. Which tensors use the memory, and which of them can you avoid?
 #
 # Meanwhile: `snnkit train fashion` trains the published network, `snnkit train mnist` the same with augmented digits, and
 # every setting is an option: `snnkit train mnist --channels 64 --epochs 3`. What would you change first to beat 93.5 %?
-# [14 · Taking a network home](14_taking_a_network_home.ipynb) stops such a run and continues it. It also makes
+# [17 · Taking a network home](17_taking_a_network_home.ipynb) stops such a run and continues it. It also makes
 # the weights smaller, and exports the network as a page that reads what you draw.
 #
 # **Worth reading**
