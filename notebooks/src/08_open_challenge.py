@@ -426,6 +426,12 @@ quiz("open_challenge")
 scorecard("open_challenge")
 
 # %% [markdown]
+# The end of this track: what you have passed in all of its notebooks. `.save("mine.html")` writes it as a page.
+
+# %%
+course.certificate("spikes")
+
+# %% [markdown]
 # ## Where next
 #
 # **[09 · Blank pages](09_blank_pages.ipynb)**: build a neuron, a surrogate, a training and STDP from an empty cell.

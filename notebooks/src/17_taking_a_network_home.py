@@ -12,10 +12,9 @@
 # %% [markdown] tags=["slide"]
 # # 17 · Taking a network home
 #
-# A network that is trained is not finished. Its training run must survive a crash. Its file should be small. And it
-# should run where people are: in a program without snnkit, or on a page in a browser. In this notebook you train a
-# convolutional network for a few seconds and do all of that with it. At the end it reads what you draw, on any phone,
-# without Python.
+# A network that is trained is not finished. It should run where people are: on a page in a browser, or in a program
+# without snnkit. Its training run must survive a crash, and its file should be small. You train a convolutional network
+# for a few seconds, put it on a page that reads what you draw, and then do the rest.
 #
 # **Afterwards you can**
 #
@@ -26,7 +25,7 @@
 #
 # | | |
 # |---|---|
-# | Time | 35 minutes, and 5 more for the optional part |
+# | Time | 50 minutes, and 5 more for the optional part |
 # | GPU minutes | 0. Everything runs on a CPU in seconds |
 # | Before this | 04 training, 12 the convolutional network |
 
@@ -92,7 +91,67 @@ def accuracy(net, images=test_images):
 
 
 # %% [markdown] tags=["slide"]
-# ## 1 · Kill and resume
+# ## 1 · A page that reads what you draw
+#
+# The network is that of notebook 12 with 16 channels. `pages.page` writes it into a single HTML file, with its equations
+# as JavaScript. The file needs no Python and no server: open it on a phone, or send it to a friend.
+
+# %% tags=["slide"]
+epochs = EPOCHS or (6 if DATASET == "digits" else 2)
+recipe = train.recipes.get(
+    "mnist-small", dataset=DATASET, samples=None, channels=16, hidden=256, lr=8e-3, epochs=epochs, seed=SEED
+)
+quiet = {"device": device, "progress": False}
+unbroken = train.recipes.run(recipe, **quiet)
+net = unbroken.model.eval()
+print(f"the network reads {accuracy(net):.1%} of the test images")
+home = pages.page(
+    net,
+    "my_conv_network.html",
+    encode=show,
+    images=(test_images, test_labels),
+    labels=data.CLASSES[DATASET],
+    title="My convolutional spiking network",
+    about=f"Trained on {DATASET} in notebook 17 of snnkit; it reads {accuracy(net):.1%} of the test images.",
+)
+viz.embed(home)  # the file itself is in the folder of this notebook
+
+# %% [markdown]
+# **What to try**
+#
+# - Draw a 7 with and without a bar, a 1 with and without a foot. Who taught the network how *you* write?
+# - Silence neurons, one click each. How many does it take to change the answer?
+# - Raise the threshold: the answer comes late, and in the end there is none.
+#
+# **Predict first.** You draw with a mouse, and never exactly in the middle. A convolution looks at each place in the
+# same way. How many per cent of the test images are still read right if each is shifted down by *one* pixel?
+
+# %%
+predict("taking_a_network_home.e")
+
+# %% tags=["slide"]
+shifted = {
+    "as it is": test_images,
+    "1 pixel to the right": test_images.roll(1, -1),
+    "1 pixel down": test_images.roll(1, -2),
+}
+bars = {name: {"read right": 100 * accuracy(net, images)} for name, images in shifted.items()}
+viz.show(viz.figures.shares(bars, "%", title="Test images read right, shifted by one pixel"))
+outcome("taking_a_network_home.e", bars["1 pixel down"]["read right"])
+
+# %% [markdown]
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# The convolutions do not care about the place. The linear layers after them do: each of their weights belongs to one
+# pixel of a map, and the network never saw an image that was not centred. So the page scales and centres your drawing
+# first, as the data set did. (On MNIST, with `QUICK = False`, one pixel is only one of 28, and costs less than one image
+# in a hundred.)
+#
+# </details>
+
+# %% [markdown] tags=["slide"]
+# ## 2 · Kill and resume
 #
 # Machines crash, jobs reach their time limit, laptops are closed. What must a file contain, so that the resumed run is
 # *exactly* like one that never stopped?
@@ -105,16 +164,11 @@ def accuracy(net, images=test_images):
 predict("taking_a_network_home.a")
 
 # %% [markdown]
-# The network is that of notebook 12 with 16 channels. We train it once without a break. Then we train it again, cut the
-# power after the first epoch, and resume from the file.
+# The run of section 1 had no break. Now the same again: cut the power after the first epoch, and resume from the file,
+# a *checkpoint*.
 
 # %%
-epochs = EPOCHS or (6 if DATASET == "digits" else 2)
-recipe = train.recipes.get(
-    "mnist-small", dataset=DATASET, samples=None, channels=16, hidden=256, lr=8e-3, epochs=epochs, seed=SEED
-)
 folder = Path(tempfile.mkdtemp())
-quiet = {"device": device, "progress": False}
 
 
 class PowerCut(Exception):
@@ -127,7 +181,6 @@ def power_cut(history, model):
         raise PowerCut
 
 
-unbroken = train.recipes.run(recipe, **quiet)
 try:
     train.recipes.run(recipe, **quiet, checkpoint=folder / "run.pt", on_epoch=power_cut)
 except PowerCut:
@@ -138,25 +191,22 @@ saved = train.load_checkpoint(folder / "run.pt")
 pairs = zip(unbroken.model.state_dict().values(), resumed.model.state_dict().values(), strict=True)
 print("equal to the last bit:", all(torch.equal(a, b) for a, b in pairs))
 print("in the file:", ", ".join(sorted({*saved, *saved["extra"]} - {"extra", "format"})))
-net = resumed.model.eval()
-print(f"the network reads {accuracy(net):.1%} of the test images")
 outcome("taking_a_network_home.a")
 
 # %% [markdown] tags=["slide"]
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# The file holds the weights, the momentum of the optimizer, the schedule of the learning rate and
-# the scale of the scaler (notebook 12, section 4). It also holds the states of *all* random generators: order of the
-# images, augmentation, dropout. If one of them is missing, the resumed run is another run. It may be just as good. But
-# if the curve then has a bump, you will never know whether the crash caused it. The loss of the last batch decides
-# nothing: it is a result.
+# The file holds the weights, the momentum of the optimizer, the schedule of the learning rate, the scale of the scaler
+# (notebook 12) and the states of *all* random generators: order of the images, augmentation, dropout. If one of them is
+# missing, the resumed run is another run. If its curve then has a bump, you will never know whether the crash caused it.
+# The loss of the last batch decides nothing: it is a result.
 #
 # </details>
 #
-# The file is written under another name and then renamed, so a crash while writing leaves the last good file. It
-# contains only tensors and plain values, so opening a file from an unknown source runs no code. On a GPU some kernels
-# add in an order that varies. There "equal" may mean "equal up to rounding".
+# The file is written under another name and then renamed, so a crash while writing leaves the last good one. It contains
+# only tensors and plain values, so opening a stranger's file runs no code. On a GPU some kernels add in an order that
+# varies: there "equal" may mean "equal up to rounding".
 
 # %% [markdown]
 # ### Exercise 17.1 · Everything that the next update needs (6 minutes, ●●○)
@@ -175,10 +225,11 @@ def snapshot(net, optimizer, order, epoch):
 snapshot = attempt("taking_a_network_home.1", snapshot)
 
 # %% [markdown] tags=["slide"]
-# ## 2 · Smaller: whole numbers for weights
+# ## 3 · Smaller: whole numbers for weights
 #
 # Training needs small steps, so the weights are float32: 4 bytes each. A trained network only needs weights that are
-# *about* right. Take one row of a weight matrix, the weights $w$ of one neuron. Divide them by a scale $a$ and round:
+# *about* right, so they can be *quantised*: written as whole numbers times a scale. Divide the weights $w$ of one neuron
+# by a scale $a$ and round:
 #
 # $$n = \text{round}\left(\frac{w}{a}\right), \qquad a = \frac{\max |w|}{127}, \qquad w \approx a\,n \tag{1}$$
 #
@@ -247,9 +298,8 @@ outcome("taking_a_network_home.c", enough)
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# Eight bits cost nothing that these test images can show, and a few bits less cost little. Then,
-# within one or two bits, the network falls apart. Where this happens depends on the network: more layers add more
-# errors.
+# Eight bits cost nothing that these test images can show, and a few bits less cost little. Then, within one or two bits,
+# the network falls apart. More layers add more errors.
 #
 # </details>
 #
@@ -275,8 +325,8 @@ def stairs(neuron=0, bits=4, net=net):
 viz.explore(stairs, neuron=(0, 255), bits=(2, 8))
 
 # %% [markdown]
-# So far the numbers were rounded and stored as float32 again. Here the linear layers really hold one byte per weight. In
-# each call the whole numbers become float32, one layer at a time, and the scale is applied to the sums.
+# So far the numbers were stored as float32 again. Here the linear layers really hold one byte per weight. In each call the
+# whole numbers become float32, one layer at a time.
 
 
 # %%
@@ -316,14 +366,13 @@ outcome("taking_a_network_home.b", ratio)
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# Smaller is certain, faster is not. A small batch on a small layer spends its time elsewhere, and
-# the conversion of the numbers costs time, too. Measure on the machine that will run the network.
+# Smaller is certain, faster is not: a small layer spends its time elsewhere, and converting the numbers costs time.
 # `quantize.quantize(net)` does the same through [torchao](https://github.com/pytorch/ao), which has kernels that
 # compute with int8. It needs torchao 0.15 or newer, and Colab ships an older one.
 #
 # </details>
 #
-# ## 3 · Without snnkit: a program
+# ## 4 · Without snnkit: a program
 #
 # `torch.export` saves the network as a program of plain PyTorch operations [2]. It runs the network once and records
 # what happens. The loop over time is written out step by step, and each neuron becomes additions and comparisons. To
@@ -354,58 +403,6 @@ print(
 )
 print(f"the same spikes for 50 images: {(there == here).float().mean():.2%}")
 outcome("taking_a_network_home.d")
-
-# %% [markdown] tags=["slide"]
-# ## 4 · Without Python: a page that one can draw on
-#
-# `pages.page` writes the network into a single HTML file, with its equations as JavaScript. The file needs no Python
-# and no server. Open it on a phone, or send it to a friend.
-#
-# **Predict first.** You will draw with a mouse, and never exactly in the middle. A convolution looks at each place in
-# the same way. How many per cent of the test images are still read right if each is shifted down by *one* pixel?
-
-# %%
-predict("taking_a_network_home.e")
-
-# %% tags=["slide"]
-shifted = {
-    "as it is": test_images,
-    "1 pixel to the right": test_images.roll(1, -1),
-    "1 pixel down": test_images.roll(1, -2),
-}
-bars = {name: {"read right": 100 * accuracy(net, images)} for name, images in shifted.items()}
-viz.show(viz.figures.shares(bars, "%", title="Test images read right, shifted by one pixel"))
-outcome("taking_a_network_home.e", bars["1 pixel down"]["read right"])
-
-# %% [markdown]
-# <details>
-# <summary><b>What to notice</b></summary>
-#
-# The convolutions do not care about the place. The linear layers after them do: each of their
-# weights belongs to one pixel of a map. The network never saw an image that was not centred. So the page scales and
-# centres your drawing before the network sees it, as the data set did. (On MNIST, with `QUICK = False`, one pixel is
-# only one of 28. A shift by one pixel then costs less than one image in a hundred.)
-#
-# </details>
-
-# %%
-home = pages.page(
-    net,
-    "my_conv_network.html",
-    encode=show,
-    images=(test_images, test_labels),
-    labels=data.CLASSES[DATASET],
-    title="My convolutional spiking network",
-    about=f"Trained on {DATASET} in notebook 17 of snnkit; it reads {accuracy(net):.1%} of the test images.",
-)
-viz.embed(home)  # the file itself is in the folder of this notebook
-
-# %% [markdown]
-# **What to try**
-#
-# - Draw a 7 with and without a bar, a 1 with and without a foot. Who taught the network how *you* write?
-# - Silence neurons, one click each. How many does it take to change the answer?
-# - Raise the threshold: the answer comes late, and in the end there is none.
 
 # %% [markdown] tags=["slide"]
 # ## 5 · What broke?
@@ -547,6 +544,12 @@ quiz("taking_a_network_home")
 
 # %%
 scorecard("taking_a_network_home")
+
+# %% [markdown]
+# The end of this track: what you have passed in all of its notebooks. `.save("mine.html")` writes it as a page.
+
+# %%
+course.certificate("machines")
 
 # %% [markdown]
 # ## Where next

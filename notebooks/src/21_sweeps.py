@@ -370,6 +370,12 @@ quiz("sweeps")
 scorecard("sweeps")
 
 # %% [markdown]
+# The end of this track: what you have passed in all of its notebooks. `.save("mine.html")` writes it as a page.
+
+# %%
+course.certificate("research")
+
+# %% [markdown]
 # ## Where next
 #
 # This is the last notebook of the track *Research*. [08 · The open challenge](08_open_challenge.ipynb) asks for the best
