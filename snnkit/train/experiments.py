@@ -95,13 +95,14 @@ class Pass:
     """A copy of the model runs the sequence [T, B, ...] once, forward and, by ``backward``, back.
 
     Attributes:
-        net, out: the copy, and its output [T, B, ...].
+        net, sequence, out: the copy, its input and its output [T, B, ...].
         loss: its value; NaN before ``backward``.
         strays: shapes of trainable tensors that the loss depends on, and that are no parameters of the model.
     """
 
     def __init__(self, case: Case, sequence: Tensor) -> None:
         self.case, self.net, self.loss, self.strays = case, case.copy(), math.nan, []
+        self.sequence = sequence
         self._calls: dict[str, list[_Call]] = defaultdict(list)  # of a layer in a loop, one for each time step
         hooks = [
             module.register_forward_hook(self._note(name), with_kwargs=True)
@@ -250,28 +251,33 @@ def widened(net: nn.Module) -> nn.Module:
 
 class Repeats(NamedTuple):
     """``signal``: share of the variance among samples that is the same in two calls, near 0 for noise; ``mixes``: the
-    result for a sample is another one as others leave the batch."""
+    result for a sample is another one as others leave the batch; ``fixed``: it is the same for other samples; ``cut``:
+    an earlier input changes the output, and no gradient leads to it."""
 
     first: Tensor
     signal: float = 1.0
     mixes: bool = False
+    fixed: bool = False
+    cut: bool = False
 
 
 def encoding(case: Case) -> Repeats:
-    """``encode`` is called twice with all samples, and where it draws no numbers once more with half of them."""
+    """``encode`` is called twice with all samples, and where it draws no numbers once more with half, in reverse."""
     first, again = case.encoded(case.x), case.encoded(case.x)
     if not isinstance(first, Tensor) or first.ndim < 2 or first.shape[1] != len(case.y):
         return Repeats(first)  # which ``run_model`` refuses, in words
     if first.shape == again.shape and not torch.equal(first, again):
         shares = [_signal(first, again), _signal(first.mean(0, keepdim=True), again.mean(0, keepdim=True))]
         return Repeats(first, max(shares))
+    half = len(case.y) // 2
     try:
-        few = case.encoded(case.x[: len(case.y) // 2])
+        few = case.encoded(case.x[:half].flip(0) if isinstance(case.x, Tensor) else case.x[:half][::-1])
     except (RuntimeError, ValueError):  # it may take only batches of one size
         return Repeats(first)
-    part = first[:, : len(case.y) // 2]
-    comparable = few.shape == part.shape and len(case.y) > 7 and not torch.equal(few, part)
-    return Repeats(first, 1.0, comparable and _signal(few, part) < 0.5)
+    part = first[:, :half].flip(1)
+    if few.shape != part.shape or half < 4 or torch.equal(few, part):
+        return Repeats(first, mixes=few.shape[1] != half)
+    return Repeats(first, 1.0, _signal(few, part) < 0.5, torch.equal(few, first[:, :half]))
 
 
 def passes(case: Case, sequence: Tensor) -> Repeats:
@@ -286,6 +292,15 @@ def passes(case: Case, sequence: Tensor) -> Repeats:
             generator.manual_seed(0)
         return run_model(net, net, lambda _: some, some[0])
 
+    def cut() -> bool:
+        """Whether the last output has a gradient to the last input alone, and depends on others."""
+        (slope,) = torch.autograd.grad(again[-1].sum(), some, allow_unused=True)
+        if slope is None or not slope[-1].any() or slope[:-1].any():
+            return False
+        with torch.no_grad():
+            some[:-1] = 0
+            return not torch.allclose(run()[-1], first[-1], rtol=1e-2, atol=1e-4)
+
     with torch.no_grad():
         first = run()
     with torch.enable_grad():
@@ -294,9 +309,9 @@ def passes(case: Case, sequence: Tensor) -> Repeats:
         return Repeats(first, 0.0)
     if not (again.requires_grad and some.requires_grad):
         return Repeats(first)
-    (slope,) = torch.autograd.grad(again[:, 0].sum(), some, allow_unused=True)
+    (slope,) = torch.autograd.grad(again[:, 0].sum(), some, allow_unused=True, retain_graph=True)
     own, *others = [0.0] if slope is None else slope.transpose(0, 1).flatten(1).abs().sum(1).tolist()
-    return Repeats(first, 1.0, sum(others) > 0.5 * own)
+    return Repeats(first, 1.0, sum(others) > 0.5 * own, cut=cut())
 
 
 def _signal(first: Tensor, again: Tensor) -> float:
@@ -321,7 +336,7 @@ class Answers(NamedTuple):
     right: float = math.nan  # the least for outputs that name the right class
     wrong: float = math.nan  # the least for outputs that name another
     silence: float = math.nan  # of an output of zeros
-    sharp: float = math.nan  # of the right class beyond doubt: with probability 1, or an output of 1000
+    sharp: float = math.nan  # of the right class beyond doubt: with probability 1, or 1000 against -1000
     steps: Sequence[int] = ()  # those that it reads
 
 
@@ -350,7 +365,7 @@ def answers(case: Case, out: Tensor) -> Answers:
     first = value.item()
     classes = int(y.max()) + 1 if case.labels else 0
     result = Answers(
-        same(*(cost(made_up(), y) for _ in range(3))),
+        (slope is None or not slope.any()) and same(*(cost(made_up(), y) for _ in range(3))),
         same(
             cost(
                 one.detach(),
@@ -367,10 +382,10 @@ def answers(case: Case, out: Tensor) -> Answers:
     if not case.labels or out.ndim != 3 or y.min() < 0 or not classes <= out.shape[2] < 2 * classes:
         return result
 
-    def naming(targets: Tensor, height: float = 1.0, steps: slice = slice(None)) -> Tensor:
+    def naming(targets: Tensor, height: float = 1.0, steps: slice = slice(None), others: float = 0.0) -> Tensor:
         goal, made = aligned(targets, out), torch.zeros_like(out)
         labels = goal if goal.ndim > 1 else goal.expand(len(out), -1)
-        made[steps] = torch.zeros_like(out).scatter(2, labels.unsqueeze(2), height)[steps]
+        made[steps] = torch.full_like(out, others).scatter(2, labels.unsqueeze(2), height)[steps]
         return made
 
     def least(targets: Tensor) -> float:
@@ -379,7 +394,7 @@ def answers(case: Case, out: Tensor) -> Answers:
         return min((c for c in costs if not math.isnan(c)), default=math.nan)
 
     probabilities = bool((out.sum(2) - 1).abs().max() < 1e-3) and bool((out >= 0).all())
-    sharp = cost(naming(y, 1.0 if probabilities else 1000.0), y)
+    sharp = cost(naming(y) if probabilities else naming(y, 1000.0, others=-1000.0), y)
     return result._replace(right=least(y), wrong=least((y + 1) % classes), sharp=sharp)
 
 
@@ -491,6 +506,15 @@ def trial(
             net.eval()
             result.evaluated = separated(start) > _CARRIED
     return result
+
+
+def remembered(sequence: Tensor, decay: float) -> Tensor:
+    """A running average of a sequence, as large as it."""
+    parts = [sequence[0]]
+    for x in sequence[1:]:
+        parts.append(decay * parts[-1] + x)
+    made = torch.stack(parts)
+    return made * (sequence.std() / made.std().clamp(min=1e-30))
 
 
 def _suited(net: nn.Module) -> torch.optim.Optimizer:
