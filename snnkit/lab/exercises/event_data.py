@@ -1,4 +1,4 @@
-"""Exercises of "Event data"."""
+"""Exercises of "Events and time"."""
 
 from __future__ import annotations
 
