@@ -112,8 +112,8 @@ viz.explorers.engine_race()
 # </details>
 
 # %% [markdown] tags=["slide"]
-# Why is the loop so slow? Here is what one step computes. It is the LIF neuron of notebook 10 ($\tau$ in time steps,
-# the rest without units):
+# Why is the loop so slow? Here is what one step computes. It is the kit's LIF neuron ($\tau$ in time steps, the rest
+# without units):
 #
 # $$v \leftarrow v + \frac{x - v}{\tau}, \quad s = H(v - \theta), \quad v \leftarrow (1 - s)\,v \tag{1}$$
 
@@ -174,6 +174,7 @@ outcome("fused_neurons.b", moved)
 #    gradient has as many bytes as the tensor that it belongs to.)
 #
 # Stuck? `hint("fused_neurons.1")`.
+
 
 # %% tags=["exercise"]
 def bytes_moved(ops, x=4, spike=4):
@@ -521,6 +522,7 @@ viz.generated(Resting())
 # Inductor generates such kernels from any PyTorch program. Here is its code for *one* step. The operations are fused,
 # but at every step the state is read from memory and written back (`in_ptr…`, `out_ptr…`). The `block` engine gives it
 # several steps at once, so that the states in between stay in registers.
+
 
 # %%
 def one_step(x, v, rest):
