@@ -21,6 +21,7 @@ NUMBERS = {
     "fused_neurons": 11,
     "conv_snn": 12,
     "memory_precision_batching": 13,
+    "event_driven_layers": 14,
     "scaling_out": 15,
     "ipu_cuda": 16,
     "taking_a_network_home": 17,
@@ -51,6 +52,11 @@ MOVED: dict[str, str] = {
     "sweeps_and_challenge.f": "open_challenge.c",
     "blank_pages.4": "local_learning.4",
     "blank_pages.d": "local_learning.n",
+#: Keys of exercises and predictions that were in another notebook: today's by the old ones.
+MOVED: dict[str, str] = {
+    "memory_precision_batching.4": "event_driven_layers.1",
+    "memory_precision_batching.k": "event_driven_layers.d",
+    "memory_precision_batching.l": "event_driven_layers.a",
 }
 
 
