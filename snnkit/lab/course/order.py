@@ -36,7 +36,10 @@ _FIRST_EDITION = (
     "your_own_data",
 )
 #: Keys of exercises and predictions that were in another notebook: today's by the old ones.
-MOVED: dict[str, str] = {}
+MOVED = {
+    "blank_pages.1": "first_spiking_neuron.4",
+    "blank_pages.a": "first_spiking_neuron.j",
+}
 
 
 def notebook_of(key: str) -> str:
