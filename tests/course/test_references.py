@@ -68,6 +68,14 @@ def test_01_the_steps_are_those_of_the_library(v_reset):
     torch.testing.assert_close(v, state.v)
 
 
+def test_01_the_population_is_a_neuron_of_the_library():
+    x = (torch.rand(40, 3, 4, generator=seeded()) * 0.5).requires_grad_()
+    wanted, state = LIF(tau=4.0, v_reset=None, decay_input=False)(x)
+    spikes, v = first_spiking_neuron.population(x, 0.75, ATan(2.0))
+    assert torch.equal(spikes, wanted) and wanted.sum() > 5
+    torch.testing.assert_close(v, state.v)
+
+
 @pytest.mark.parametrize("alpha", [0.5, 50.0])
 def test_02_the_slope_is_the_surrogate_of_the_library(alpha):
     u = torch.linspace(-3, 3, 61, dtype=torch.float64)
@@ -247,10 +255,6 @@ def test_15_and_16_are_neurons_of_the_library():
     feedback = torch.zeros(4, 4, requires_grad=True)
     wanted, _ = Leaky(0.75)(x)
     assert torch.equal(microspike.recurrent(x, feedback, 0.75), wanted) and wanted.sum() > 5
-    wanted, state = LIF(tau=4.0, v_reset=None, decay_input=False)(x)
-    spikes, v = blank_pages.population(x, 0.75, ATan(2.0))
-    assert torch.equal(spikes, wanted) and wanted.sum() > 5
-    torch.testing.assert_close(v, state.v)
     u = torch.linspace(-3, 3, 61).requires_grad_()
     (slope,) = torch.autograd.grad(blank_pages.spike(u, 0.8).sum(), u)
     torch.testing.assert_close(slope, Triangle(1 / 0.8).derivative(u.detach()))

@@ -57,6 +57,9 @@ MOVED: dict[str, str] = {
     "memory_precision_batching.4": "event_driven_layers.1",
     "memory_precision_batching.k": "event_driven_layers.d",
     "memory_precision_batching.l": "event_driven_layers.a",
+MOVED = {
+    "blank_pages.1": "first_spiking_neuron.4",
+    "blank_pages.a": "first_spiking_neuron.j",
 }
 
 
