@@ -52,14 +52,12 @@ MOVED: dict[str, str] = {
     "sweeps_and_challenge.f": "open_challenge.c",
     "blank_pages.4": "local_learning.4",
     "blank_pages.d": "local_learning.n",
-#: Keys of exercises and predictions that were in another notebook: today's by the old ones.
-MOVED: dict[str, str] = {
     "memory_precision_batching.4": "event_driven_layers.1",
     "memory_precision_batching.k": "event_driven_layers.d",
     "memory_precision_batching.l": "event_driven_layers.a",
-MOVED = {
     "blank_pages.1": "first_spiking_neuron.4",
     "blank_pages.a": "first_spiking_neuron.j",
+    "ipu_cuda.g": "event_driven_layers.e",
 }
 
 
