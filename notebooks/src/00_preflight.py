@@ -225,8 +225,8 @@ hint("preflight.1")
 # %% [markdown]
 # ### Exercise 00.2 · Time first (1 minute, ●○○)
 #
-# You show a batch of 32 images of 8 × 8 pixels, one neuron per pixel, for 20 time steps. What is the shape of the spikes?
-# Replace the dots by three numbers.
+# You show a *batch*, here 32 images at once, of 8 × 8 pixels, one neuron per pixel, for 20 time steps. What is the shape
+# of the spikes? Replace the dots by three numbers.
 
 # %% tags=["exercise"]
 shape = (..., ..., ...)

@@ -397,7 +397,7 @@ viz.show(figures.shares(bars, "ns", title="LIF forward, T = 32: time per neuron 
 # neuron computes only with its own numbers.
 
 # %% [markdown]
-# Take a neuron with a refractory period. After a spike it rests for two steps: it ignores its input and does not fire.
+# Take a neuron with a *refractory period*. After a spike it rests for two steps: it ignores its input and does not fire.
 # For one neuron, with plain numbers, this is easy to write:
 
 
