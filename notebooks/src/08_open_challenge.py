@@ -359,7 +359,7 @@ board
 #
 # **Discussion**, in groups of three. Take an idea of your own: could a spiking network solve it, and would time matter?
 # Would you learn with gradients, with local rules (notebook 07), or not at all? What does a spike cost *there*: energy,
-# nothing? And what would convince you that it failed?
+# or nothing? And what would convince you that it failed?
 #
 # ## 5 · What broke?
 #

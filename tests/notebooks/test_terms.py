@@ -33,7 +33,7 @@ TERMS = {
         "tile": "",
         "Inductor": "",
         "Triton": "",
-        "register": "registers?",
+        "register": "registers?(?! it)",
     },
     **{"bandwidth": "", "roofline": "", "fused": "fus(?:es?|ed|ing|ion)", "feed-forward": "", "recurrent": ""},
     **{
