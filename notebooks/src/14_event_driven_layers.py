@@ -183,11 +183,12 @@ for row in engine.explain(net, sparse).products:
 predict("event_driven_layers.b")
 
 # %% tags=["slide"]
-one, grey, many = sparse[:, :1].contiguous(), sparse * torch.rand(T, 128, 784), (torch.rand(T, 128, 784) < 0.3).float()
-inputs, still = (
-    {"one sample with 5 % spikes": one, "grey values, 95 % of them 0": grey, "30 % spikes": many},
-    "none of these",
-)
+inputs = {
+    "one sample with 5 % spikes": sparse[:, :1].contiguous(),
+    "grey values, 95 % of them 0": sparse * torch.rand_like(sparse),
+    "30 % spikes": (torch.rand_like(sparse) < 0.3).float(),
+}
+still = "none of these"
 for name, x in inputs.items():
     first = engine.explain(net, x).products[0]
     still = name if first.way == "events" else still
@@ -221,12 +222,11 @@ def by_loop(x):
 
 ways = {"a loop": lambda: by_loop(currents), "one call": lambda: recurrent(currents)[0]}
 with torch.no_grad():
-    print(
-        f"{recurrent(currents)[0].mean():.1%} are spikes; the same spikes: {torch.equal(*(run() for run in ways.values()))}"
-    )
+    first, second = (run() for run in ways.values())
     times = {way: timing.median * 1e3 for way, timing in measure.race(ways, repeats=5).items()}
-bars = {way: {"50 steps of 512 neurons": ms} for way, ms in times.items()}
-viz.show(figures.shares(bars, "ms", title=f"One call is {times['a loop'] / times['one call']:.1f} times as fast"))
+print(f"{first.mean():.1%} of the places are spikes; the same spikes both ways: {torch.equal(first, second)}")
+title = f"One call is {times['a loop'] / times['one call']:.1f} times as fast"
+viz.show(figures.shares({way: {"50 steps of 512 neurons": ms} for way, ms in times.items()}, "ms", title=title))
 
 # %% [markdown] tags=["slide"]
 # ## 5 · A list from the start
@@ -264,9 +264,8 @@ print(mine, "gives the same spikes:", torch.equal(net(mine)[0], net(sparse)[0]))
 recordings, labels = data.events.record_digits("train", 64, size=32, seed=SEED)
 listed = data.events.to_list(recordings, steps=100)
 frames = listed.dense()  # [T, B, polarities, height, width]
-reader = nn.Sequential(
-    torch.nn.Flatten(), torch.nn.Linear(2048, 256), neuron.LIF(v_threshold=0.3), torch.nn.Linear(256, 10), neuron.LIF()
-)
+hidden, output = neuron.LIF(v_threshold=0.3), neuron.LIF()
+reader = nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(2048, 256), hidden, torch.nn.Linear(256, 10), output)
 
 
 def learn(x):

@@ -141,19 +141,6 @@ def test_08_parts_leave_the_gradient_of_the_whole_batch(samples, size):
     assert torch.allclose(diary.linear.weight.grad, want, atol=1e-6) and given == pytest.approx(whole.item(), rel=1e-5)
 
 
-@pytest.mark.parametrize("missing", [*scaling_out.PARTS, None])
-def test_09_a_whole_snapshot_goes_on_to_the_bit_and_each_part_matters(missing):
-    unbroken, again = scaling_out.TinyRun(), scaling_out.TinyRun()
-    for _ in range(4):
-        unbroken.update()
-    again.restore({name: value for name, value in scaling_out.snapshot(unbroken).items() if name != missing})
-    for run in (unbroken, again):
-        run.losses = []
-        for _ in range(4):
-            run.update()
-    assert (unbroken.losses == again.losses) == (missing is None)
-
-
 def test_09_three_mistakes_are_planted_and_the_line_is_named():
     assert sorted(problem.rule for problem in slurm.check(BROKEN)) == ["devices", "port", "signal"]
     assert slurm.check(scaling_out.REPAIRED) == []
