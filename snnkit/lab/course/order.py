@@ -49,6 +49,8 @@ MOVED: dict[str, str] = {
     "sweeps_and_challenge.d": "open_challenge.b",
     "sweeps_and_challenge.e": "sweeps.c",
     "sweeps_and_challenge.f": "open_challenge.c",
+    "blank_pages.3": "train_your_first_network.4",
+    "blank_pages.c": "train_your_first_network.i",
 }
 
 
