@@ -58,6 +58,8 @@ MOVED: dict[str, str] = {
     "blank_pages.1": "first_spiking_neuron.4",
     "blank_pages.a": "first_spiking_neuron.j",
     "ipu_cuda.g": "event_driven_layers.e",
+    "blank_pages.3": "train_your_first_network.4",
+    "blank_pages.c": "train_your_first_network.i",
 }
 
 
