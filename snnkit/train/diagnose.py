@@ -192,6 +192,8 @@ def _examined(case: Case, optimizer: torch.optim.Optimizer | None, lr: float) ->
     change = _first_update(one, layers, own)
     if not result.findings:
         tried = experiments.trial(case)
+        if tried.moving and not tried.learned:  # it was not at its end
+            tried = experiments.trial(case, updates=3 * UPDATES)
         result.findings = _of_trial(case, one, layers, answers, tried)
         if not result.findings and (tried.learned or change > _LARGE):
             result.findings = _of_own_trial(case, one, layers, own, change, tried)
@@ -218,12 +220,7 @@ def _of_samples(x: Any, model: nn.Module) -> Findings:
         yield Finding("all samples are the same", "look at how they are loaded: print(samples[0], samples[1])")
     elif not x.is_floating_point() or _normalises(model):
         return
-    elif size > 20 or abs(x.mean()) > 5 * x.std(correction=0):
-        yield Finding(
-            f"samples go from {low:.3g} to {high:.3g}, and thresholds are about 1",
-            "normalise them: data.to_unit for images, else (samples - samples.mean(0)) / (samples.std(0) + 1e-6)",
-        )
-    elif size < _TINY:
+    elif size > 20 or size < _TINY or abs(x.mean()) > 5 * x.std(correction=0):
         yield _unscaled("samples go", x)
 
 
@@ -234,11 +231,10 @@ def _normalises(model: nn.Module) -> bool:
 
 def _unscaled(what: str, x: Tensor) -> Finding:
     low, high = (bound.item() for bound in torch.aminmax(x))
-    size = max(abs(low), abs(high))
     return Finding(
-        f"{what} from {low:.2g} to {high:.2g}, and thresholds are about 1",
-        f"scale the samples to about 1 ({'were they divided twice?' if size < 1 else 'in encode'}): "
-        + (f"multiply them by {1 / size:.2g}" if size < 1 else f"divide them by {size:.2g}"),
+        f"{what} from {low:.3g} to {high:.3g}, and thresholds are about 1",
+        "normalise them: data.to_unit for images, else (samples - samples.mean(0)) / (samples.std(0) + 1e-6)"
+        + ("; were they divided twice?" if max(abs(low), abs(high)) < 1 else ""),
     )
 
 
@@ -376,6 +372,16 @@ def _of_loss(one: Pass, answers: Answers) -> Findings:
             "is there a mean over the batch, axis 1 of out [T, B, C], in place of time, axis 0? Or do shapes broadcast "
             "([B, 1] against [B]), so that each output is compared with all targets?",
         )
+    elif answers.mixed:
+        yield Finding(
+            "the loss compares outputs with targets of other samples: it changes if both come in another order",
+            "are the axes of out [T, B, C] in order (permute or transpose, not reshape or view)?",
+        )
+    elif answers.ignored > 0.8:
+        yield Finding(
+            f"the loss does not depend on {answers.ignored:.0%} of the samples",
+            "look for class weights of 0, a mask or ignore_index in it",
+        )
     elif right - wrong > 1e-3 * abs(right):
         yield Finding(
             "the loss rises when the right class has more output: training moves away from the answer",
@@ -389,9 +395,8 @@ def _of_loss(one: Pass, answers: Answers) -> Findings:
     elif silence < right and silence <= one.loss:
         yield Finding(
             f"a penalty in the loss outweighs the task: an output without spikes costs {silence:.3g}, one that names "
-            f"the right class at least {right:.3g}; or the loss compares other outputs with the targets",
-            "are its axes in order (permute, not reshape, of out)? Is there a penalty? Then "
-            f"divide its weight by {_round_up(10 * right / max(silence, 1e-6))}",
+            f"the right class at least {right:.3g}",
+            f"divide the weight of the penalty by {_round_up(10 * right / max(silence, 1e-6))}",
         )
     elif math.isclose(answers.sharp, math.log(math.e + one.out.shape[-1] - 1) - 1, rel_tol=0.01):
         yield Finding(
@@ -425,18 +430,10 @@ def _of_bounds(one: Pass, goal: Tensor) -> Findings:
 def _of_steps(out: Tensor, read: list[int]) -> Findings:
     if not read or len(read) == len(out) or len(out) < 4:
         return
-    steps = _named(read)
-    spread = out.detach().float().std(1, correction=0).flatten(1).amax(1)  # among samples, at each step
-    if read == [0] or read[-1] < len(out) / 4:
+    if read[-1] < len(out) / 4:
         yield Finding(
-            f"the loss depends only on {steps} of {len(out)}, before the network has seen most of its input",
+            f"the loss depends only on {_named(read)} of {len(out)}, before the network has seen most of its input",
             "let it read all steps (out.sum(0), a loss of snnkit.loss) or the last one (out[-1])",
-        )
-    elif spread[read].max() < 1e-3 * spread.max():
-        yield Finding(
-            f"the loss reads only {steps} of {len(out)}, where all samples have the same output: they differ most at "
-            f"step {int(spread.argmax())}, which is forgotten by then",
-            "let it read all steps (out.sum(0), a loss of snnkit.loss), or take longer time constants",
         )
 
 
@@ -498,11 +495,6 @@ def _of_passes(case: Case, layers: list[Layer], encoded: Repeats) -> Findings:
             "the network mixes samples: the output of a sample changes when others leave the batch",
             "is there a softmax, a norm or a reshape over the batch? It is axis 1 of [T, B, ...], and 0 inside a layer",
         )
-    elif repeats.cut and any(layer.lasts > 1.5 for layer in layers):
-        yield Finding(
-            "no gradient leads back in time: the last output depends on inputs before, but has a gradient to its own",
-            "don't detach the state in the loop over time (only between batches, if at all)",
-        )
     if again := [layer.name for layer in layers if layer.restarts]:
         yield Finding(
             f"the state of {_some(again)} is lost: it begins at rest in each of the steps, so nothing is integrated",
@@ -521,6 +513,9 @@ def _of_passes(case: Case, layers: list[Layer], encoded: Repeats) -> Findings:
 def _of_trial(case: Case, one: Pass, layers: list[Layer], answers: Answers, tried: Trial) -> list[Finding]:
     """Causes, if the network does not learn even with learning rates that suit it, or only by heart."""
     if not (tried.learned and tried.carried):
+        if any(layer.lasts > 1.5 for layer in layers) and experiments.passes(case, one.sequence).cut:
+            what = "no gradient leads back in time: the output depends on earlier inputs, and has no gradient to them"
+            return [Finding(what, "don't detach the state in the loop over time (only between batches, if at all)")]
         for other, cause in _of_changes(case, one, layers, answers):
             trial = experiments.trial(other)
             if trial.learned and trial.carried:
@@ -535,10 +530,6 @@ def _of_trial(case: Case, one: Pass, layers: list[Layer], answers: Answers, trie
         causes.append(Finding(what, advice))
     if not tried.learned:
         causes += [_merged(layer) for layer in layers if layer.merged and not layer.spiking][:1]
-        blind = [layer for layer in layers if layer.spiking and layer.felt < _SEEN]
-        near = any(layer.silent < 1 or layer.membrane > 0.3 * layer.threshold for layer in blind)
-        if near and experiments.trial(case, wide=True).learned:
-            causes.append(_blind(blind[0]))
         causes += _of_activity(layers, len(one.out))
         causes = causes or [*_of_fading(one, layers)]
     elif not tried.evaluated:
@@ -555,8 +546,7 @@ def _of_trial(case: Case, one: Pass, layers: list[Layer], answers: Answers, trie
         return [*causes, Finding(what, "weight=loss.class_weights(labels) in the loss, or more samples of the others")]
     if causes or (tried.moving and not tried.learned):  # it was not at its end
         return causes
-    memory = _of_memory(layers, len(one.out)) if case.encode is None else []
-    return [*memory, _unexplained(tried, [case.x, one.sequence.transpose(0, 1)])]
+    return [_unexplained(tried, [case.x, one.sequence.transpose(0, 1)])]
 
 
 def _of_changes(case: Case, one: Pass, layers: list[Layer], answers: Answers) -> Iterator[tuple[Case, Finding]]:
@@ -572,12 +562,21 @@ def _of_changes(case: Case, one: Pass, layers: list[Layer], answers: Answers) ->
                 "let it read all steps: out.sum(0), or a loss of snnkit.loss",
             ),
         )
-    if steps > 3 and bool((one.sequence != one.sequence[:1]).any()):
-        for cause in _of_memory(layers, steps):
-            cause = cause._replace(what=f"{cause.what}; with a running average as input, the network learns")
-            for decay in (1 - 2 / steps, 0.5):
-                averaged = functools.partial(experiments.remembered, decay=decay)
-                yield dataclasses.replace(case, encode=lambda x, f=averaged: f(case.encoded(x))), cause
+    blind = [layer for layer in layers if layer.spiking and layer.felt < _SEEN]
+    if any(layer.silent < 1 or layer.membrane > 0.3 * layer.threshold for layer in blind):
+        yield dataclasses.replace(case, model=experiments.widened(case.model)), _blind(blind[0])
+    memory = [layer.memory for layer in layers if layer.spiking] or [math.nan]
+    if all(it < steps / 4 for it in memory) and bool((one.sequence != one.sequence[:1]).any()):
+        for decay in (1 - 2 / steps, 0.5):
+            averaged = functools.partial(experiments.remembered, decay=decay)
+            yield (
+                dataclasses.replace(case, encode=lambda x, f=averaged: f(case.encoded(x))),
+                Finding(
+                    f"no layer remembers: spiking neurons forget their input after {max(memory):.0f} of {steps} steps; "
+                    "with a running average as input, the network learns",
+                    "take longer time constants (a larger tau or beta) or nn.Recurrent",
+                ),
+            )
 
 
 def _of_scales(case: Case, sequence: Tensor) -> Iterator[tuple[Case, Finding]]:
@@ -705,15 +704,6 @@ def _blind(layer: Layer) -> Finding:
     )
 
 
-def _of_memory(layers: list[Layer], steps: int) -> Findings:
-    memories = [layer.memory for layer in layers if layer.spiking]
-    if memories and all(memory < steps / 4 for memory in memories):
-        yield Finding(
-            f"no layer remembers: spiking neurons forget their input after {max(memories):.0f} of {steps} steps",
-            "take longer time constants (a larger tau or beta) or nn.Recurrent, if the task needs what was long ago",
-        )
-
-
 def _unexplained(tried: Trial, inputs: list[Any]) -> Finding:
     what, do = "", ""
     for x in inputs:
@@ -721,7 +711,7 @@ def _unexplained(tried: Trial, inputs: list[Any]) -> Finding:
             each = x.float().flatten(1)
             for words, numbers in (
                 ("mean and standard deviation", [each.mean(1), each.std(1)]),
-                ("least and largest value", [each.amin(1), each.amax(1)]),
+                ("largest value", [each.amax(1)]),
                 ("norm", [each.norm(dim=1)]),
             ):
                 if not what and all(number.std() < 1e-3 * each.std() for number in numbers):

@@ -333,6 +333,8 @@ class Answers(NamedTuple):
     constant: bool = False  # the same for all outputs
     unlabelled: bool = False  # the same for all targets
     unpaired: bool = False  # the same whichever sample a target belongs to
+    mixed: bool = False  # another one if outputs and targets come in another order
+    ignored: float = 0.0  # share of the samples that it does not depend on
     right: float = math.nan  # the least for outputs that name the right class
     wrong: float = math.nan  # the least for outputs that name another
     silence: float = math.nan  # of an output of zeros
@@ -344,7 +346,8 @@ def answers(case: Case, out: Tensor) -> Answers:
     """Random outputs, with the targets permuted and replaced, and outputs that name a class."""
     out, y = out.detach(), case.y
     binary = bool(((out == 0) | (out == 1)).all())
-    low, high = (0.0, 1.0) if binary else (out.min().item(), out.max().item() + 1e-3)
+    range_of = out if case.labels else torch.cat([out.flatten(), y.flatten()])  # else targets may be far beyond
+    low, high = (0.0, 1.0) if binary else (range_of.min().item(), range_of.max().item() + 1e-3)
 
     def made_up() -> Tensor:
         return low + (high - low) * torch.rand_like(out) * (torch.rand_like(out) < 0.3)
@@ -364,6 +367,7 @@ def answers(case: Case, out: Tensor) -> Answers:
         (slope,) = torch.autograd.grad(value, one, allow_unused=True) if value.requires_grad else (None,)
     first = value.item()
     classes = int(y.max()) + 1 if case.labels else 0
+    counted = slice(None) if y.is_floating_point() or y.ndim > 1 else y >= 0
     result = Answers(
         (slope is None or not slope.any()) and same(*(cost(made_up(), y) for _ in range(3))),
         same(
@@ -375,6 +379,8 @@ def answers(case: Case, out: Tensor) -> Answers:
         same(
             *(cost(one.detach(), given) for given in (y.roll(1, 0), y.flip(0), y[torch.randperm(len(y)).to(y.device)]))
         ),
+        not math.isclose(cost(one.detach().flip(1), y.flip(0)), first, rel_tol=1e-3) and same(cost(one.detach(), y)),
+        0.0 if slope is None else (slope.transpose(0, 1).flatten(1).abs().amax(1) == 0)[counted].float().mean().item(),
         silence=cost(torch.zeros_like(out), y),
         steps=[] if slope is None else slope.flatten(1).abs().amax(1).nonzero().flatten().tolist(),
     )
@@ -434,8 +440,6 @@ class Trial:
 def trial(
     case: Case,
     optimizer: Callable[[nn.Module], torch.optim.Optimizer] | None = None,
-    *,
-    wide: bool = False,
     updates: int = UPDATES,
 ) -> Trial:
     """Up to ``updates`` on the same 64 samples; without an optimizer, once these are learned, as many on others.
@@ -443,10 +447,9 @@ def trial(
     Args:
         case: it is a copy of its model that learns.
         optimizer: makes one for the copy. None: Adam, with rates that suit the weights.
-        wide: the surrogates reach far from the threshold.
         updates: at most; where they are more than 60, they end as soon as the loss has fallen by two fifths.
     """
-    result, net = Trial(), widened(case.copy()) if wide else case.copy()
+    result, net = Trial(), case.copy()
     order = torch.randperm(len(case.y), generator=torch.Generator().manual_seed(0)).to(case.y.device)
     x, y = case.x[order] if isinstance(case.x, Tensor) else [case.x[i] for i in order.tolist()], case.y[order]
     unseen = slice(len(y) - min(len(y) // 3, 2 * _SAMPLES), len(y))
@@ -461,7 +464,7 @@ def trial(
             return _separation(case, run(which), y[which])
 
     try:
-        for update in range(updates if wide or optimizer else 2 * updates):
+        for update in range(updates if optimizer else 2 * updates):
             if update >= updates:
                 if not result.learned:
                     break
@@ -476,9 +479,9 @@ def trial(
                 result.at_first |= far and update == 0
                 if result.learned and optimizer is None:
                     result.carried = unseen.stop - unseen.start < 16 or separated(unseen) > _CARRIED
-                    if result.carried or wide:
+                    if result.carried:
                         break
-                if update >= 10 and updates > UPDATES and result.fell(0.4):
+                if optimizer and update >= 10 and updates > UPDATES and result.fell(0.4):
                     break
             if not value.isfinite():
                 result.learned = False
