@@ -543,7 +543,8 @@ outcome("your_own_data.e", by_heart)
 # scales the weights until nearly all activations are at most 1, and puts such neurons in place of the ReLUs [5]. No surrogate
 # and no further training are needed.
 #
-# **Predict first.** An ANN reads some 97 % of the test digits. After how many steps is the spiking one within one per cent?
+# **Predict first.** An ANN reads some 97 % of the test digits. After how many steps is the spiking one within one percentage
+# point of it?
 
 # %%
 predict("your_own_data.f")
