@@ -86,7 +86,7 @@ torch.set_num_threads(1)  # on tensors this small, several threads mostly wait f
 # pixel became brighter (ON) or darker (OFF).
 #
 # Such a camera looks at a handwritten three. A digit on paper does not move, so the camera does: three short movements,
-# *saccades*, round a small triangle in 0.3 s. Press ▶, or drag the slider.
+# *saccades*, round a small triangle in 0.3 s. Drag the slider below the picture.
 
 # %%
 recordings, labels = {}, {}

@@ -768,7 +768,7 @@ outcome(
 #
 # </details>
 #
-# ## 10 · Build: STDP with traces
+# ## 10 · Build: STDP from an empty cell
 #
 # Now write the rule from an empty cell, with its loop over time. The card lists **every** property with ✓ or ✗.
 #
