@@ -433,7 +433,9 @@ forgotten, _ = in_packets(carry=False)
 print("spikes counted:", int(spikes.sum()))
 both = {"state carried": carried[:150], "state forgotten": forgotten[:150]}
 marks = {"state carried": spikes[:150]}
-viz.show(figures.traces(both, marks, threshold=1.0, title="The same input in packets of 25 steps"))
+viz.show(
+    figures.traces(both, marks, threshold=1.0, title="In packets of 25 steps: only a neuron that keeps its state fires")
+)
 
 # %% [markdown]
 # A related mistake: **the batch came first.** Most of PyTorch puts the batch first, `[B, T, N]`; here time is first,
@@ -662,7 +664,7 @@ v, spikes = watch(mine, x)
 gaps = spikes.nonzero().squeeze(1).diff().tolist()
 print("intervals between its spikes:", gaps)
 runs = {"Adaptive": (v, spikes), "LIF": watch(neuron.LIF(tau=TAU), x)}
-viz.show(figures.gallery(runs, columns=1, title="A constant input: adaptation"))
+viz.show(figures.gallery(runs, columns=1, title="A constant input: with adaptation, spikes become rarer"))
 
 # %% [markdown]
 # Your neuron has an explorer, too: its step becomes a program in the page, and each of its numbers a slider. What does

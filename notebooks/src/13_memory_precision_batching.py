@@ -191,31 +191,40 @@ conv = models.FashionConvNet(CHANNELS, hidden=8 * CHANNELS).to(where)
 pictures, classes = torch.rand(IMAGES, 1, 28, 28, device=where), torch.arange(IMAGES, device=where) % 10
 
 
+def forward(model, steps):
+    """The loss of one batch."""
+    out, _ = model(encode.repeat(pictures, steps))
+    return loss.rate_mse(out, classes)
+
+
 def learn(model, steps):
     """One training step without the optimizer's part; returns the gradients."""
-    out, _ = model(encode.repeat(pictures, steps))
-    return torch.autograd.grad(loss.rate_mse(out, classes), model.parameters())
+    return torch.autograd.grad(forward(model, steps), model.parameters())
 
 
 def memory_curve(model, steps):
-    """MB alive, at each operation of a training step that changes it noticeably."""
-    curve = torch.tensor(device.timeline(lambda: learn(model, steps))) / MB
-    points = [curve[0]]
-    for alive in curve[1:]:
-        if abs(alive - points[-1]) > curve.max() / 100 or alive == curve.max():
-            points.append(alive)
-    return torch.stack([*points, curve[-1]])
+    """Places in a training step (forward from 0 to 1, backward from 1 to 2) and MB alive, where that changes."""
+    begins = len(device.timeline(lambda: forward(model, steps)))  # operations before the first of backward
+    alive = torch.tensor(device.timeline(lambda: learn(model, steps))) / MB
+    done = torch.arange(1, len(alive) + 1)
+    place = torch.where(done <= begins, done / begins, 1 + (done - begins) / (len(alive) - begins))
+    kept = [0]
+    for i, now in enumerate(alive):
+        if abs(now - alive[kept[-1]]) > alive.max() / 100 or now == alive.max():
+            kept.append(i)
+    return place[[*kept, -1]], alive[[*kept, -1]]
 
 
 # %% tags=["slide-more"]
 learn(conv, 16)  # compiles what it needs
 memory_curves = {f"T = {steps}": memory_curve(conv, steps) for steps in (4, 8, 16)}
-for name, curve in memory_curves.items():
+for name, (_, curve) in memory_curves.items():
     print(f"{name:6}: peak {curve.max():5.1f} MB, at the end {curve[-1]:.1f} MB")
-axes = {"x_title": "operations that change it by 1 % and more", "y_title": "alive (MB)"}
-viz.show(figures.lines(memory_curves, title="Memory over one training step", **axes))
+axes = {"x_title": "share of forward, then of backward", "y_title": "alive (MB)", "shape": "hv"}
+axes["marks"] = {"backward begins": 1}
+viz.show(figures.lines(memory_curves, title="Memory peaks soon after backward begins", **axes))
 outcome("memory_precision_batching.b")
-outcome("memory_precision_batching.c", memory_curves["T = 16"].max() / memory_curves["T = 4"].max())
+outcome("memory_precision_batching.c", memory_curves["T = 16"][1].max() / memory_curves["T = 4"][1].max())
 
 # %% [markdown] tags=["slide"]
 # <details>
@@ -251,7 +260,7 @@ predict("memory_precision_batching.d")
 LONG = 16
 x = encode.repeat(pictures, LONG)
 reference = learn(conv, LONG)
-plain_curve = memory_curves[f"T = {LONG}"]
+plain_curve = memory_curves[f"T = {LONG}"][1]
 report = device.optimize_memory_usage(conv, x)
 recomputed = learn(conv, LONG)
 off = max(((a - b).norm() / b.norm()).item() for a, b in zip(recomputed, reference, strict=True))
@@ -259,9 +268,11 @@ print(f"the same gradients, up to {off:.0e} of their length")
 report
 
 # %% tags=["slide"]
-economical_curve = memory_curve(conv, LONG)
-both = {"plain": plain_curve, "recomputed": economical_curve}
-viz.show(figures.lines(both, title=f"The same training step, T = {LONG}", **axes))
+curves = {"plain": memory_curves[f"T = {LONG}"], "recomputed": memory_curve(conv, LONG)}
+both = {name: alive for name, (_, alive) in curves.items()}
+economical_curve = both["recomputed"]
+lower = plain_curve.max() / economical_curve.max()
+viz.show(figures.lines(curves, title=f"Recomputing: a {lower:.1f} times lower peak", **axes))
 
 plain = models.FashionConvNet(CHANNELS, hidden=8 * CHANNELS).to(where)
 candidates = {"plain": lambda: learn(plain, LONG), "recomputed": lambda: learn(conv, LONG)}
@@ -332,7 +343,14 @@ curves = {"formula (1)": formula, "measured peak": [*peaks, at_once]}
 higher = [peak / bound for peak, bound in zip(peaks, formula, strict=False)]
 print(f"the measured peaks of the chunks are {min(higher):.2f} to {max(higher):.2f} times the formula")
 look = {"x_title": "k, steps per chunk", "y_title": "MB", "log": "x", "faint": ["formula (1)"]}
-viz.show(figures.lines(curves, x=[*chunks, T], title=f"Checkpoints in time, T = {T}", **look))
+viz.show(
+    figures.lines(
+        curves,
+        x=[*chunks, T],
+        title=f"Checkpoints in time: chunks of {chunks[peaks.index(best)]} of {T} steps need least",
+        **look,
+    )
+)
 outcome("memory_precision_batching.e", chunks[peaks.index(best)])
 
 # %% [markdown] tags=["slide"]
@@ -569,7 +587,7 @@ for dtype in FORMATS:
 sizes = torch.cat([g.flatten() for g in reference]).abs()
 middle = {"median gradient": sizes[sizes > 0].median().item()}  # of the convolutional network of section 2
 look = {"x_title": "size of a number", "y_title": "distance of neighbours, relative", "log": "xy", "marks": middle}
-viz.show(figures.lines(relative, title="Resolution and range of each format", **look))
+viz.show(figures.lines(relative, title="bfloat16 has the range of float32, float16 the finer resolution", **look))
 
 # %% [markdown]
 # <details>
@@ -782,7 +800,7 @@ for name, forward in {"as he wrote it": as_he_wrote_it, "with torch.no_grad()": 
     mean, curves[name] = test_loss(reader, forward)
     print(f"{name:21} loss {mean:.4f}, alive after the last batch: {curves[name][-1]:6.2f} MB")
 look = {"x_title": "batch", "y_title": "alive (MB)"}
-viz.show(figures.lines(curves, title="Memory in the test loop", **look))
+viz.show(figures.lines(curves, title="With a graph for each batch, memory grows without end", **look))
 grows = curves["as he wrote it"][-1] > 5 * curves["as he wrote it"][0]
 outcome("memory_precision_batching.j", "a number and the graphs of all ten batches" if grows else "only a number")
 
