@@ -76,6 +76,6 @@ export const CONCEPTS = {
   },
   "events": {
     "on": "blue",
-    "off": "vermilion"
+    "off": "crimson"
   }
 };

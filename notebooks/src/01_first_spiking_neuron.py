@@ -389,7 +389,9 @@ print("spikes counted:", int(count))
 spikes, carried = simulate(stream[:150, 0])
 forgotten = torch.cat([simulate(packet)[1] for packet in stream[:150, 0].split(25)])  # each from rest
 both, marks = {"state carried": carried, "state forgotten": forgotten}, {"state carried": spikes}
-viz.show(figures.traces(both, marks, threshold=1.0, title="The same input in packets of 25 steps"))
+viz.show(
+    figures.traces(both, marks, threshold=1.0, title="In packets of 25 steps: only a neuron that keeps its state fires")
+)
 
 # %% [markdown] tags=["slide"]
 # ## 6 · Many neurons at once
@@ -592,7 +594,7 @@ v, spikes = watch(mine, x)
 gaps = spikes.nonzero().squeeze(1).diff().tolist()
 print("intervals between its spikes:", gaps)
 runs = {"Adaptive": (v, spikes), "LIF": watch(neuron.LIF(tau=TAU), x)}
-viz.show(figures.gallery(runs, columns=1, title="A constant input: adaptation"))
+viz.show(figures.gallery(runs, columns=1, title="A constant input: with adaptation, spikes become rarer"))
 
 # %% [markdown]
 # Your neuron has an explorer, too: run `viz.explorers.neuron(mine)` in a new cell, and each of its numbers is a slider. You

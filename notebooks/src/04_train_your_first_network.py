@@ -342,7 +342,11 @@ optimizer = torch.optim.Adam(net.parameters(), lr=lr)
 losses = [train_step(net, optimizer, count_cross_entropy, x, y) for x, y in some_batches(60)]
 
 axes = {"x_title": "batch", "y_title": "loss (nats)", "levels": {"ln 10: silence": math.log(10)}}
-viz.show(figures.lines({"loss": losses}, title="Sixty steps of learning: from guessing to reading", **axes))
+viz.show(
+    figures.lines(
+        {"loss": losses}, title=f"In sixty steps the loss falls from {losses[0]:.1f} to {losses[-1]:.1f}", **axes
+    )
+)
 outcome("train_your_first_network.c", (range(1, 61), losses))
 
 # %% [markdown]
@@ -477,7 +481,11 @@ by_step = (output.cumsum(0).argmax(2) == test_labels).float().mean(1).cpu()  # [
 enough = int((by_step >= accuracy - 0.01).nonzero()[0]) + 1
 stop = {f"step {enough}: within 1 % of the end": enough}
 axes = {"x_title": "time steps used", "y_title": "right (%)", "marks": stop}
-viz.show(figures.lines({"test accuracy": 100 * by_step}, title="Accuracy if you stop early", **axes))
+viz.show(
+    figures.lines(
+        {"test accuracy": 100 * by_step}, shape="hv", title=f"{enough} of {len(by_step)} steps are enough", **axes
+    )
+)
 outcome("train_your_first_network.e", enough)
 
 # %% [markdown]

@@ -75,6 +75,9 @@ from snnkit.lab.viz import figures
 course.start("microspike", solve=SOLVE)
 
 # %% [markdown] tags=["slide"]
+# ![The seven pieces of the program. Digits (1) enter a network (4) of weights and neurons (3), whose spikes (2) are counted in the loss (5). Gradients lead from the loss back to the weights: learning (6). The seventh piece is the result.](drawings/microspike.svg)
+
+# %% [markdown] tags=["slide"]
 # ## 1 · The task, and the spike
 #
 # The task is the one of notebook 04: read a handwritten digit of 8 × 8 pixels. There are 1797 images. Every fifth one
@@ -132,7 +135,7 @@ spikes = Spike.apply(u)
 spikes.sum().backward()
 both = {"forward: the spike s": spikes, "backward: its slope σ′": u.grad}
 axes = {"x": u, "x_title": "u = v − θ, in units of the threshold"}
-viz.show(figures.lines(both, title="Two faces of a spike", **axes))
+viz.show(figures.lines(both, title="Forward a step, backward a hill", **axes))
 
 # %% [markdown]
 # **Line by line.** `ctx` is a bag that PyTorch carries from `forward` to `backward`. `forward` puts $u$ into it, and

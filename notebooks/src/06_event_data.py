@@ -161,7 +161,7 @@ for name, lux in {"moon, 0.2 lux": 0.2, "office, 500 lux": 500.0, "sun, 100 000 
     counts[name] = len(sent)
     print(f"{name:17} {len(sent):3} events")
 look = {"x_title": "time (s)", "shape": "hv", "y_title": "change of L", "faint": ["sun, 100 000 lux"]}
-figure = figures.lines(levels, title="The sum of the events", **look)
+figure = figures.lines(levels, title="The sum of the events is the same in the office and in the sun", **look)
 viz.show(figure.update_yaxes(range=[-0.95, 0.15]))
 moon, office, sun = counts.values()
 alike = "office and sun the same" if office == sun else "office and sun different"
@@ -341,7 +341,7 @@ viz.show(figures.image_grid(torch.stack(panels), names, columns=5, title=title))
 # <summary><b>What to notice</b></summary>
 #
 # The sum of all events is *the same image* either way. No network after it, however deep, can distinguish the films. With
-# polarity they differ, since an ON event forwards is an OFF event backwards. The time surface is full blue where the
+# polarity they differ, since an ON event forwards is an OFF event backwards. The time surface is white where the
 # stroke went *last*, so it shows the direction of motion. A representation decides which information the network can
 # never use. Choose it deliberately.
 #
@@ -349,7 +349,7 @@ viz.show(figures.image_grid(torch.stack(panels), names, columns=5, title=title))
 #
 # ### Explorer: windows and time constants
 #
-# Left: ON (blue) minus OFF (orange) in the window that ends at `now_ms`. Right: the time surface at the same moment.
+# Left: ON (blue) minus OFF (crimson) in the window that ends at `now_ms`. Right: the time surface at the same moment.
 #
 # **Predict first.** (a) `window_ms` of 1 or of 300: which one shows a three? (b) Both should show the same part of
 # the past. How large is $\tau$ for a window of 30 ms? (c) At 210 ms, 10 ms after the last turn of the camera, with a
@@ -373,8 +373,8 @@ def two_views(now_ms=90, window_ms=30, tau_ms=20, digit=3, recordings=tuple(of_d
     title = f"At {now_ms} ms: {int(counts.sum())} events in the window, {blank:.0%} of the pixels blank"
     pictures = torch.stack([(counts[1] - counts[0]) / 3, latest])
     names = [f"ON minus OFF, last {window_ms} ms", f"time surface, τ = {tau_ms} ms"]
-    page = figures.image_grid(pictures, names, columns=2, title=title).update_layout(height=380)
-    return page.update_traces(colorscale=viz.theme.SIGNED, zmin=-1, zmax=1)
+    page = figures.image_grid(pictures, names, columns=2, title=title, signed=True).update_layout(height=380)
+    return page.update_traces(zmin=-1, zmax=1)
 
 
 viz.explore(two_views, now_ms=(10, 300, 10), window_ms=(1, 300), tau_ms=(1, 100), digit=(0, 9))
@@ -646,8 +646,11 @@ for name, task in tasks.items():
         learned = train.fit(small, *sets, **how, **options)
         reached.setdefault(name, []).append(100 * learned.test_accuracy[-1])
     print(f"{name:13} " + ", ".join(f"T = {t}: {right:.0f} %" for t, right in zip(windows, reached[name], strict=True)))
-look = {"x_title": "T, windows of time", "y_title": "right (%)", "log": "x", "levels": {"chance": 50}}
-figure = figures.lines(reached, x=windows, title="Accuracy against the resolution in time", **look)
+chance = {"chance of which way": 50, "chance of which digit": 10}
+look = {"x_title": "T, windows of time", "y_title": "right (%)", "log": "x", "levels": chance}
+digits, ways = (reached[name][0] for name in ("which digit?", "which way?"))
+title = f"Without time: {digits:.0f} % of the digits, {ways:.0f} % of the directions"
+figure = figures.lines(reached, x=windows, title=title, **look)
 viz.show(figure.update_xaxes(tickvals=windows))
 outcome("event_data.i", reached["which way?"][0])
 

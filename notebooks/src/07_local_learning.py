@@ -389,13 +389,14 @@ def rule_against_data(pair_plus=0.0047, pair_minus=0.0008, triplet_plus=0.0):
     predicted = sum(value * parts[name] for name, value in numbers.items())
     title = f"Rule (lines) and data (points): mean squared error {mean_squared_error(numbers):.2f}"
     axes = {"x_title": "pairs per second (Hz)", "y_title": "change (share of the weight)", "title": title}
-    lines = dict(zip(("rule, pre first", "rule, post first"), predicted, strict=True))
-    figure = figures.lines(lines, x=FREQUENCIES, **axes).update_traces(mode="lines")
-    for i, name in enumerate(("measured, pre first", "measured, post first")):
+    lines = dict(zip(("pre first, by the rule", "post first, by the rule"), predicted, strict=True))
+    figure = figures.lines(lines, x=FREQUENCIES, labels=False, between=(-0.75, 1.15), **axes)
+    figure.update_traces(mode="lines")
+    for i, name in enumerate(("pre first, measured", "post first, measured")):
         bars = {"array": error[i], "arrayminus": error[i], "thickness": 1, "width": 3}
         marks = {"color": theme.colour(i), "size": 9, "symbol": ("circle", "square")[i]}
         figure.add_scatter(x=FREQUENCIES, y=measured[i], mode="markers", error_y=bars, marker=marks, name=name)
-    return figure.update_yaxes(range=[-0.75, 1.15])
+    return figure
 
 
 amplitude = (0.0, 0.01, 0.0001)  # from, to, in steps of
@@ -515,7 +516,7 @@ print(f"{run.passes[-1]['images']:,} images shown in {run.seconds:.1f} s, withou
 
 
 def fields(weights, title, names=None):
-    """Receptive fields side by side, up to 100; a weight of 1, the largest, is full blue."""
+    """Receptive fields side by side, up to 100; a weight of 1, the largest, is white."""
     side = math.isqrt(weights.shape[1])
     images = weights[:100].cpu().clamp(max=1).unflatten(1, (side, side))
     figure = figures.image_grid(images, names, columns=13, title=title).update_traces(zmin=0, zmax=1)
@@ -592,7 +593,7 @@ outcome("local_learning.i", 100 * accuracy)
 # Three colleagues built the same network, and each left out one part: competition, homeostasis, or normalisation.
 #
 # **Predict first.** One network shows a hundred times the same blurred digit, one shows a few pale blots and the rest
-# still noise, and one shows solid blue. (a) Which part is missing where all fields are the same? (b) Which part is
+# still noise, and one shows solid white. (a) Which part is missing where all fields are the same? (b) Which part is
 # missing where one neuron fires half of all spikes?
 
 # %%
@@ -634,7 +635,8 @@ outcome("local_learning.k", min(half, key=half.get))
 # - **Homeostasis.** The field of the first winner becomes a little more similar to the next image, so this neuron wins
 #   again. A handful of neurons win always: pale blots, all digits at once. The others keep their initial noise for ever.
 # - **Normalisation.** Little else weakens a synapse here. A winner gains *total weight* as well as shape, and then wins
-#   because of its weight. Homeostasis raises the threshold, and the weights grow again, without end.
+#   because of its weight: its field becomes solid white. Homeostasis raises the threshold, and the weights grow again,
+#   without end.
 #
 # </details>
 #
@@ -706,10 +708,12 @@ results = {
     f"k-means, {NEURONS} centres": by_centres(k_means(untouched), closeness),
     "backpropagation": by_backprop(len(images)),
 }
-for name, share in sorted(results.items(), key=lambda pair: pair[1]):
-    print(f"{name:36} {share:6.1%}  {'█' * round(50 * share)}")
-better = results[f"{NEURONS} training images, unchanged"] > accuracy
-outcome("local_learning.l", "the images" if better else "the network")
+order = sorted(results, key=results.__getitem__, reverse=True)
+bars = {name: {"test images named right": 100 * results[name]} for name in order}
+viz.show(figures.shares(bars, "%", title=f"Best on the same images: {order[0]}"))
+outcome(
+    "local_learning.l", "the images" if results[f"{NEURONS} training images, unchanged"] > accuracy else "the network"
+)
 
 # %% [markdown]
 # <details>

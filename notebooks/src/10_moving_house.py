@@ -147,6 +147,9 @@ def transfer(megabytes=1.6, microseconds_each=10.0, gigabytes_per_s=16.0):
 
 
 # %% [markdown] tags=["slide"]
+# ![Left the host, a CPU with its memory; right the device, a GPU with its own. Weights, buffers and images cross the bus by .to(device). A plain tensor stays behind, and its place on the device is empty.](drawings/host_and_device.svg)
+
+# %% [markdown] tags=["slide"]
 # ## 1 · Two devices, one rule
 #
 # All tensors of an operation must be on the same device.
@@ -587,7 +590,11 @@ for dtype in (torch.float32, torch.bfloat16):
         trace.append(v.item())
     curves[f"membrane in {str(dtype)[6:]}"] = trace
 axes = {"x_title": "time step", "y_title": "membrane v", "levels": {"threshold": 1.0}}
-viz.show(figures.lines(curves, x=range(LONG), title="The same small input, two precisions of the membrane", **axes))
+viz.show(
+    figures.lines(
+        curves, x=range(LONG), title="In bfloat16 small inputs are lost: the membrane stops rising", shape="hv", **axes
+    )
+)
 outcome("moving_house.g", 2 if min(trace[-100:]) == max(trace[-100:]) else 0)
 
 # %% [markdown]

@@ -792,7 +792,7 @@ for name, update in {"anna": anna, "ben": ben, "correct": scaled_update}.items()
     scaler = torch.amp.GradScaler(where.type, init_scale=2.0**12)  # at 2^16 Ben's weights would soon be infinite
     curves[name], _ = train_float16(update, scaler, count=25)
 known = {"silence: 0.1": 0.1, "all fire: 0.9": 0.9}
-title = "Two colleagues, and a correct update"
+title = "Two colleagues' updates fail; the correct one learns"
 viz.show(figures.lines(curves, x_title="batch", y_title="loss", levels=known, log="y", title=title))
 
 # %%

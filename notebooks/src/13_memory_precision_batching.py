@@ -176,27 +176,40 @@ conv = models.FashionConvNet(CHANNELS, hidden=8 * CHANNELS).to(where)
 pictures, classes = torch.rand(IMAGES, 1, 28, 28, device=where), torch.arange(IMAGES, device=where) % 10
 
 
+def forward(model, steps):
+    """The loss of one batch."""
+    out, _ = model(encode.repeat(pictures, steps))
+    return loss.rate_mse(out, classes)
+
+
 def learn(model, steps):
     """One training step without the optimizer's part; returns the gradients."""
-    out, _ = model(encode.repeat(pictures, steps))
-    return torch.autograd.grad(loss.rate_mse(out, classes), model.parameters())
+    return torch.autograd.grad(forward(model, steps), model.parameters())
 
 
 def memory_curve(model, steps):
-    """MB alive, at each operation of a training step that changes it noticeably."""
-    curve = torch.tensor(device.timeline(lambda: learn(model, steps))) / MB
-    changes = curve.diff().abs() > curve.max() / 100
-    changes[curve.argmax() - 1] = changes[-1] = True
-    return curve[1:][changes]
+    """Places in a training step (forward from 0 to 1, backward from 1 to 2) and MB alive, where that changes."""
+    begins = len(device.timeline(lambda: forward(model, steps)))  # operations before the first of backward
+    alive = torch.tensor(device.timeline(lambda: learn(model, steps))) / MB
+    done = torch.arange(1, len(alive) + 1)
+    place = torch.where(done <= begins, done / begins, 1 + (done - begins) / (len(alive) - begins))
+    kept = [0]
+    for i, now in enumerate(alive):
+        if abs(now - alive[kept[-1]]) > alive.max() / 100 or now == alive.max():
+            kept.append(i)
+    return place[[*kept, -1]], alive[[*kept, -1]]
 
 
 # %% tags=["slide-more"]
 learn(conv, 16)  # compiles what it needs
 memory_curves = {f"T = {steps}": memory_curve(conv, steps) for steps in (4, 8, 16)}
-axes = {"x_title": "operations that change it by 1 % and more", "y_title": "alive (MB)"}
-viz.show(figures.lines(memory_curves, title="Memory over one training step", **axes))
+for name, (_, curve) in memory_curves.items():
+    print(f"{name:6}: peak {curve.max():5.1f} MB, at the end {curve[-1]:.1f} MB")
+axes = {"x_title": "share of forward, then of backward", "y_title": "alive (MB)", "shape": "hv"}
+axes["marks"] = {"backward begins": 1}
+viz.show(figures.lines(memory_curves, title="Memory peaks soon after backward begins", **axes))
 outcome("memory_precision_batching.b")
-outcome("memory_precision_batching.c", memory_curves["T = 16"].max() / memory_curves["T = 4"].max())
+outcome("memory_precision_batching.c", memory_curves["T = 16"][1].max() / memory_curves["T = 4"][1].max())
 
 # %% [markdown] tags=["slide"]
 # <details>
@@ -232,10 +245,10 @@ recomputed = learn(conv, LONG)
 off = max(((a - b).norm() / b.norm()).item() for a, b in zip(recomputed, reference, strict=True))
 print(f"the same gradients, up to {off:.0e} of their length\n\n{report}")
 both = {"plain": memory_curves[f"T = {LONG}"], "recomputed": memory_curve(conv, LONG)}
-viz.show(figures.lines(both, title=f"The same training step, T = {LONG}", **axes))
+less = both["plain"][1].max() / both["recomputed"][1].max()
+viz.show(figures.lines(both, title=f"Recomputing: a {less:.1f} times lower peak", **axes))
 candidates = {"plain": lambda: learn(plain, LONG), "recomputed": lambda: learn(conv, LONG)}
 times = measure.race(candidates, repeats=3 if QUICK else 11, warmup=1, clock=clock)
-less = both["plain"].max() / both["recomputed"].max()
 print(f"{less:.2f} times less memory for {times['recomputed'].median / times['plain'].median - 1:+.0%} time")
 outcome("memory_precision_batching.d", less)
 
@@ -284,8 +297,10 @@ state, step = 4 * B * (400 + 10) / MB, 4 * B * (400 + 400 + 10) / MB  # the pixe
 formula = [T / k * state + k * step for k in [*chunks, T]]
 curves = {"formula (1)": formula, "measured peak": [*peaks, at_once]}
 look = {"x_title": "k, steps per chunk", "y_title": "MB", "log": "x", "faint": ["formula (1)"]}
-viz.show(figures.lines(curves, x=[*chunks, T], title=f"Checkpoints in time, T = {T}", **look))
-outcome("memory_precision_batching.e", chunks[peaks.index(min(peaks))])
+best = chunks[peaks.index(min(peaks))]
+title = f"Checkpoints in time: chunks of {best} of {T} steps need least"
+viz.show(figures.lines(curves, x=[*chunks, T], title=title, **look))
+outcome("memory_precision_batching.e", best)
 
 # %% [markdown] tags=["slide"]
 # The measured line is higher: backward through one chunk needs working memory, and the gradients of the weights are
@@ -670,7 +685,11 @@ def test_loss(model):
 
 
 curves = {"as he wrote it": test_loss(reader), "with torch.no_grad()": torch.no_grad()(test_loss)(reader)}
-viz.show(figures.lines(curves, title="Memory in the test loop", x_title="batch", y_title="alive (MB)"))
+viz.show(
+    figures.lines(
+        curves, title="With a graph for each batch, memory grows without end", x_title="batch", y_title="alive (MB)"
+    )
+)
 grows = curves["as he wrote it"][-1] > 5 * curves["as he wrote it"][0]
 outcome("memory_precision_batching.j", "a number and the graphs of all ten batches" if grows else "only a number")
 

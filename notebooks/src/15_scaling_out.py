@@ -100,6 +100,9 @@ SOME = {"samples": 4000} if DATASET == "mnist" and where.type == "cpu" else {}  
 print(f"this kernel trains on {where}; {RANKS} ranks will train on {rank_device} ({cores} cores); data: {DATASET}")
 
 # %% [markdown]
+# ![Three ranks, each with the same weights and its own samples. Each computes gradients of its own. An all-reduce replaces them by their mean, so that every rank makes the same update.](drawings/ranks_and_gradients.svg)
+
+# %% [markdown]
 # ## 1 · What is shared, and what is not
 #
 # In *data parallel* training every process, a *rank*, has the whole network and a part of the batch. Each computes the
@@ -295,7 +298,17 @@ order = [right, *(k for k in membranes.amax(0).argsort(descending=True).tolist()
 curves = {f"{k}" + (" (right)" if k == right else ""): membranes[:, k] for k in order}
 peak = {f"maximum of {right}": int(membranes[:, right].argmax())}
 axes = {"x_title": "time step", "y_title": "membrane potential"}
-viz.show(figures.lines(curves, x=range(STEPS), title="Four output neurons for one digit", marks=peak, **axes))
+viz.show(
+    figures.lines(
+        curves,
+        x=range(STEPS),
+        title=f"The membrane of the right neuron, {right}, "
+        + ("rises highest" if int(membranes.amax(0).argmax()) == right else "does not rise highest"),
+        shape="hv",
+        marks=peak,
+        **axes,
+    )
+)
 reached = int((from_loss[:, 0, right] != 0).sum())
 outcome("scaling_out.b", "one" if reached == 1 else f"all {STEPS}" if reached == STEPS else "about half")
 
@@ -395,7 +408,8 @@ apart = (weights[0] - weights[1]).norm(dim=1) / weights[0].norm(dim=1)
 print(f"(b) weights of the ranks equal, to the last bit: {equal}")
 print(f"(c) one process against {RANKS} ranks: off by {apart[0]:.0e} after 1 update, {apart[-1]:.0e} at the end")
 look = {"x_title": "update", "y_title": "distance, relative to the weights", "log": "y"}
-viz.show(figures.lines({"weights": apart.clamp(min=1e-12)}, title=f"One process against {RANKS} ranks", **look))
+title = f"One process and {RANKS} ranks drift apart by rounding: {apart[0]:.0e} becomes {apart[-1]:.0e}"
+viz.show(figures.lines({"weights": apart.clamp(min=1e-12)}, title=title, **look))
 outcome("scaling_out.c", "yes, to the last bit" if equal else "no, each learns from other samples")
 far = apart[-1].item()
 outcome(

@@ -516,7 +516,7 @@ stored = [name for name in records.names() if records.load(name)["kind"] == "com
 for name in stored:
     record = records.load(name)
     print(heading(record))
-    viz.show(figures.comparison(record, title=f"{name}: lines measured, bands predicted, stars published"))
+    viz.show(figures.comparison(record))
     print(compare.summary(record).split("\npublished")[0])
 if not stored:
     print("none of this kind in this version: `snnkit bench compare --out FILE.json --plot FILE.png` writes yours")

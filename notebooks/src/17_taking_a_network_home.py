@@ -90,6 +90,9 @@ def accuracy(net, images=test_images):
 
 
 # %% [markdown] tags=["slide"]
+# ![Training leads to one file, with weights in 8 bits and a quarter of the size. From the file lead three ways: to the next run, which resumes to the last bit; to a program that needs only PyTorch; to a page that needs only a browser.](drawings/ways_home.svg)
+
+# %% [markdown] tags=["slide"]
 # ## 1 · Kill and resume
 #
 # This network learns for a few seconds. Then it is a page, without Python. Draw a digit:
@@ -267,8 +270,10 @@ axes = {
     "y_title": "share of test images read right",
     "levels": {"float32": accuracy(net)},
 }
-viz.show(viz.figures.lines(right, x=list(BITS), title="How many bits does a weight need?", **axes))
 enough = min(b for b, a in zip(BITS, right["a scale per output"], strict=True) if a >= accuracy(net) - 0.01)
+viz.show(
+    viz.figures.lines(right, x=list(BITS), title=f"{enough} bits per weight are enough, within 1 % of float32", **axes)
+)
 outcome("taking_a_network_home.c", enough)
 
 # %% [markdown]
@@ -394,7 +399,11 @@ shifted = {
     "1 pixel down": test_images.roll(1, -2),
 }
 bars = {name: {"read right": 100 * accuracy(net, images)} for name, images in shifted.items()}
-viz.show(viz.figures.shares(bars, "%", title="Test images read right, shifted by one pixel"))
+viz.show(
+    viz.figures.shares(
+        bars, "%", title=f"Shifted down by one pixel, {bars['1 pixel down']['read right']:.0f} % are read right"
+    )
+)
 outcome("taking_a_network_home.e", bars["1 pixel down"]["read right"])
 
 # %% [markdown]

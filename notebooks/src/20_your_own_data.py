@@ -275,7 +275,7 @@ for name, code, inputs in (("ten numbers", lambda x: encode.repeat(x, STEPS), 10
     print(f"{name:17} training rows {one.train_metric[-1]:5.1f}   test rows {one.test_metric[-1]:5.1f} points")
 curves = {name: history.test_metric for name, history in histories.items()}
 look = {"x_title": "epoch", "y_title": "RMSE on test rows (points)", "levels": baselines}
-viz.show(viz.figures.lines(curves, title="A spiking network learns a table", **look))
+viz.show(viz.figures.lines(curves, title="Receptive fields learn the table better than bare numbers", **look))
 best = min(history.test_metric[-1] for history in histories.values()) / baselines["linear regression"]
 outcome("your_own_data.b", 0 if best < 0.75 else 1 if best < 0.925 else 2)
 
@@ -348,7 +348,11 @@ for name, change in (("as it sounds", lambda pictures: pictures), ("the mean of 
     trained[name] = net
 hears = trained["as it sounds"]
 look = {"x_title": "epoch", "y_title": "test sounds named right (%)", "levels": {"chance": 10}}
-viz.show(viz.figures.lines(right, title="Ten sounds, with and without time", **look))
+viz.show(
+    viz.figures.lines(
+        right, title=f"Without time, {right['the mean of all columns'][-1]:.0f} % are named right", **look
+    )
+)
 print({name: f"{share[-1]:.1f} %" for name, share in right.items()})
 outcome("your_own_data.c", right["the mean of all columns"][-1])
 

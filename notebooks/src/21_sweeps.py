@@ -292,11 +292,13 @@ def curse(samples=200, networks=24, accuracy=0.97):
     """The best of k equally good networks, on the samples by which it was chosen."""
     looks, k = looks_like(samples, 100, accuracy), torch.arange(1, 101)
     sigma = (accuracy * (1 - accuracy) / samples) ** 0.5
-    series = {"looks like": looks, "equation (3)": accuracy + sigma * (2 * k.log()).sqrt(), "is": 0 * k + accuracy}
+    bound = accuracy + sigma * (2 * k.log()).sqrt()
+    bound[bound > 1] = torch.nan  # no network is right more often than always
+    series = {"looks like": 100 * looks, "equation (3)": 100 * bound, "is": 0 * k + 100 * accuracy}
     title = f"Best of {networks}: looks like {looks[networks - 1]:.1%}, is {accuracy:.1%}"
-    axes = {"x_title": "networks tried", "y_title": "accuracy of the chosen one"}
-    figure = figures.lines(series, x=k, title=title, marks={"you": networks}, **axes)
-    return figure.update_yaxes(range=[accuracy - 0.01, 1.02])
+    axes = {"x_title": "networks tried", "y_title": "accuracy of the chosen one (%)"}
+    between = (100 * accuracy - 1, 101 - accuracy)
+    return figures.lines(series, x=k, title=title, marks={"you": networks}, between=between, **axes)
 
 
 viz.explore(curse, samples=(50, 2000, 50), networks=(1, 100, 1), accuracy=[0.9, 0.97, 0.99])

@@ -31,7 +31,7 @@ TABLE: dict[str, dict[str, str]] = {
     "learning": {"loss": "blue", "gradient": "vermilion"},
     "weights": {"excitatory": "blue", "inhibitory": "crimson", "potentiation": "green", "depression": "purple"},
     "neurons": {"pre": "blue", "post": "vermilion"},
-    "events": {"on": "blue", "off": "vermilion"},
+    "events": {"on": "blue", "off": "crimson"},
 }  # fmt: skip
 # Other words for a concept.
 WORDS = {

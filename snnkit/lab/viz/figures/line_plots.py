@@ -46,6 +46,7 @@ def lines(
     levels: Mapping[str, float] | None = None,
     marks: Mapping[str, float] | None = None,
     between: Sequence[float] | None = None,
+    labels: bool = True,
 ) -> go.Figure:
     """One line for each entry of ``series``, with markers if it has at most 40 points.
 
@@ -61,6 +62,7 @@ def lines(
         levels: name to height of a dashed horizontal line, for example an expected value.
         marks: name to position of a dashed vertical line.
         between: the lowest and the highest y to show; None: all, and 0 on a linear axis.
+        labels: False: a legend, for a figure to which more is added.
     """
     if not series:
         raise ValueError("series must hold at least one name and its values [P], but it is empty")
@@ -98,7 +100,7 @@ def lines(
         low, high = between
         y_ends = [math.log10(low), math.log10(high)] if "y" in log else [low, high]
     finish(figure, title, across_look | {"range": x_ends}, up_look | {"range": y_ends}, height=_HEIGHT)
-    labelled = len(series) > 1 and label_lines(figure, last, x_ends, y_ends, plot=_PLOT, log=log)
+    labelled = labels and len(series) > 1 and label_lines(figure, last, x_ends, y_ends, plot=_PLOT, log=log)
     return figure.update_layout(showlegend=len(series) > 1 and not labelled)
 
 
