@@ -1,8 +1,8 @@
 """The instructor's view: what it counts, what it does with files that are not what they should be, the command."""
 
 import json
-import re
 import os
+import re
 from collections import Counter
 
 import pytest

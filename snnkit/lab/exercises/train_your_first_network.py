@@ -433,6 +433,7 @@ EXERCISES = [
         "Count the additions",
         additions_per_image,
         [_one_spike, _every_spike_counts, _per_image],
+        optional=True,
         hints=(
             "Each spike is added once in each neuron that it reaches: additions = spikes × fan_out.",
             "Count spikes, not neurons that fired, and not a rate: do not divide by the number of steps.",
