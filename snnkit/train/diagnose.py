@@ -124,9 +124,10 @@ def diagnose(
     made-up outputs, of which the loss must prefer the right ones; a trial to learn 64 samples with learning rates that
     suit the weights, and then samples that it has not seen; and one with your optimizer. Samples are learned if the
     loss is far lower than with the targets of other samples. What is wrong whatever a trial says comes first, such as
-    labels out of range. Then, if the network does not learn, comes what may explain it: many networks start with silent
-    layers and learn. All this takes as long as 30 to 400 updates of 64 samples. Neither the model, nor the optimizer,
-    nor PyTorch's random numbers change.
+    labels out of range. Then, if the network does not learn, comes what helps: it gets what may be missing (a loss over
+    all steps, a memory, inputs and targets of another scale, wider surrogates), and what lets it learn is the cause.
+    Else comes what may explain it: many networks start with silent layers and learn. All this takes as long as 30 to
+    800 updates of 64 samples. Neither the model, nor the optimizer, nor PyTorch's random numbers change.
 
     Args:
         model, encode, loss: as for ``fit``.
@@ -142,8 +143,9 @@ def diagnose(
         that are equal, not finite, not trained or not the model's; state that stays between batches or is lost between
         steps; layers that are silent, saturated or alike for all samples; a gradient that is lost, fades or explodes; a
         surrogate that is too narrow; a loss that does not depend on the output or the targets, prefers other answers or
-        silence, or reads steps that say nothing; batch norms that fail in evaluation mode; a memory that is too short;
-        a learning rate, a weight decay or an eps that does not suit the network. Each is seen where it is clear.
+        silence, mixes or leaves out samples, or reads steps that say nothing; batch norms that fail in evaluation mode;
+        a memory that is too short; a learning rate, a weight decay or an eps that does not suit the network. Each is
+        seen where it is clear.
 
     Raises:
         TypeError, ValueError: as ``fit``.
