@@ -38,7 +38,9 @@ _FIRST_EDITION = (
 #: Keys of exercises and predictions that were in another notebook: today's by the old ones.
 MOVED = {
     "blank_pages.1": "first_spiking_neuron.4",
+    "blank_pages.2": "surrogate_gradients.3",
     "blank_pages.a": "first_spiking_neuron.j",
+    "blank_pages.b": "surrogate_gradients.l",
 }
 
 
