@@ -16,7 +16,6 @@ from snnkit.lab.course import (
     notebooks,
 )
 from snnkit.lab.exercises import (
-    blank_pages,
     conv_snn,
     encodings,
     event_data,
@@ -82,6 +81,12 @@ def test_02_the_slope_is_the_surrogate_of_the_library(alpha):
     torch.testing.assert_close(
         surrogate_gradients.gradient(surrogate_gradients.MySpike, u, alpha), ATan(alpha).derivative(u)
     )
+
+
+def test_02_the_triangle_is_a_surrogate_of_the_library():
+    u = torch.linspace(-3, 3, 61).requires_grad_()
+    (slope,) = torch.autograd.grad(surrogate_gradients.spike(u, 0.8).sum(), u)
+    torch.testing.assert_close(slope, Triangle(1 / 0.8).derivative(u.detach()))
 
 
 def test_03_the_codes_are_those_of_the_library():
@@ -237,11 +242,8 @@ def test_08_and_21_score_and_front_are_those_of_the_challenge():
         assert int((accuracy - price * spikes).argmax()) in mine
 
 
-def test_15_and_16_are_neurons_of_the_library():
+def test_05_is_a_neuron_of_the_library():
     x = (torch.rand(40, 3, 4, generator=seeded()) * 0.5).requires_grad_()
     feedback = torch.zeros(4, 4, requires_grad=True)
     wanted, _ = Leaky(0.75)(x)
     assert torch.equal(microspike.recurrent(x, feedback, 0.75), wanted) and wanted.sum() > 5
-    u = torch.linspace(-3, 3, 61).requires_grad_()
-    (slope,) = torch.autograd.grad(blank_pages.spike(u, 0.8).sum(), u)
-    torch.testing.assert_close(slope, Triangle(1 / 0.8).derivative(u.detach()))

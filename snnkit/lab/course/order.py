@@ -56,10 +56,12 @@ MOVED: dict[str, str] = {
     "memory_precision_batching.k": "event_driven_layers.d",
     "memory_precision_batching.l": "event_driven_layers.a",
     "blank_pages.1": "first_spiking_neuron.4",
+    "blank_pages.2": "surrogate_gradients.3",
     "blank_pages.a": "first_spiking_neuron.j",
     "ipu_cuda.g": "event_driven_layers.e",
     "blank_pages.3": "train_your_first_network.4",
     "blank_pages.c": "train_your_first_network.i",
+    "blank_pages.b": "surrogate_gradients.l",
 }
 
 
