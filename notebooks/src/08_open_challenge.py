@@ -434,8 +434,6 @@ course.certificate("spikes")
 # %% [markdown]
 # ## Where next
 #
-# **[09 · Blank pages](09_blank_pages.ipynb)**: build a neuron, a surrogate, a training and STDP from an empty cell.
-#
 # This is the end of the track *Spikes*. Two more begin here: *Machines* with
 # [10 · Moving house](10_moving_house.ipynb), and *Research* with [20 · Your own data](20_your_own_data.ipynb). In the
 # latter, [21 · Sweeps](21_sweeps.ipynb) trains this task by the dozen, and says what may be concluded. If your entry is

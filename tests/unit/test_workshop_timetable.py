@@ -20,7 +20,7 @@ NOTEBOOKS = timetable.notebooks(PROJECT)
 FACILITATOR = timetable.pages(PROJECT.root, timetable.FACILITATOR)
 SCHEDULES = timetable.pages(PROJECT.root, timetable.SCHEDULES)
 LENGTHS = {"90_minutes": 90, "half_day": 240, "two_days": 960}
-HOME = {"05_microspike", "09_blank_pages", "20_your_own_data", "21_sweeps"}  # in no schedule
+HOME = {"05_microspike", "20_your_own_data", "21_sweeps"}  # in no schedule
 HEAD = "**Minutes:** 90\n\n| start | minutes | what | file | GPU |\n|---|---|---|---|---|\n"
 BUDGET = (PROJECT.root / "workshop" / "gpu_budget.md").read_text(encoding="utf-8")
 

@@ -16,7 +16,6 @@ NUMBERS = {
     "event_data": 6,
     "local_learning": 7,
     "open_challenge": 8,
-    "blank_pages": 9,
     "moving_house": 10,
     "fused_neurons": 11,
     "conv_snn": 12,
