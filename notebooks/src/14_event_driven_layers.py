@@ -349,13 +349,14 @@ class DropSpikes(torch.nn.Module):
         return spikes * (torch.rand_like(spikes) > 0.1) if self.training else spikes
 
 
-bars, ways = {}, {}
-for name, some in {"without": [], "Dropout": [torch.nn.Dropout(0.1)], "DropSpikes": [DropSpikes()]}.items():
-    one = nn.Sequential(torch.nn.Linear(784, 1000), easily, *some, torch.nn.Linear(1000, 1000))
-    last = engine.explain(one, sparse).products[-1]
+between, nets, ways = {"without": [], "Dropout": [torch.nn.Dropout(0.1)], "DropSpikes": [DropSpikes()]}, {}, {}
+for name, some in between.items():
+    nets[name] = nn.Sequential(torch.nn.Linear(784, 1000), easily, *some, torch.nn.Linear(1000, 1000))
+    last = engine.explain(nets[name], sparse).products[-1]
+    ways[name] = last.way
     print(f"{name:10}: the product after it by {last.way}: {last.reason}")
-    timing = measure.race({name: lambda one=one: one(sparse)[0].sum().backward()}, repeats=5)[name]
-    bars[name], ways[name] = {"update": timing.median * 1e3}, last.way
+runs = {name: lambda net=net: net(sparse)[0].sum().backward() for name, net in nets.items()}
+bars = {name: {"update": timing.median * 1e3} for name, timing in measure.race(runs, repeats=5).items()}
 viz.show(figures.shares(bars, "ms", title="Forward and backward, 784-1000-1000"))
 slow = (ways["without"], ways["Dropout"]) == ("events", "PyTorch")
 outcome(

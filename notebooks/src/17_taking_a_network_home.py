@@ -184,12 +184,12 @@ def trained(updates, saved=None):
     """Losses of so many updates of a small network, from the start or from what was saved; and a snapshot."""
     torch.manual_seed(SEED)
     small, order = torch.nn.Linear(64, 10), torch.Generator().manual_seed(SEED)
-    optimizer, losses = torch.optim.Adam(small.parameters(), lr=0.03), []
+    optimizer, losses = torch.optim.Adam(small.parameters(), lr=0.1), []
     ways = {"net": small.load_state_dict, "optimizer": optimizer.load_state_dict, "order": order.set_state}
     for part in {*ways} & {*(saved or {})}:
         ways[part](saved[part])
     for _ in range(updates):
-        rows = torch.randint(len(digits), (64,), generator=order)
+        rows = torch.randint(len(digits), (16,), generator=order)
         value = torch.nn.functional.cross_entropy(small(digits[rows]), digit_labels[rows])
         optimizer.zero_grad()
         value.backward()
