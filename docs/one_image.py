@@ -7,7 +7,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
 from snnkit import data, encode, loss, neuron, nn, train
-from snnkit.lab.viz.theme import AXIS_HEX, BLUE, GREEN, INK_TEXT, VERMILION
+from snnkit.lab.viz.theme import AXIS_HEX, BLUE, GREEN, INK_TEXT, NIGHT, VERMILION, WHITE
 
 T, SHOWN = 40, 0
 torch.set_num_threads(1)
@@ -31,10 +31,10 @@ fired = hidden[:, which].nonzero().flatten().tolist()
 
 page = Figure(figsize=(10, 3.1), dpi=180)
 axes = page.subplots(1, 4, width_ratios=(0.8, 1.5, 1.5, 1.5))
-axes[0].imshow(picture[0], cmap=LinearSegmentedColormap.from_list("ink", [f"{BLUE}00", BLUE]))
+axes[0].imshow(picture[0], cmap=LinearSegmentedColormap.from_list("light", [NIGHT, WHITE]))
 axes[0].set(title="a digit", xticks=[], yticks=[])
 axes[1].axhline(1, color=VERMILION, linestyle="--", linewidth=1.2)
-axes[1].plot(membrane, color=BLUE)
+axes[1].plot(membrane, color=BLUE, drawstyle="steps-post")
 axes[1].plot(fired, [1.45] * len(fired), "v", color=BLUE, markersize=5)
 axes[1].set(title="one neuron charges and fires", ylabel="membrane potential", ylim=(None, 1.6))
 when, who = hidden[:, hidden.sum(0).argsort(descending=True)].nonzero(as_tuple=True)

@@ -283,11 +283,13 @@ def framework_ratios(record: Record) -> go.Figure:
         place = {"row": panel // 2 + 1, "col": panel % 2 + 1}
         figure.update_xaxes(**look, **place)
         figure.add_vline(x=1, line=RULER, **place)
-    figure.update_xaxes(title_text="times ours", row=2)
     marks = f"hollow: n = {sizes[0]:,}, filled: n = {sizes[-1]:,}" if len(sizes) > 1 else f"n = {sizes[0]:,}"
     height = 2 * 30 * len(names) + 200
     figure.update_layout(height=height, margin={"t": theme.MARGIN["t"] + 22, "l": 150}, showlegend=False)
-    return finish(figure, f"Time over ours on the same equation ({marks}): {_where(content)}")
+    figure.update_xaxes(title_text=f"times ours; {marks}", row=2)
+    middles = [one[0] for found in ratios.values() for one in found.values()]
+    span = " to ".join(f"{end:,.0f}" if end >= 10 else f"{end:.2g}" for end in (min(middles), max(middles)))
+    return finish(figure, f"On the same equation others take {span} times as long as ours")
 
 
 @checks.arguments
