@@ -3,8 +3,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-# Writes what the explorers compute, which is not committed.
-EQUATIONS := from pathlib import Path; from snnkit.lab.viz.explorers import equations; equations.write(Path("js/src/explorers/equations.js"))
+# Writes what the explorers compute, which is not committed, and the table of colours, which is.
+EQUATIONS := from pathlib import Path; from snnkit.lab.viz import concepts; from snnkit.lab.viz.explorers import equations; equations.write(Path("js/src/explorers/equations.js")); concepts.write(Path("js/src/concepts.js"))
 
 .PHONY: setup run lab site test test-all gpu lint web format lock release peers clean
 

@@ -13,6 +13,7 @@ from docutils.nodes import SkipNode, math_block
 
 import snnkit
 from snnkit.lab import pages
+from snnkit.lab.course.order import TRACKS
 from snnkit.lab.pages import web
 from snnkit.lab.tools import site
 from snnkit.lab.tools.project import find
@@ -164,10 +165,14 @@ def adapt_page(app: Any, name: str, source: list[str]) -> None:
         heading, _, rest = source[0].partition("\n")
         source[0] = f"{heading}\n\n{FIRST}\n{rest}"
         pages = sorted(path.relative_to(app.srcdir).with_suffix("").as_posix() for path in _staged(app.srcdir))
-        menu = {"Notebooks": "notebooks/", "Workshop": "workshop/", "Reference": "api/"}
+        tracks = {title: (f"docs/{key}", f"notebooks/{i}") for i, (key, title) in enumerate(TRACKS.items())}
+        menu = {**tracks, "Workshop": "workshop/", "Reference": "api/"}
         menu["The project"] = ("CONTRIBUTING", "CHANGELOG", "docs/")
+        listed: set[str] = set()
         for caption, folder in menu.items():
-            entries = sorted((p for p in pages if p.startswith(folder)), key=lambda p: (not p.endswith("README"), p))
+            own = [p for p in pages if p.startswith(folder) and p not in listed]
+            entries = sorted(own, key=lambda p: (not p.endswith("README"), p))
+            listed.update(own)
             source[0] += f"\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n" + "\n".join(entries) + "\n```\n"
 
 

@@ -15,8 +15,11 @@ from pathlib import Path
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
+from snnkit.lab.viz import concepts
+
 FOLDER = Path(__file__).parents[1] / "notebooks" / "drawings"
-COLOURS = ("ink", "muted", "blue", "vermilion", "green", "orange", "purple")
+COLOURS = ("ink", "muted", "blue", "vermilion", "green", "orange", "purple", "sky", "crimson")
+HUES = re.compile(rf"\b(soft-)?(?:{'|'.join(COLOURS[2:])}|dim)\b")
 ARROW = '<marker id="{0}" viewBox="0 0 10 10" refX="5" refY="5" markerWidth="11" markerHeight="11" '
 ARROW += 'markerUnits="userSpaceOnUse" orient="auto-start-reverse"><path class="{0}" d="M0 1 10 5 0 9z"/></marker>'
 NARROW = 'text:not(.it):not(.mono) { font-family: "DejaVu Sans Condensed", sans-serif; }'
@@ -31,6 +34,7 @@ def main(names: list[str]) -> None:
             if names and path.stem not in names:
                 continue
             text = re.sub(r"(?s)<style>.*?</defs>", "<style></style><defs></defs>", path.read_text("utf-8"), count=1)
+            text = in_colours_of_the_course(text)
             arrows = "\n".join(ARROW.format(colour) for colour in COLOURS if f"url(#{colour})" in text)
             text = text.replace(
                 "<style></style><defs></defs>", f"<style>\n{style}</style>\n<defs>\n{arrows}\n</defs>", 1
@@ -46,6 +50,17 @@ def main(names: list[str]) -> None:
             few.save(path.with_suffix(".webp"), lossless=True, quality=100, method=6, xmp=mark)
             print(path.name, path.with_suffix(".webp").stat().st_size)
         chrome.close()
+
+
+def in_colours_of_the_course(text: str) -> str:
+    """Each element with ``data-is="CONCEPT"`` gets the hue of that concept, instead of the one in its class."""
+
+    def coloured(match: re.Match[str]) -> str:
+        hue = concepts.hue(match[1])
+        return HUES.sub(lambda old: (old[1] or "") + ("dim" if hue == "grey" else hue), match[0])
+
+    # Within the quotes of class and marker-end, not in the concept's own name.
+    return re.sub(r'<[^>]*data-is="([^"]+)"[^>]*>', coloured, text)
 
 
 def with_few_colours(image: Image.Image, many: int = 24) -> Image.Image:

@@ -110,7 +110,11 @@ outputs, _ = neuron.LIF(tau=10.0, decay_input=False)(train_in * weights)  # [T, 
 height = distance(outputs, teacher)[0]
 
 axes = {"x": weights, "x_title": "weight w", "y_title": "loss L(w)", "marks": {"teacher": 0.6}}
-viz.show(figures.lines({"loss": height}, shape="hv", title="Loss against the only weight", **axes))
+viz.show(
+    figures.lines(
+        {"loss": height}, shape="hv", title="The loss is a staircase: its slope is zero almost everywhere", **axes
+    )
+)
 
 # %%
 outcome("surrogate_gradients.a", (weights, height))
@@ -205,7 +209,7 @@ viz.show(figures.lines(forward, y_title="spike", title=title, faint=["spike"], *
 
 # %% tags=["slide"]
 backward = {name: one.derivative(u) for name, one in curves.items()}
-viz.show(figures.lines(backward, y_title="slope", title="Backward: their slopes", **axes))
+viz.show(figures.lines(backward, y_title="slope", title="Backward: each slope is largest at the threshold", **axes))
 
 # %%
 far = torch.tensor([-1e6, 1e6], dtype=torch.float64)
@@ -596,7 +600,8 @@ viz.show(figure.update_yaxes(title={"text": "epoch"}, range=[EPOCHS, 0]))
 # %%
 means = {f"alpha = {slope:g}": losses[:, i].mean(1) for i, slope in enumerate(slopes)}
 axes = {"x_title": "epoch", "y_title": "loss", "log": "y"}
-viz.show(figures.lines(means, title="Mean loss of 16 tasks, six slopes", **axes))
+lowest = min(means, key=lambda name: means[name][-1])
+viz.show(figures.lines(means, title=f"Mean loss of 16 tasks: {lowest} ends lowest", **axes))
 solved = (spikes[-1] == targets.cpu()).all(0).float().mean(1)
 print("tasks solved to the step:", dict(zip(slopes, [f"{one:.0%}" for one in solved], strict=True)))
 outcome("surrogate_gradients.j", int(losses[-1, -1].mean() > losses[-1, 0].mean()))
@@ -717,8 +722,8 @@ scorecard("surrogate_gradients")
 # ## Where next
 #
 # You can train through spikes. But where do the spikes at the input come from? **[03 · Turning the world into
-# spikes](03_encodings.ipynb)** encodes images; 04 trains a network on them. And in [16 · Blank
-# pages](16_blank_pages.ipynb) you write a surrogate gradient from an empty cell.
+# spikes](03_encodings.ipynb)** encodes images; 04 trains a network on them. And in [09 · Blank
+# pages](09_blank_pages.ipynb) you write a surrogate gradient from an empty cell.
 #
 # **Worth reading**
 #

@@ -75,7 +75,7 @@ device = data.resolve_device(DEVICE)
 # %% [markdown] tags=["slide"]
 # ## The images to encode
 #
-# Brightness $x$ in [0, 1]: a pixel of 0 has the colour of the page, a pixel of 1 is full blue.
+# Brightness $x$ in [0, 1]: a pixel of 0 is black, a pixel of 1 is white.
 
 # %% [markdown]
 # Images arrive as whole numbers from 0 to 255. Every encoder here wants **brightness in [0, 1]**, so we divide once,
@@ -173,7 +173,7 @@ outcome("encodings.b", 1 if long.sum() == short.sum() else 0)
 # <summary><b>What to notice</b></summary>
 #
 # The raster in the middle has one row per pixel, from the top left corner of the image downwards. So
-# you see the rows of the image as groups of spikes. The strokes, full blue, spike first and their pale edges last. The
+# you see the rows of the image as groups of spikes. The strokes, white, spike first and their grey edges last. The
 # number of spikes is the number of pixels that are not blank, and **it does not depend on $T$**: a longer race costs
 # time, not spikes. The decoded image is nearly perfect. The only error is the rounding to the nearest step, at most
 # $\tfrac{1}{2(T-1)}$.
@@ -437,16 +437,23 @@ theory = (truth * (1 - truth)).mean().sqrt().item() / torch.tensor(lengths).sqrt
 errors = {name: (lengths, results[name][:, 0]) for name in ("Poisson", "latency", "LIF neuron")}
 errors["√(x(1−x)/T)"] = (lengths, theory)
 axes = {"x_title": "time steps T", "y_title": "error (RMS)", "log": "xy"}
-viz.show(figures.lines(errors, title="Error of the decoded image", faint=["√(x(1−x)/T)"], **axes))
+viz.show(
+    figures.lines(
+        errors,
+        title="The error of latency falls twice as steeply as that of Poisson spikes",
+        faint=["√(x(1−x)/T)"],
+        **axes,
+    )
+)
 at_17 = results["latency"][lengths.index(17), 0] / results["latency"][lengths.index(16), 0]
 outcome("encodings.e", 1 if at_17 < 0.2 else 2 if at_17 > 1 else 0)
 
 # %% tags=["slide"]
 right = {name: (lengths, 100 * results[name][:, 1]) for name in codes}
 best = 100 * results["direct"][0, 1].item()
-axes = {"x_title": "time steps T", "y_title": "recognised (%)", "log": "x"}
-figure = figures.lines(right, title="How many images are recognised?", **axes)
-viz.show(figure.update_yaxes(range=[best - 20, best + 3]))
+axes = {"x_title": "time steps T", "y_title": "recognised (%)", "log": "x", "between": (best - 20, best + 3)}
+title = f"One step of Poisson spikes: {100 * results['Poisson'][0, 1]:.0f} % are recognised"
+viz.show(figures.lines(right, title=title, **axes))
 print(f"clean images: {best:.0f} % recognised; one step of Poisson spikes: {100 * results['Poisson'][0, 1]:.0f} %")
 outcome("encodings.d", 100 * results["Poisson"][0, 1])
 
@@ -485,7 +492,7 @@ names = ("Poisson", "latency", "LIF neuron")
 spent = {name: (results[name][:, 2], results[name][:, 0]) for name in names}
 spent = {name: (effort[effort > 0], error[effort > 0]) for name, (effort, error) in spent.items()}
 axes = {"x_title": "spikes per image", "y_title": "error (RMS)", "log": "xy"}
-viz.show(figures.lines(spent, title="Error against the number of spikes", **axes))
+viz.show(figures.lines(spent, title="Latency becomes exact without more spikes", **axes))
 least = [min(error[effort <= 100], default=torch.inf) for effort, error in spent.values()]
 print(
     "smallest error with at most 100 spikes:", {name: round(float(e), 4) for name, e in zip(names, least, strict=True)}
@@ -656,7 +663,7 @@ outcome("encodings.j", 1 if counts[0.4] < 0.48 * counts[0.2] else 2 if counts[0.
 #
 # From a threshold of 0.2 to 0.4 *more* than half of the events disappear: at a weak edge the change is now too small for
 # an event. From 0.05 to 0.1 fewer than half disappear, because a pixel sends one event per step at most. In the cloud
-# each stroke of the digit is a surface in space and time. Notebook 12 trains on such events.
+# each stroke of the digit is a surface in space and time. Notebook 06 trains on such events.
 #
 # </details>
 #

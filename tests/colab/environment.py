@@ -23,7 +23,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
 PINS = ROOT / "constraints" / "colab.txt"
-# Colab has TensorBoard and polars; the last two are installed there by notebook 09.
+# Colab has TensorBoard and polars; the last two are installed there by notebook 15.
 LENT = ("torch", "scikit-learn", "tensorboard", "polars", "lightning", "torchmetrics")
 # Imports what is lent from where it is. (Links would give the files of PyTorch two names each, which confuses Dynamo.)
 FINDER = """import sys

@@ -7,7 +7,7 @@ import pytest
 
 import snnkit
 from snnkit.lab import course
-from snnkit.lab.course import attempt, export, hint, quiz, scorecard, solution
+from snnkit.lab.course import attempt, export, hint, order, quiz, scorecard, solution
 from snnkit.lab.course.progress import Progress, current, default_path
 from tests.course.examples import ANSWER, EXERCISE, install
 
@@ -101,6 +101,23 @@ def test_a_file_of_the_format_before_is_read_and_its_numbers_are_names_from_then
     progress.attempted("encodings.1", "passed")
     saved = json.loads(progress_file.read_text())
     assert saved["format"] == 2 and saved["exercises"]["encodings.1"]["status"] == "passed"
+
+
+def test_what_was_solved_in_the_first_edition_keeps_its_exercise(progress_file):
+    passed = ENTRY | {"status": "passed"}
+    numbers = {"05.1": passed, "13.1": passed, "15.2": passed, "17.3": passed}
+    progress_file.write_text(json.dumps({"format": 1, "exercises": numbers, "quiz": {"10": [True]}}))
+    progress = Progress(progress_file)
+    places = ("moving_house.1", order.named("sweeps_and_challenge.1"), "microspike.2", "your_own_data.3")
+    assert [progress.exercise(key)["status"] for key in places] == ["passed"] * 4
+    assert progress.quiz("ipu_cuda", 1) == [True]
+
+
+def test_the_better_result_of_an_exercise_that_has_moved_counts(progress_file, monkeypatch):
+    monkeypatch.setitem(order.MOVED, "old_place.2", "trial.1")
+    entries = {"old_place.2": ENTRY | {"status": "passed"}, "trial.1": ENTRY}
+    progress_file.write_text(json.dumps({"format": 2, "exercises": entries, "quiz": {}}))
+    assert Progress(progress_file).exercise("trial.1")["status"] == "passed"
 
 
 @pytest.mark.parametrize(

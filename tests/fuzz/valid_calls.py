@@ -65,7 +65,6 @@ LEFT_OUT = {
     "engine.handle_of engine.plan_for engine.state_dtype": "called by unroll, which checks",
     "data.events.load measure.DeviceClock": "downloads; needs a GPU",
     "hardware.roofline.HoldoutNet.loss sweep.Manifest": "the value of a field; made by sweep.load",
-    "exercises.TinyRun": "a part of an exercise",
 }
 NOT_CALLED = set(" ".join(LEFT_OUT).split())
 # Numbers of which a huge one is a request for huge work, and no mistake.
@@ -103,10 +102,12 @@ challenge.evaluate: x=challenge.samples(8)[0], y=challenge.samples(8)[1]
 challenge.train: updates=1
 course.Exercise: title="t", reference=abs, checks=[course.Check("c", print)]
 course.attempt: answer=None
+course.certificate: track="spikes"
 course.export: name="Ada"
 course.grade: exercise="encodings.1", candidate=None
 data: name="digits", n=4
 course.outcome: key="encodings.a", value=1
+course.survey: when="before", answers={"step": 1}
 course.predict: key="encodings.a"
 data.augment.Shift.__call__: images=rand(2, 1, 8, 8)
 data.events: t=tensor([0, 3, 9]), x=tensor([0, 1, 7]), y=tensor([2, 2, 7]), p=tensor([1, 0, 1]) > 0, size=(8, 8)

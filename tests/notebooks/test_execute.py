@@ -10,6 +10,7 @@ import pytest
 from snnkit.lab.tools import notebook_client, runner
 from snnkit.lab.tools.project import find
 
+from ..colours import in_notebook
 from .told import told
 
 PROJECT = find()
@@ -28,6 +29,7 @@ def test_runs_in_quick_mode(name, tmp_path):
     notebook = nbformat.read(copy, as_version=4)
     assert notebook_client.errors_in(notebook) == []
     assert told(notebook.cells) == []
+    assert in_notebook(notebook.cells) == []
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert all(cell.execution_count for cell in code if cell.source.strip()), "not every cell was executed"
     assert any(cell.outputs for cell in code)

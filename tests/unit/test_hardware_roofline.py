@@ -212,7 +212,7 @@ def test_wider_assumptions_give_wider_ranges():
 
 def test_what_notebook_10_says_of_its_sliders():
     """The ratios in "What would have to be true?", with all four sliders at one of their ends."""
-    text = find(Path(__file__).parent).source("10_ipu_cuda").read_text(encoding="utf-8")
+    text = find(Path(__file__).parent).source("16_ipu_cuda").read_text(encoding="utf-8")
     said = " ".join(line.removeprefix("#").strip() for line in text.splitlines())
     against = {"launch": 4e-6, "gpu_step_seconds": 0.02e-6, "ipu_sync_cycles": 500, "ipu_vertices": 1.5}
     ours = {"launch": 15e-6, "gpu_step_seconds": 0.6e-6, "ipu_sync_cycles": 50, "ipu_vertices": 0.25}

@@ -16,10 +16,12 @@ import pytest
 from snnkit import data, encode, records
 from snnkit.lab import pages
 from snnkit.lab.cli import main
+from snnkit.lab.course import order
 from snnkit.lab.hardware import energy
 from snnkit.lab.tools import runner
 from snnkit.lab.tools.pair import colab_url
 from snnkit.lab.tools.project import find
+from snnkit.lab.workshop import minutes
 
 PROJECT = find(Path(__file__).parent)
 FILES = [*PROJECT.root.glob("*.md"), *PROJECT.root.glob("docs/*.md")]
@@ -83,8 +85,9 @@ def headings(text):
 
 
 def test_every_address_of_the_project_is_the_one_of_the_setting():
-    own = [a for a in ADDRESSES if re.search(r"snnkit", a)]
-    assert len(own) > 8
+    covers = "".join(PAGES[f"docs/{track}.md"] for track in order.TRACKS)
+    own = [a for a in (*ADDRESSES, *re.findall(r"https?://[^\s)\"'`>\]]+", covers)) if re.search(r"snnkit", a)]
+    assert len(own) > len(PROJECT.names())
     places = (
         PROJECT.repository,
         f"https://colab.research.google.com/github/{OWNER_AND_NAME}/blob/{PROJECT.branch}/",
@@ -97,12 +100,22 @@ def test_every_address_of_the_project_is_the_one_of_the_setting():
 
 
 @pytest.mark.parametrize("name", PROJECT.names())
-def test_the_table_has_each_notebook_with_its_badge_and_its_minutes(name):
-    (row,) = [line for line in README.splitlines() if line.startswith("|") and f"(notebooks/{name}.ipynb)" in line]
+def test_the_cover_of_its_track_has_each_notebook_with_its_badge_and_its_minutes(name):
+    lines = PAGES[minutes.cover(name)].splitlines()
+    (row,) = [line for line in lines if line.startswith("|") and f"(../notebooks/{name}.ipynb)" in line]
     assert f"({colab_url(PROJECT, name)})" in row
     top = next(c.source for c in jupytext.read(PROJECT.source(name)).cells if c.source.startswith("# "))
-    minutes = re.search(r"(\d+) min", top)
-    assert minutes and row.split("|")[2].strip() == minutes[1]
+    stated = re.search(r"(\d+) min", top)
+    assert stated and row.split("|")[2].strip() == stated[1]
+
+
+@pytest.mark.parametrize("track", order.TRACKS)
+def test_the_hours_of_a_track_are_those_of_its_notebooks(track):
+    cover = PAGES[f"docs/{track}.md"]
+    total = sum(int(one) for one in re.findall(r"(?m)^\| \[\d\d [^|]*\| (\d+) \|", cover))
+    (hours,) = re.findall(r"\*\*Hours:\*\* ([\d.]+)", cover)
+    (listed,) = re.findall(rf"(?m)^\| \*\*\[{order.TRACKS[track]}\]\(docs/{track}.md\)[^|]*\| ([\d.]+) \|", README)
+    assert hours == listed == f"{total / 60:.1f}"
 
 
 @each_page
@@ -233,5 +246,5 @@ def test_prose_about_frameworks_is_what_the_record_says():
 def test_memory_of_a_hub_is_that_of_the_table_by_notebook():
     workshop = PROJECT.root / "workshop"
     table = re.findall(r"^\| \[(\d\d) .*?\| \d+ \| \d+ \| (\d+) \|", (workshop / "gpu_budget.md").read_text(), re.M)
-    most = max(int(megabytes) for number, megabytes in table if number not in ("09", "13"))
+    most = max(int(megabytes) for number, megabytes in table if number not in ("08", "15", "21"))
     assert f"take at most {most / 1000:.1f} GB" in (workshop / "jupyterhub_and_hpc.md").read_text()

@@ -157,3 +157,12 @@ def test_counting_runs_nothing_and_leaves_the_net_alone(net):
     assert all(torch.equal(before[key], value) for key, value in net.state_dict().items())
     assert [m.engine for m in net if isinstance(m, neuron.IF)] == engines
     assert net[0].weight.device.type == "cpu"
+
+
+def test_what_is_in_a_module_is_further_to_the_right():
+    module = nn.Sequential(nn.Linear(2, 3), nn.Sequential(nn.Linear(3, 1, bias=False)))
+    tree = viz.module_tree(module)
+    names = [line.split("  par")[0].rstrip() for line in repr(tree).splitlines()[1:7]]
+    assert names == ["Sequential", "  0: Linear", "    weight", "    bias", "  1: Sequential", "    0: Linear"]
+    assert "\u2003\u2003\u2003weight<" in tree._repr_html_()
+    assert [part.path for part in tree.parts][2] == "0.weight"

@@ -5,7 +5,8 @@ import copy
 import pytest
 
 from snnkit import records
-from snnkit.lab.viz.figures import break_even, comparison, per_neuron_step, races
+from snnkit.lab.viz.alt import plain
+from snnkit.lab.viz.figures import break_even, comparison, framework_ratios, per_neuron_step, races, training_rates
 
 from .test_records import MEASURED
 
@@ -154,24 +155,20 @@ def on(figure, axis, name):
     return next(t for t in figure.data if (t.xaxis or "x") == axis and t.name == name)
 
 
-def test_lines_are_measured_bands_predicted_and_points_published():
+def test_lines_are_measured_and_bands_predicted():
     figure = comparison(made())
-    line = on(figure, "x", "block")
-    assert list(line.x) == [16, 128] and list(line.y) == [800, 6400]
-    assert list(on(figure, "x2", "block").x) == [128, 1000] and list(on(figure, "x2", "block").y) == [50000, 6400]
-    assert list(on(figure, "x3", "auto").y) == [8, 8] and list(on(figure, "x4", "snnTorch").y) == [1, 1]
+    line = on(figure, "x", "auto")
+    assert list(line.x) == [16, 128] and list(line.y) == [1280, 10240]
+    assert list(on(figure, "x2", "auto").x) == [128, 1000] and list(on(figure, "x2", "auto").y) == [80000, 10240]
+    assert list(on(figure, "x", "snnTorch").y) == [160, 1280]
+    assert not any(trace.name == "block" for trace in figure.data), "of the engines, the fastest and the loop"
     assert "measured" in line.customdata[0] and "Some GPU" in line.customdata[0]
-    band = on(figure, "x", "predicted: GC200, float32")
+    band = on(figure, "x", "GC200, predicted")
     assert band.fill == "toself" and list(band.x) == [16, 128, 128, 16]
     assert list(band.y) == [14400, 115200, 100, 100] and "never run" in band.text
-    assert not any("predicted" in t.name for t in figure.data if t.xaxis in ("x3", "x4"))
-    point = on(figure, "x3", "published: A")
-    assert list(point.x) == [128] and list(point.y) == [10] and point.marker.symbol == "star"
-    stroke = on(figure, "x4", "derived: B")
-    assert list(stroke.x) == [2932, 2932] and list(stroke.y) == [5, 38]
-    for words in ("up to 10 times: this against that", "somebody", "https://there"):
-        assert words in point.text
-    assert not any(t.marker.symbol == "star" for t in figure.data if (t.xaxis or "x") in ("x", "x2"))
+    assert figure.layout.title.text == "Batches of 128: auto trains 8 times as fast as snnTorch"
+    labels = [plain(note.text) for note in figure.layout.annotations]
+    assert {"● auto", "● snnTorch", "● GC200, predicted"} <= set(labels) and not figure.layout.showlegend
 
 
 def test_a_record_without_float32_is_drawn_in_what_it_has():
@@ -179,19 +176,50 @@ def test_a_record_without_float32_is_drawn_in_what_it_has():
     for row in (*halves["rows"], *halves["predictions"]):
         row["dtype"] = "bfloat16"
     figure = comparison(halves)
-    assert "bfloat16: lines measured" in figure.layout.title.text
-    assert list(on(figure, "x", "block").y) == [800, 6400] and on(figure, "x", "predicted: GC200, float32")
+    assert "bfloat16" in figure.layout.yaxis.title.text
+    assert list(on(figure, "x", "auto").y) == [1280, 10240] and on(figure, "x", "GC200, predicted")
 
 
 def test_several_machines():
-    other = made("Another GPU")
-    figure = comparison([made(), other])
+    figure = comparison([made(), made("Another GPU")])
     assert on(figure, "x", "auto, Another GPU") and on(figure, "x", "auto, Some GPU")
-    for row in other["rows"]:
-        row["samples_per_s"] *= 7
-    figure = comparison([made(), other])
-    for device in ("Some GPU", "Another GPU"):  # each over its own snnTorch
-        assert list(on(figure, "x3", f"auto, {device}").y) == [8, 8]
+
+
+def test_a_row_for_each_network_and_a_dot_for_each_library():
+    case = {"net": "mlp", "width": 8, "equation": "LIF", "batch": 4, "p10_s": 1e-3, "p90_s": 2e-3, "over_floor": 2.0}
+    rates = [("auto", "snnkit", 60.0), ("contiguous", "snnkit", 50.0), ("eager", "snnkit", 9.0)]
+    rates += [("Norse", "Norse", 20.0), ("Norse, fused optimizer", "Norse", 30.0)]
+    rows = [
+        case | {"contestant": name, "library": library, "samples_per_s": scale * rate, "dtype": dtype, "first_s": 1.0}
+        for name, library, rate in rates
+        for dtype, scale in (("float32", 1), ("bfloat16", 3))
+    ]
+    ours = [row for row in rows if row["library"] == "snnkit"]
+    rows += [row | {"net": "conv", "samples_per_s": 4 * row["samples_per_s"]} for row in ours]
+    record = {"kind": "training", "provenance": {"device": {"name": "Some CPU"}}, "rows": rows}
+    figure = training_rates(record)
+    assert list(figure.layout.yaxis.ticktext) == ["conv 8, LIF", "mlp 8, LIF"]
+    dots = {(t.name, t.marker.symbol.endswith("open")): list(t.x) for t in figure.data}
+    assert sorted(dots["snnkit", False]) == [60, 240] and dots["Norse", False] == [30] and dots["Norse", True] == [90]
+    assert sorted(dots["eager", False]) == [9, 36] and sum(bool(t.showlegend) for t in figure.data) == 3
+    assert figure.layout.title.text.startswith("Training: snnkit is 2 times as fast as the next library")
+    record["rows"] = [row for row in rows if row["library"] == "snnkit"]
+    assert training_rates(record).layout.title.text.startswith("Training: samples per second")
+
+
+def test_a_framework_has_a_dot_for_each_size():
+    case = {"equation": "LIF", "dtype": "float32", "mode": "inference", "part": "neurons", "p10_s": 2.0, "p90_s": 9.0}
+    rows = [
+        case | {"contestant": name, "library": library, "features": n, "median_s": s * n}
+        for n in (8, 16)
+        for name, library, s in (("cpp", "snnkit", 1.0), ("block", "snnkit", 2.0), ("Norse", "Norse", 5.0))
+    ]
+    record = {"kind": "frameworks", "provenance": {"device": {"name": "Some CPU"}}, "rows": rows}
+    figure = framework_ratios(record)
+    small, large = figure.data
+    assert (small.x, large.x) == ((5,), (5,)) and (small.y, large.y) == ((0,), (0,))
+    assert small.marker.symbol == "circle-open" and large.marker.symbol == "circle"
+    assert "filled: n = 16" in figure.layout.title.text and figure.layout.yaxis3.ticktext == ("Norse",)
 
 
 def test_products_of_spikes_over_the_faster_dense_one():
@@ -206,5 +234,6 @@ def test_products_of_spikes_over_the_faster_dense_one():
     assert curves(figure, "x") == {"3 x 4 -> 5": pytest.approx({1: 8, 50: 1})}
     assert curves(figure, "x2") == {"3 x 4 -> 5": pytest.approx({1: 4, 50: 1})}
     assert list(figure.data[0].error_y.array) == pytest.approx([8, 1])
+    assert figure.layout.title.text.startswith("Up to 1 % of spikes, products by their places are faster")
     with pytest.raises(ValueError, match="record must hold products"):
         break_even(made | {"rows": made["rows"][-1:]})

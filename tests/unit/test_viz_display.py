@@ -188,3 +188,12 @@ def test_the_form_explains_the_script_of_its_controls(monkeypatch):
     assert set(controls) == {"nodes", "time", "gpus_per_node", "cpus_per_task", "signal_seconds", "requeue"}
     assert "#SBATCH --nodes=2" in repr(fn()) and "#SBATCH --account=us" in repr(fn())
     assert "#SBATCH --nodes=4" in repr(fn(nodes=4)) and "--no-requeue" in repr(fn(requeue=False))
+
+
+def test_no_grid_lines_over_the_cells_of_heat_maps(shown):
+    cells = go.Figure(go.Heatmap(z=[[0, 1], [1, 0]])).update_yaxes(showgrid=True)
+    viz.show(cells)
+    assert cells.layout.xaxis.showgrid is False and cells.layout.yaxis.showgrid is True
+    lines = go.Figure(go.Scatter(x=[0, 1], y=[0, 1]))
+    viz.show(lines)
+    assert lines.layout.xaxis.showgrid is None

@@ -9,6 +9,7 @@ import torch
 
 from snnkit.lab.hardware import roofline as model
 from snnkit.lab.viz import figures
+from snnkit.lab.viz.alt import plain
 from snnkit.lab.viz.figures import Marked, Run, lines, marked, roofline, shares, supersteps
 
 from .every_figure import recorded
@@ -100,25 +101,47 @@ def test_silent_and_saturated_neurons_are_told_apart(rates, found):
     assert heights(figure) == found
     assert f"{found['silent']} silent, {found['saturated']} saturated" in figure.layout.title.text
     assert not len(figure.data[0].x) or max(figure.data[0].x) < 0
+    assert [note.text for note in figure.layout.annotations] == ["never"] * bool(found["silent"])  # a place, not a rate
 
 
 def test_lines_draws_series_levels_and_marks():
     figure = lines({"a": [1.0, 2.0], "b": [2.0, 1.0]}, levels={"guess": 2.3}, marks={"here": 1.5}, title="two")
     low, high = figure.layout.yaxis.range
     assert low == 0 and 2.3 < high < 2.6, "a level above the lines is seen"
-    assert lines({"a": [1.0, 2.0]}, levels={"guess": 1.3}).layout.yaxis.range is None
+    assert lines({"a": [1.0, 2.0]}, levels={"guess": 1.3}).layout.yaxis.range == pytest.approx((0, 2.1))
+    assert lines({"a": [1.0, 2.0]}, between=(0.9, 1.1)).layout.yaxis.range == (0.9, 1.1)
     assert lines({"a": [1.0, math.nan]}, levels={"guess": -1.0}).layout.yaxis.range[0] < -1
     assert [list(trace.y) for trace in figure.data] == [[1.0, 2.0], [2.0, 1.0]]
     assert [list(trace.x) for trace in figure.data] == [[1, 2], [1, 2]]
-    assert {note.text for note in figure.layout.annotations} == {"guess", "here"}
+    assert {plain(note.text) for note in figure.layout.annotations} == {"guess", "here", "● a", "● b"}
     assert [trace.name for trace in lines({"a": [1], "b": [2], "law": [3]}, faint=["law"]).data] == ["law", "a", "b"]
+
+
+def label(figure, name):
+    return next(note for note in figure.layout.annotations if plain(note.text).replace("\n", " ") == f"● {name}")
+
+
+def test_a_name_is_beside_the_end_of_its_line_and_none_covers_another():
+    series = {"up": [0.0, 10.0], "near": [0.0, 9.9], "down": ([1, 2], [5.0, 0.0]), "short": ([1.0, 1.2], [2.0, 8.0])}
+    figure = lines(series)
+    assert not figure.layout.showlegend
+    labels = {name: label(figure, name) for name in series}
+    assert [note.y for note in labels.values()] == pytest.approx([10, 9.9, 0, 8])
+    assert (labels["up"].x, labels["up"].xref) == (1, "x domain")
+    assert (labels["short"].x, labels["short"].xref) == (1.2, "x")
+    low, high = figure.layout.yaxis.range
+    right = [labels[name] for name in ("up", "near", "down")]
+    pixels = sorted((note.y - low) / (high - low) * 258 + note.yshift for note in right)
+    assert np.diff(pixels).min() >= 15.9 and pixels[0] >= -9 and pixels[-1] <= 267
+    assert 'color:#D55E00">' in labels["near"].text
+    assert lines({f"line {i}": [i, i + 1] for i in range(30)}).layout.showlegend, "no room"
 
 
 def test_accuracy_over_time_is_in_percent_with_the_level_of_the_other_network():
     figure = figures.accuracy_over_time({"a": torch.tensor([0.5, 0.9]), "b": [0.7, 0.8, 0.85]}, ann=0.95)
     assert [list(trace.x) for trace in figure.data] == [[1, 2], [1, 2, 3]] and figure.layout.xaxis.type == "log"
     assert np.allclose(figure.data[0].y, [50, 90]) and np.allclose(figure.data[1].y, [70, 80, 85])
-    (note,) = figure.layout.annotations
+    note = figure.layout.annotations[0]
     assert note.text == "without spikes: 95.0 %" and note.y == pytest.approx(95)
     low, high = figure.layout.yaxis.range
     assert 45 < low < 50 and 95 < high < 105
@@ -237,7 +260,7 @@ def test_the_roof_bends_where_both_limits_meet():
     assert roof.y[0] == pytest.approx(roof.x[0] * 10)
     assert roof.x[0] < 0.08 and roof.x[-1] > 4
     assert figure.layout.xaxis.type == figure.layout.yaxis.type == "log"
-    assert [a.text for a in figure.layout.annotations] == ["left: memory bound, right: compute bound"]
+    assert figure.layout.annotations[0].text == "left: memory bound, right: compute bound"
     assert list(curve(figure, "fused").x) == pytest.approx([1]) and list(curve(figure, "fused").y) == pytest.approx([8])
 
 

@@ -201,6 +201,9 @@ def test_curves_take_what_is_known():
     assert [t.name for t in figure.data] == ["single updates", "train", "single updates", "hidden", "out"]
     assert np.isnan(figure.data[1].y[1])
     assert training_curves({"train_loss": []}, 3) is None
+    rate, membrane = (training_curves({"output_rate": [0.1, end]}, 2) for end in (0.2, -0.2))
+    assert [note.text for note in rate.layout.annotations] == ["Mean output per step"]
+    assert [note.text for note in membrane.layout.annotations] == ["Mean membrane of the output"]  # no rate is below 0
     words = {
         8: "8 s",
         125: "2 min 05 s",

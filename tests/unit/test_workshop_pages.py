@@ -107,6 +107,12 @@ def section(title: str) -> str:
     return next(part for part in KNOWN.split("\n## ") if part.startswith(title))
 
 
+def test_no_line_of_code_on_the_cheatsheet_wraps():
+    """A column of A4 holds 62 characters of its code."""
+    code = re.findall(r"(?ms)^```\w*\n(.*?)^```", SHEET)
+    assert len(code) > 5 and [line for line in "".join(code).splitlines() if len(line) > 61] == []
+
+
 def test_the_cheatsheet_runs_from_top_to_bottom(capsys, monkeypatch):
     monkeypatch.setenv("SNNKIT_HEADLESS", "1")  # no progress bars
     left = run(SHEET, "")

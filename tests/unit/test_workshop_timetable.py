@@ -20,7 +20,7 @@ NOTEBOOKS = timetable.notebooks(PROJECT)
 FACILITATOR = timetable.pages(PROJECT.root, timetable.FACILITATOR)
 SCHEDULES = timetable.pages(PROJECT.root, timetable.SCHEDULES)
 LENGTHS = {"90_minutes": 90, "half_day": 240, "two_days": 960}
-HOME = {"15_microspike", "16_blank_pages", "17_your_own_data"}  # in no schedule
+HOME = {"05_microspike", "09_blank_pages", "20_your_own_data", "21_sweeps"}  # in no schedule
 HEAD = "**Minutes:** 90\n\n| start | minutes | what | file | GPU |\n|---|---|---|---|---|\n"
 BUDGET = (PROJECT.root / "workshop" / "gpu_budget.md").read_text(encoding="utf-8")
 
@@ -70,7 +70,7 @@ def test_stated_minutes_are_those_of_the_rule(monkeypatch):
     longer, known = dataclasses.replace(registry.find("preflight.1"), minutes=40), registry.find
     monkeypatch.setattr(registry, "find", lambda key: longer if key == longer.key else known(key))
     (problem,) = minutes.stale(PROJECT)
-    said = r"00_preflight.py: says 15 minutes and 5 .*, but its text and exercises take 5\d and 5; `snnkit"
+    said = r"00_preflight.py: says 25 minutes and 0 .*, but its text and exercises take 6\d and 0; `snnkit"
     assert re.search(said, problem)
 
 
@@ -89,7 +89,7 @@ def test_what_counts_as_minutes(tmp_path):
     (exercise,) = [one.minutes for one in registry.exercises("preflight")[:1]]
     assert found.sections["A (3 minutes)"] == (400 + 3 + 1, 24, 1, 2, exercise + 3)
     assert found.optional["A (3 minutes)"][:2] == (5, 0) and found.more == 5
-    assert found.minutes == 5 * round((406 / 200 + 2 + 1 + exercise + 3) / 5)
+    assert found.minutes == 5 * round((406 / 130 + 24 / 8 + 2 + exercise + 3) / 5)
 
 
 # --- schedules --------------------------------------------------------------------------------------------------------

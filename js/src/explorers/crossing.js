@@ -1,5 +1,6 @@
 // The crossing: samples per second of a CPU, as measured, and of another device, and from which batch on that pays.
 
+import {CONCEPTS} from "../concepts.js";
 import {make, slider, written} from "../controls.js";
 import {Plot} from "../plot.js";
 import {explorer, swatch} from "./explorer.js";
@@ -55,7 +56,7 @@ export function crossingExplorer(place, data, saved, report) {
     /** @type {Device} */
     const other = now.other = [overhead_ms / 1e3, times_the_rate * cpu[1]], where = pays(cpu, other);
     /** @type {Array<[string, string, Device]>} */
-    const devices = [["CPU, as measured", "muted", cpu], ["the other device", "vermilion", other]];
+    const devices = [["CPU, as measured", CONCEPTS.devices.CPU, cpu], ["the other device", CONCEPTS.devices.GPU, other]];
     speeds.y.max = 1.5 * Math.max(cpu[1] * controls.times_the_rate.first, other[1]);
     const at = where && [...where].find((batch) => batch > 1 && batch <= MOST);
     speeds.show([

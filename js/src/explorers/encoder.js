@@ -1,6 +1,7 @@
 // The encoder explorer: an image as spikes, decoded again, and the error against the number of time steps. The codes are
 // those of snnkit.encode, in float32 as there.
 
+import {CONCEPTS} from "../concepts.js";
 import {choice, drag, make, slider, toggle, written} from "../controls.js";
 import {Plot} from "../plot.js";
 import {explorer, uniform} from "./explorer.js";
@@ -94,6 +95,17 @@ function readLatency(out, steps, count) {
   return read;
 }
 
+/** The colour of a code in all figures of the course. @param {string} code */
+const inkOf = (code) => /** @type {Record<string, string>} */ (CONCEPTS.codes)[code.split(" (")[0]] ?? "ink";
+
+/**
+ * Grey levels on black: bright is bright on light and on dark pages.
+ * @param {ArrayLike<number>} pixels
+ * @returns {import("../plot.js").Mark[]}
+ */
+const picture = (pixels) => [{boxes: [[-0.5, SIDE - 0.5, -0.5, SIDE - 0.5]], colour: "#16181b"},
+  {pixels, rows: SIDE, columns: SIDE, colour: "#f4f6f8"}];
+
 /** Root mean square of the difference. @param {ArrayLike<number>} decoded @param {Float32Array} x */
 export function errorOf(decoded, x) {
   return Math.sqrt(x.reduce((sum, value, i) => sum + (decoded[i] - value) ** 2, 0) / x.length);
@@ -131,7 +143,7 @@ export function encoderExplorer(place, data, saved, report) {
   /** @param {Settings} settings @param {Set<keyof Settings>} changed */
   function draw({encoding, digit, contrast, T, other}, changed) {
     if (changed.has("digit")) drawn.set(data.digits[digit].map((level) => level / 16));
-    const {write, read} = CODES[encoding], x = drawn.map((value) => f(f(contrast) * value));
+    const {write, read} = CODES[encoding], colour = inkOf(encoding), x = drawn.map((value) => f(f(contrast) * value));
     // The same numbers at every move of a slider: only the setting changes.
     /** @param {number} steps @returns {[out: Float32Array, decoded: Float64Array]} */
     const decodedAt = (steps) => {
@@ -140,17 +152,17 @@ export function encoderExplorer(place, data, saved, report) {
     };
     const [out, decoded] = decodedAt(T), error = errorOf(decoded, x);
     Object.assign(now, {x, decoded, error});
-    before.show([{pixels: x, rows: SIDE, columns: SIDE, colour: "blue"}]);
-    after.show([{pixels: decoded, rows: SIDE, columns: SIDE, colour: "blue"}]);
+    before.show(picture(x));
+    after.show(picture(decoded));
     Object.assign(raster.x, {min: -0.5, max: T - 0.5});
     const pixels = new Float32Array(out.length); // rows are pixels
     out.forEach((value, at) => (pixels[(at % x.length) * T + Math.floor(at / x.length)] = value));
-    raster.show([{pixels, rows: x.length, columns: T, colour: "green", gap: T <= 32 ? 2 : 0.5}]);
+    raster.show([{pixels, rows: x.length, columns: T, colour, gap: T <= 32 ? 2 : 0.5}]);
     if (changed.size > 1 || !changed.has("T")) {
       now.errors = LENGTHS.map((steps) => Math.max(LEAST, errorOf(decodedAt(steps)[1], x)));
     }
-    curve.show([{line: [LENGTHS, now.errors], colour: "vermilion"},
-      {dots: [LENGTHS, now.errors], colour: "vermilion", size: 7}]);
+    curve.show([{line: [LENGTHS, now.errors], colour},
+      {dots: [LENGTHS, now.errors], colour, size: 7}]);
     const sent = out.reduce((sum, value) => sum + Number(value !== 0), 0) / x.length;
     const what = out.every((value) => value === 0 || value === 1) ? "spikes" : "numbers";
     return `${encoding}, T = ${T}: error ${written(error, 0.001)} for ${Number(sent.toPrecision(2))} ${what} per pixel`;
@@ -160,7 +172,7 @@ export function encoderExplorer(place, data, saved, report) {
     draw, body: [
     make("div", {className: "coded"}, before.element, raster.element, after.element), curve.element,
   ]});
-  curve.handle({label: "T on the error curve", ways: "x", colour: "blue", step: 1,
+  curve.handle({label: "T on the error curve", ways: "x", colour: "ink", step: 1,
     at: () => (now.error === undefined ? null : [ui.values().T, Math.max(now.error, LEAST)]),
     move: (x) => ui.use("T", x),
     words: () => `T = ${ui.values().T}, error ${written(/** @type {number} */ (now.error), 0.001)}`,

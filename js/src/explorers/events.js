@@ -2,6 +2,7 @@
 // is that of snnkit.data.events.
 
 import {follow} from "../canvas.js";
+import {CONCEPTS} from "../concepts.js";
 import {button, drag, make, slider} from "../controls.js";
 import {Plot} from "../plot.js";
 import {explorer, uniform} from "./explorer.js";
@@ -163,7 +164,7 @@ class Cloud {
     placed.sort((a, b) => a[2] - b[2]);
     for (const [x, y, near, on, step] of placed) {
       const size = (step === this.now ? 6 : 4) * (1 + 0.25 * near);
-      context.fillStyle = on ? ink.blue : ink.vermilion;
+      context.fillStyle = ink[on ? CONCEPTS.events.on : CONCEPTS.events.off];
       context.globalAlpha = step === this.now ? 1 : 0.5 + 0.3 * Math.min(1, near + 0.5);
       if (on) {
         context.beginPath();
@@ -219,7 +220,7 @@ export function eventsExplorer(place, data, saved, report) {
       {line: [now.path.map((one) => middle + one[0]), now.path.map((one) => middle + one[1])], colour: "muted",
         width: 1},
       {dots: [[middle + x], [middle + y]], colour: "ink", shape: "diamond", size: 9},
-      {dots: dots(rises), colour: "blue", size: 9}, {dots: dots(falls), colour: "vermilion", shape: "square", size: 8},
+      {dots: dots(rises), colour: CONCEPTS.events.on, size: 9}, {dots: dots(falls), colour: CONCEPTS.events.off, shape: "square", size: 8},
     ]);
     cloud.now = step;
     cloud.draw();

@@ -1,5 +1,6 @@
 // The memory calculator: the memory of one training step with Adam, part by part, and the largest batch that fits.
 
+import {CONCEPTS} from "../concepts.js";
 import {choice, make, slider, written} from "../controls.js";
 import {Plot} from "../plot.js";
 import {explorer, swatches, swatch} from "./explorer.js";
@@ -80,8 +81,8 @@ export function largestBatch(setting, bytes) {
 }
 
 /** @type {Record<keyof Memory, string>} */
-const PARTS = {weights: "blue", gradients: "purple", optimizer: "green", activity: "vermilion"};
-const COLOURS = ["ink", "orange", "sky"]; // of the ways to save
+const PARTS = CONCEPTS.memory;
+const COLOURS = ["ink", "purple", "sky"]; // of the ways to save
 
 /** @type {Start<{}, Settings>} */
 export function memoryExplorer(place, data, saved, report) {

@@ -1,6 +1,7 @@
 // Under the roof: a model of a layer of neurons, as a loop of operations and as one fused kernel, on a machine whose
 // rate and bandwidth were measured.
 
+import {CONCEPTS} from "../concepts.js";
 import {choice, make, slider, written} from "../controls.js";
 import {Plot} from "../plot.js";
 import {explorer, swatch} from "./explorer.js";
@@ -17,7 +18,7 @@ import {explorer, swatch} from "./explorer.js";
 /** @type {Record<string, [input: number, spike: number]>} */
 const SIZES = {float32: [4, 4], bfloat16: [2, 2], "float32, uint8 spikes": [4, 1]}; // bytes of an input, of a spike
 const PASSES = 2.25; // numbers that an operation of the loop reads and writes, as its outcome may be a boolean
-const COLOURS = {loop: "vermilion", fused: "blue"};
+const COLOURS = {loop: CONCEPTS.engines.eager, fused: CONCEPTS.engines.fused};
 const MOST = 500, SPAN = [0.03, 1000];
 
 /**

@@ -1,6 +1,7 @@
 // The STDP explorer: move the spikes of two neurons, and the synapse between them changes. Pair-based STDP by traces, as in
 // snnkit.plasticity.PairSTDP.
 
+import {CONCEPTS} from "../concepts.js";
 import {choice, make, slider, written} from "../controls.js";
 import {Plot} from "../plot.js";
 import {explorer, held} from "./explorer.js";
@@ -14,6 +15,7 @@ import {explorer, held} from "./explorer.js";
  * @typedef {{pre: Float64Array, post: Float64Array, weights: Float64Array}} Traces after each step
  */
 
+const {pre: BEFORE, post: AFTER} = CONCEPTS.neurons;
 const STEPS = 100; // of a millisecond each
 
 /**
@@ -88,7 +90,7 @@ export function stdpExplorer(place, data, saved, report) {
     const before = [...new Set([values.pre_1, values.pre_2])], after = [...new Set([values.post_1, values.post_2])];
     Object.assign(now, course(rule, before, after, values.weight));
     for (const [plot, trace, when, colour] of /** @type {Array<[Plot, Float64Array, number[], string]>} */ (
-      [[pre, now.pre, before, "blue"], [post, now.post, after, "vermilion"]])) {
+      [[pre, now.pre, before, BEFORE], [post, now.post, after, AFTER]])) {
       const top = 1.3 * Math.max(...trace);
       Object.assign(plot.y, {min: 0, max: top});
       plot.show([{line: [null, trace], colour, step: true, fill: 0.1},
@@ -119,7 +121,7 @@ export function stdpExplorer(place, data, saved, report) {
       make("div", {className: "stacked"}, curve.element, note)),
   ]});
   for (const [plot, side, colour] of /** @type {Array<[Plot, "pre"|"post", string]>} */ (
-    [[pre, "pre", "blue"], [post, "post", "vermilion"]])) for (const index of /** @type {Array<1|2>} */ ([1, 2])) {
+    [[pre, "pre", BEFORE], [post, "post", AFTER]])) for (const index of /** @type {Array<1|2>} */ ([1, 2])) {
     const name = /** @type {const} */ (`${side}_${index}`);
     plot.handle({label: `${side}synaptic spike ${index}`, ways: "x", line: true, colour, step: 1,
       at: () => [ui.values()[name], 0],

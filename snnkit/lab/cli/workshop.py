@@ -10,7 +10,7 @@ import click
 
 from snnkit import files
 from snnkit.lab.cli import SETTINGS, ended_in_order, errors
-from snnkit.lab.course import class_report, progress
+from snnkit.lab.course import certificates, class_report, order, progress
 from snnkit.lab.tools import doctor
 from snnkit.lab.tools.project import ProjectError, find
 from snnkit.lab.workshop import bundle, handouts, minutes, preflight as checks, timetable
@@ -20,7 +20,7 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 
 @click.group(context_settings=SETTINGS)
 def course() -> None:
-    """Progress in the notebooks: export your own, show that of a class."""
+    """Progress in the notebooks: export it, a certificate, a class."""
 
 
 @course.command()
@@ -30,6 +30,19 @@ def export(file: Path, name: str) -> None:
     """Write your progress in all notebooks to FILE. It is JSON with results and counts, without answers."""
     with errors(ValueError):
         click.echo(f"progress: {progress.export(file, name)}")
+
+
+@course.command()
+@click.argument("track", type=click.Choice(list(order.TRACKS)))
+@click.option("--name", default="", help="Name that stands on it.")
+@click.option("--html", "page", type=FILE, metavar="FILE", help="Also write it as a page, to print.")
+def certificate(track: str, name: str, page: Path | None) -> None:
+    """Show what you have passed in a TRACK: spikes, machines or research."""
+    with errors(ValueError):
+        made = certificates.certificate(track, name)
+        click.echo(repr(made))
+        if page is not None:
+            click.echo(f"\npage: {made.save(page)}")
 
 
 @course.command()
@@ -89,7 +102,7 @@ def check() -> None:
 
 
 @workshop.command("minutes")
-@click.option("--write", is_flag=True, help="Bring notebooks, README, facilitator pages and schedules up to date.")
+@click.option("--write", is_flag=True, help="Bring notebooks, covers, facilitator pages and schedules up to date.")
 def print_minutes(write: bool) -> None:
     """Print the minutes of each notebook by one rule, from what learners read, write and guess."""
     with errors(ProjectError):

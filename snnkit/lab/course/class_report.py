@@ -10,14 +10,14 @@ import html
 import os
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from snnkit import checks, files, tables
-from snnkit.lab.course import exercise, order, progress, question
+from snnkit.lab.course import exercise, order, progress, question, survey
 from snnkit.tables import one_line
 
 LARGEST = 1 << 20  # bytes of a file; an export has about 20 kB
@@ -35,6 +35,7 @@ class Entry(NamedTuple):
     attempts: int
     hints: int
     failed: dict[str, int]
+    optional: bool = False
 
 
 @dataclass(frozen=True)
@@ -59,38 +60,46 @@ class Learner:
         return Counter({row.key: row.attempts for rows in self.exercises.values() for row in rows})
 
     def passed(self, notebook: str) -> tuple[int, int]:
-        """How many exercises of a notebook are passed, and how many there are."""
-        rows = self.exercises.get(notebook, [])
+        """How many exercises of a notebook are passed, and how many there are, without the optional ones."""
+        rows = [row for row in self.exercises.get(notebook, []) if not row.optional]
         return sum(row.status == "passed" for row in rows), len(rows)
 
 
-def read_learner(path: Path) -> Learner:
-    """The learner of a file that ``course.export`` wrote; ValueError with the reason for any other file."""
-    data = files.small_json(path, LARGEST)
+def learner_of(data: Any, path: Path) -> Learner:
+    """The learner of what a file of ``course.export`` holds; ValueError with the reason for anything else."""
     kind = (data.get("kind"), data.get("format")) if isinstance(data, dict) else ()
     if kind not in ((progress.EXPORT, 1), (progress.EXPORT, progress.FORMAT)):
         raise ValueError(f"no exported progress of format {progress.FORMAT}")
     try:
         when = datetime.fromisoformat(data["when"]).astimezone()
-        exercises, quiz, predictions, unknown = {}, {}, [], []
-        for name, work in progress.by_name(data["notebooks"]).items():
-            rows = {order.named(row["key"]): _entry(row) for row in work["exercises"]}
-            made = {order.named(one["key"]): one for one in work.get("predictions", [])}  # older files have none
-            progress.check_marks(work["quiz"])
-            for one in made.values():
-                progress.check_prediction(one)
-            if name not in _known():
+        today = progress.naming(data["format"])
+        rows: dict[str, Entry] = {}
+        made, marks, unknown = {}, {}, []
+        for name, work in data["notebooks"].items():
+            if today(name) not in _known() and not order.is_of_the_past(today(name)):
                 unknown.append(f"notebook {name}")
                 continue
-            titles, known, questions = _known()[name]
-            unknown += [key for key in (*rows, *made) if key not in titles and key not in known]
+            rows |= {today(row["key"]): _entry(row) for row in work["exercises"]}
+            made |= {today(one["key"]): one for one in work.get("predictions", [])}  # older files have none
+            marks[today(name)] = work["quiz"]
+            progress.check_marks(work["quiz"])
+        for one in made.values():
+            progress.check_prediction(one)
+        exercises, quiz, predictions = {}, {}, []
+        worked = {order.notebook_of(key) for key in (*rows, *made)} | marks.keys()
+        for name in (name for name in _known() if name in worked):
+            own, known, questions = _known()[name]
             # A file of an older kit may have fewer exercises; learners are compared by those of this one.
             exercises[name] = [
-                rows.get(key, Entry(key, title, "to do", 0, 0, {}))._replace(title=title)
-                for key, title in titles.items()
+                rows.get(one.key, Entry(one.key, "", "to do", 0, 0, {}))._replace(
+                    key=one.key, title=one.title, optional=one.optional
+                )
+                for one in own
             ]
-            quiz[name] = work["quiz"][:questions]
+            quiz[name] = marks.get(name, [])[:questions]
             predictions += [{"sure": one["sure"], "right": one["right"]} for key, one in made.items() if key in known]
+        every = {key for own, known, _ in _known().values() for key in (*(one.key for one in own), *known)}
+        unknown += [key for key in (*rows, *made) if key not in every]
         learner = progress.check_name(data["name"])
         return Learner(learner, one_line(path.name), when, exercises, quiz, predictions, _listed(unknown))
     except (KeyError, ValueError, TypeError, AttributeError, OverflowError) as error:
@@ -98,20 +107,19 @@ def read_learner(path: Path) -> Learner:
 
 
 @functools.cache
-def _known() -> dict[str, tuple[dict[str, str], set[str], int]]:
-    """Of each notebook: titles of exercises by key, keys of predictions, and the number of quiz questions."""
-    known = {}
-    for name in exercise.notebooks():
-        prompts = question.read(name)
-        titles = {one.key: one.title for one in exercise.exercises(name)}
-        known[name] = (titles, set(prompts["predictions"]), len(prompts["quiz"]))
-    return known
+def _known() -> dict[str, tuple[list[exercise.Exercise], set[str], int]]:
+    """Of each notebook: its exercises, keys of predictions, and the number of quiz questions."""
+    prompts = {name: question.read(name) for name in exercise.notebooks()}
+    return {
+        name: (exercise.exercises(name), set(asked["predictions"]), len(asked["quiz"]))
+        for name, asked in prompts.items()
+    }
 
 
 def _entry(row: dict[str, Any]) -> Entry:
     progress.check_entry(row)
     failed = {one_line(check): times for check, times in row.get("failed", {}).items()}
-    return Entry(order.named(row["key"]), "", row["status"], row["attempts"], row["hints"], failed)
+    return Entry(row["key"], "", row["status"], row["attempts"], row["hints"], failed)
 
 
 def _listed(keys: Sequence[object]) -> str:
@@ -131,6 +139,7 @@ class Room:
     learners: tuple[Learner, ...]  #: by name; of several files of one name the latest counts
     refused: tuple[tuple[str, str], ...]  #: (file, reason) of each file that is not a learner's progress
     earlier: tuple[tuple[str, str], ...]  #: (file, what took its place) of each file that is not a learner's latest
+    surveys: tuple[tuple[str, Mapping[str, int | str]], ...] = ()  #: ("before" or "after", answers), without names
 
     @property
     def notebooks(self) -> list[str]:
@@ -224,12 +233,13 @@ class Room:
         for lines in every.values():
             if len(lines) > SHOWN:
                 lines[SHOWN:] = [f"… and {len(lines) - SHOWN} more"]
+        every["What the surveys say"] = survey.summed(self.surveys)
         return [(title, lines) for title, lines in every.items() if lines]
 
 
 @checks.arguments
 def room(folder: str | os.PathLike[str]) -> Room:
-    """The progress of all learners whose file (``course.export`` wrote it) is in ``folder``.
+    """The progress of all learners whose file (``course.export`` wrote it) is in ``folder``, and what surveys say.
 
     Of several files of one name the latest counts, and the others are listed. So are files that are damaged, or not an
     export, each with the reason. They stop nothing.
@@ -237,17 +247,21 @@ def room(folder: str | os.PathLike[str]) -> Room:
     place = files.expanded(folder)
     if not place.is_dir():
         raise ValueError(f"folder must be a folder of exported progress, but it is {str(folder)!r}")
-    learners, refused = [], []
+    learners, refused, surveys = [], [], []
     for path in sorted(place.glob("*.json")):
         try:
-            learners.append(read_learner(path))
+            data = files.small_json(path, LARGEST)
+            if survey.is_survey(data):
+                surveys.append(survey.read(data))
+            else:
+                learners.append(learner_of(data, path))
         except (ValueError, OSError) as error:
             refused.append((one_line(path.name), str(error)))
     learners.sort(key=lambda one: (one.when, one.attempts().total()))
     latest = {one.identity: one for one in learners}
     earlier = [(one.file, _replaced(one, last)) for one in learners if (last := latest[one.identity]) is not one]
     learners = sorted(latest.values(), key=lambda learner: learner.identity)
-    return Room(str(place), tuple(learners), tuple(refused), tuple(earlier))
+    return Room(str(place), tuple(learners), tuple(refused), tuple(earlier), tuple(surveys))
 
 
 def _replaced(one: Learner, last: Learner) -> str:

@@ -65,6 +65,7 @@ class Exercise:
     in_place: bool = False  #: whether the answer may change its arguments; if not, that is a violation
     seconds: float = 10.0  #: that each check may compute or wait with a learner's answer
     list_all: bool = False  #: whether the card lists all checks, with their signs
+    optional: bool = False  #: in a part of the notebook that is optional: scorecards do not wait for it
 
     def __post_init__(self) -> None:
         named = [c if isinstance(c, Check) else Check(c.__name__.strip("_").replace("_", " "), c) for c in self.checks]
@@ -100,11 +101,18 @@ def find(key: str) -> Exercise:
     known = {one.key: one for one in exercises(order.notebook_of(key))}
     if key not in known:
         listed = ", ".join(known)
-        raise ValueError(f"key must be an exercise of this notebook ({listed}), but it is {checks.shown(key)}")
+        raise ValueError(
+            f"key must be an exercise of this notebook ({listed}), but it is {checks.shown(key)}; {order.EARLIER}"
+        )
     return known[key]
 
 
 def _module(notebook: str) -> ModuleType:
+    if order.is_of_the_past(notebook):
+        raise ValueError(
+            f"notebook {notebook} is of an earlier edition of the course. Its exercises are in "
+            f"{order.where_now(notebook)}, and what you have solved counts there; {order.EARLIER}"
+        )
     name = f"snnkit.lab.exercises.{notebook}"
     if name not in sys.modules:
         checks.choice("notebook", notebook, notebooks())

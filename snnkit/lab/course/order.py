@@ -1,29 +1,66 @@
-"""The notebooks of the course in their order. All else names them, so that a notebook can move to another place."""
+"""The three tracks of the course and the notebooks of each. All else names a notebook, so that it can move."""
 
 from __future__ import annotations
 
 from typing import Any
 
-NOTEBOOKS = (
-    "preflight",
-    "first_spiking_neuron",
-    "surrogate_gradients",
-    "encodings",
-    "train_your_first_network",
-    "moving_house",
-    "fused_neurons",
-    "conv_snn",
-    "memory_precision_batching",
-    "scaling_out",
-    "ipu_cuda",
-    "local_learning",
-    "event_data",
-    "sweeps_and_challenge",
-    "taking_a_network_home",
-    "microspike",
-    "blank_pages",
+#: The tracks by their titles: notebooks 00 to 09, 10 to 19, 20 to 29.
+TRACKS = {"spikes": "Spikes", "machines": "Machines", "research": "Research"}
+NUMBERS = {
+    "preflight": 0,
+    "first_spiking_neuron": 1,
+    "surrogate_gradients": 2,
+    "encodings": 3,
+    "train_your_first_network": 4,
+    "microspike": 5,
+    "event_data": 6,
+    "local_learning": 7,
+    "open_challenge": 8,
+    "blank_pages": 9,
+    "moving_house": 10,
+    "fused_neurons": 11,
+    "conv_snn": 12,
+    "memory_precision_batching": 13,
+    "event_driven_layers": 14,
+    "scaling_out": 15,
+    "ipu_cuda": 16,
+    "taking_a_network_home": 17,
+    "your_own_data": 20,
+    "sweeps": 21,
+}
+NOTEBOOKS = tuple(NUMBERS)  #: in their order; a notebook's file has its number before its name
+
+# The first edition, whose progress files of format 1 hold numbers, and what has another place since.
+_FIRST_EDITION = (
+    *("preflight", "first_spiking_neuron", "surrogate_gradients", "encodings", "train_your_first_network"),
+    *("moving_house", "fused_neurons", "conv_snn", "memory_precision_batching", "scaling_out", "ipu_cuda"),
+    *("local_learning", "event_data", "sweeps_and_challenge", "taking_a_network_home", "microspike", "blank_pages"),
     "your_own_data",
-)  #: the first is number 00; a notebook's file has its number before its name
+)
+#: Keys of exercises and predictions that were in another notebook: today's by the old ones. A notebook alone: its quiz.
+MOVED: dict[str, str] = {
+    "sweeps_and_challenge": "sweeps",
+    "sweeps_and_challenge.1": "open_challenge.1",
+    "sweeps_and_challenge.2": "sweeps.1",
+    "sweeps_and_challenge.3": "sweeps.2",
+    "sweeps_and_challenge.4": "sweeps.3",
+    "sweeps_and_challenge.a": "open_challenge.a",
+    "sweeps_and_challenge.b": "sweeps.a",
+    "sweeps_and_challenge.c": "sweeps.b",
+    "sweeps_and_challenge.d": "open_challenge.b",
+    "sweeps_and_challenge.e": "sweeps.c",
+    "sweeps_and_challenge.f": "open_challenge.c",
+    "blank_pages.4": "local_learning.4",
+    "blank_pages.d": "local_learning.n",
+    "memory_precision_batching.4": "event_driven_layers.1",
+    "memory_precision_batching.k": "event_driven_layers.d",
+    "memory_precision_batching.l": "event_driven_layers.a",
+    "blank_pages.1": "first_spiking_neuron.4",
+    "blank_pages.a": "first_spiking_neuron.j",
+    "ipu_cuda.g": "event_driven_layers.e",
+    "blank_pages.3": "train_your_first_network.4",
+    "blank_pages.c": "train_your_first_network.i",
+}
 
 
 def notebook_of(key: str) -> str:
@@ -31,14 +68,50 @@ def notebook_of(key: str) -> str:
     return key.partition(".")[0]
 
 
+def track_of(notebook: str) -> str:
+    """The key of a notebook's track: "machines" of "conv_snn"."""
+    return list(TRACKS)[NUMBERS[notebook] // 10]
+
+
+def notebooks_of(track: str) -> list[str]:
+    """The notebooks of a track, in order."""
+    return [name for name in NOTEBOOKS if track_of(name) == track]
+
+
 def label(key: str) -> str:
     """How readers see a notebook or a key: "03" for "encodings", "03.1" for "encodings.1"."""
     name, dot, rest = key.partition(".")
-    return f"{NOTEBOOKS.index(name):02d}{dot}{rest}" if name in NOTEBOOKS else key
+    return f"{NUMBERS[name]:02d}{dot}{rest}" if name in NUMBERS else key
 
 
 def named(label: Any) -> Any:
-    """The reverse of ``label``: "encodings.1" for "03.1", which is what a card shows. All else stays as it is."""
+    """The reverse of ``label``: "encodings.1" for "03.1", which is what a card shows. All else stays as it is.
+
+    A key of an exercise or a prediction that has moved becomes the one that it has today.
+    """
     number, dot, rest = label.partition(".") if isinstance(label, str) else ("", "", "")
-    place = int(number) if number.isdecimal() and len(number) == 2 else len(NOTEBOOKS)
-    return f"{NOTEBOOKS[place]}{dot}{rest}" if place < len(NOTEBOOKS) else label
+    if len(number) == 2 and number.isdecimal() and int(number) in NUMBERS.values():
+        label = f"{next(name for name, one in NUMBERS.items() if one == int(number))}{dot}{rest}"
+    return MOVED.get(label, label) if isinstance(label, str) else label
+
+
+def named_in_format_1(label: str) -> str:
+    """The same for a progress file of format 1: "moving_house.2" for "05.2", which is of the first edition."""
+    number, dot, rest = label.partition(".")
+    known = len(number) == 2 and number.isdecimal() and int(number) < len(_FIRST_EDITION)
+    return named(f"{_FIRST_EDITION[int(number)]}{dot}{rest}" if known else label)
+
+
+#: What to do with a saved copy of a notebook that asks for what is not there any more.
+EARLIER = "if this notebook is a copy of an earlier version, `snnkit lab --to NEW_FOLDER` copies today's notebooks"
+
+
+def where_now(notebook: str) -> str:
+    """Where the exercises of a notebook of an earlier edition are today: "08 open challenge, 21 sweeps"."""
+    now = dict.fromkeys(notebook_of(new) for old, new in MOVED.items() if notebook_of(old) == notebook)
+    return ", ".join(f"{label(name)} {name.replace('_', ' ')}" for name in sorted(now, key=label))
+
+
+def is_of_the_past(notebook: str) -> bool:
+    """Whether an earlier edition had this notebook, and today's has not: its exercises are in others now."""
+    return notebook in _FIRST_EDITION and notebook not in NUMBERS

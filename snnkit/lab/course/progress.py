@@ -12,7 +12,7 @@ import json
 import os
 import threading
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -180,15 +180,18 @@ def _checked(data: Any) -> dict[str, Any]:
     skipped = data.setdefault("skipped", [])
     if not isinstance(skipped, list) or not all(isinstance(key, str) for key in skipped):
         raise ValueError("skipped predictions without a key")
-    if data["format"] == 1:
-        data |= {part: by_name(data[part]) for part in ("exercises", "quiz", "predictions")}
-        data |= {"skipped": [order.named(key) for key in skipped], "format": FORMAT}
+    today = naming(data["format"])
+    exercises: dict[str, Any] = {}
+    for key, entry in data["exercises"].items():  # by an old key and by today's: the better result counts
+        exercises[today(key)] = max(entry, exercises.get(today(key), entry), key=lambda one: _RANK[one["status"]])
+    data |= {part: {today(key): value for key, value in data[part].items()} for part in ("quiz", "predictions")}
+    data |= {"exercises": exercises, "skipped": [today(key) for key in skipped], "format": FORMAT}
     return data
 
 
-def by_name(entries: Mapping[str, Any]) -> dict[str, Any]:
-    """What a file of format 1 holds by number or key, with today's names."""
-    return {order.named(key): value for key, value in entries.items()}
+def naming(form: int) -> Callable[[str], str]:
+    """What turns a key of a file of this format into the one that it has today."""
+    return order.named_in_format_1 if form == 1 else order.named
 
 
 def check_entry(entry: Any) -> None:
@@ -282,11 +285,12 @@ class ExerciseScore:
     attempts: int
     hints: int
     solution_seen: bool
+    optional: bool = False
 
     def __str__(self) -> str:
         notes = [self.status]
         notes += [f"{n} {noun}{'s' * (n > 1)}" for n, noun in ((self.attempts, "attempt"), (self.hints, "hint")) if n]
-        notes += ["solution seen"] * self.solution_seen
+        notes += ["solution seen"] * self.solution_seen + ["optional"] * self.optional
         mark = "" if self.title.endswith("?") else ":"
         return f"{_SIGNS[self.status]} {order.label(self.key)} {self.title}{mark} {', '.join(notes)}"
 
@@ -302,9 +306,14 @@ class Scorecard:
     calibration: tuple[str, ...]  #: for each level that was chosen in any notebook: "90 % sure: right 5 of 6 times"
 
     @property
+    def required(self) -> list[ExerciseScore]:
+        """The exercises that are not optional."""
+        return [row for row in self.exercises if not row.optional]
+
+    @property
     def passed(self) -> int:
-        """How many exercises the learner has passed. Solve mode does not count."""
-        return sum(row.status == "passed" for row in self.exercises)
+        """How many of the required exercises the learner has passed. Solve mode does not count."""
+        return sum(row.status == "passed" for row in self.required)
 
     def card(self) -> Card:
         lines = [Line(str(row)) for row in self.exercises]
@@ -317,10 +326,11 @@ class Scorecard:
             lines.append(Line("; ".join(self.calibration), label="How sure, in all notebooks"))
         marks = " ".join({True: "✓", False: "✗", None: "○"}[mark] for mark in self.quiz)
         lines.append(Line(f"{marks}  ({self.quiz.count(True)} of {len(self.quiz)} right)", label="Quiz"))
-        solved = sum(row.status == "solution" for row in self.exercises)
-        word = f"{self.passed} of {len(self.exercises)} exercises passed" + (f", {solved} solved" if solved else "")
+        required = self.required
+        solved = sum(row.status == "solution" for row in required)
+        word = f"{self.passed} of {len(required)} exercises passed" + (f", {solved} solved" if solved else "")
         title = f"Notebook {order.label(self.notebook)}"
-        return Card("good" if self.passed + solved == len(self.exercises) else "open", title, word, lines)
+        return Card("good" if self.passed + solved == len(required) else "open", title, word, lines)
 
     def __repr__(self) -> str:
         return self.card().text()
@@ -339,7 +349,8 @@ def scorecard(notebook: str) -> Scorecard:
         entry = now.progress.exercise(exercise.key)
         status = "solution" if now.solving and exercise.key in now.solved else entry["status"]
         seen = bool(entry["solution"])
-        rows.append(ExerciseScore(exercise.key, exercise.title, status, entry["attempts"], entry["hints"], seen))
+        counts = entry["attempts"], entry["hints"]
+        rows.append(ExerciseScore(exercise.key, exercise.title, status, *counts, seen, exercise.optional))
     marks = now.progress.quiz(notebook, len(registry.questions(notebook)))
     made = now.progress.predictions()
     statuses = [

@@ -39,12 +39,15 @@ class Part:
     device: torch.device | None = None
     bytes: int = 0  # of a tensor, on "meta" what it would take; 0 if counted elsewhere
     notes: tuple[str, ...] = ()
+    owner: str = ""  # path of the module that it is in
 
-    def cells(self) -> tuple[str, ...]:
-        """The cells of its row."""
-        name, notes = self.path, list(self.notes)
+    def cells(self, indent: str = "  ") -> tuple[str, ...]:
+        """The cells of its row; its name within its module is further to the right than that of the module."""
+        around = f"{self.owner}." if self.owner else ""
+        depth = 0 if self.kind == "module" and not self.path else around.count(".") + 1
+        name, notes = indent * depth + self.path.removeprefix(around), list(self.notes)
         if self.kind == "module":
-            return (f"{name}: {self.type}" if name else self.type, "", "", "", "", "", ", ".join(notes))
+            return (f"{name}: {self.type}" if self.path else self.type, "", "", "", "", "", ", ".join(notes))
         if self.kind == "plain attribute":
             notes = ["⚠ stays behind", *notes]
         shape = "?" if self.shape is None else str(list(self.shape))
@@ -90,7 +93,7 @@ class ModuleTree:
         return "\n".join([*text_table(_PARTS, rows, left=len(_PARTS), always=6), "", *self.summary()])
 
     def _repr_html_(self) -> str:
-        return html_table(_PARTS, [part.cells() for part in self.parts], self.summary())
+        return html_table(_PARTS, [part.cells("\u2003") for part in self.parts], self.summary())
 
 
 @checks.arguments
@@ -110,33 +113,34 @@ def module_tree(module: nn.Module, state: Any = None) -> ModuleTree:
     seen: dict[int, str] = {}
     registered = {id(one) for one in (*module.modules(), *module.parameters(), *module.buffers())}
 
-    def add(path: str, kind: str, one: Tensor | nn.Module) -> bool:
+    def add(path: str, kind: str, one: Tensor | nn.Module, owner: str = "") -> bool:
         """Whether it is met for the first time."""
         first = seen.setdefault(id(one), path)
         notes = [f"the same as {first or 'the outermost module'}"] if first != path else []
         if isinstance(one, nn.Module):
-            parts.append(Part(path, kind, type(one).__name__, notes=tuple(notes)))
+            parts.append(Part(path, kind, type(one).__name__, notes=tuple(notes), owner=owner))
             return first == path
         unknown = is_lazy(one)
         notes += ["gets its shape in the first call"] if unknown else []
         notes += ["frozen"] if kind == "parameter" and not one.requires_grad else []
         size = 0 if unknown or first != path else one.numel() * one.element_size()
         shape = None if unknown else tuple(one.shape)
-        parts.append(Part(path, kind, "", shape, one.dtype, one.device, size, tuple(notes)))
+        parts.append(Part(path, kind, "", shape, one.dtype, one.device, size, tuple(notes), owner))
         return first == path
 
     for name, part in module.named_modules(remove_duplicate=False):
-        if not add(name, "module", part):
+        if not add(name, "module", part, name.rpartition(".")[0]):
             continue
         around = f"{name}." if name else ""
         for field, tensor in part.named_parameters(recurse=False):
-            add(around + field, "parameter", tensor)
+            add(around + field, "parameter", tensor, name)
         for field, tensor in part.named_buffers(recurse=False):
-            add(around + field, "unsaved buffer" if field in part._non_persistent_buffers_set else "buffer", tensor)
+            kind = "unsaved buffer" if field in part._non_persistent_buffers_set else "buffer"
+            add(around + field, kind, tensor, name)
         for field, value in vars(part).items():
             for place, tensor in _inside(value, set()) if field not in _OF_TORCH else ():
                 if id(tensor) not in registered:
-                    add(around + field + place, "plain attribute", tensor)
+                    add(around + field + place, "plain attribute", tensor, name)
     for place, tensor in _inside(state, set()):
         add(f"state{place}", "state", tensor)
     home = None

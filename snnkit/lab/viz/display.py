@@ -35,6 +35,7 @@ def show(figure: BaseFigure) -> None:
     in words (``alt_text``) for screen readers; they are also the ``alt`` of the PNG in the output's metadata. Outside a
     notebook these words are printed (``figure.show()`` opens a browser).
     """
+    without_grid(figure)
     words = alt_text(figure)
     if not in_notebook():
         print(words)
@@ -47,6 +48,17 @@ def show(figure: BaseFigure) -> None:
         figure.show(renderer="colab", config=FOLLOWING)
     else:
         display(mime_bundle(figure), raw=True, metadata={"image/png": {"alt": words}})
+
+
+def without_grid(figure: BaseFigure) -> BaseFigure:
+    """The figure without grid lines over the cells of heat maps, unless its author has chosen some."""
+    page: Any = figure
+    for trace in page.data:
+        if trace.type == "heatmap":
+            for name in (f"{letter}axis{(trace[f'{letter}axis'] or letter)[1:]}" for letter in "xy"):
+                if page.layout[name].showgrid is None:
+                    page.layout[name].showgrid = False
+    return figure
 
 
 def described(words: str) -> str:
@@ -71,7 +83,7 @@ def mime_bundle(figure: BaseFigure) -> dict[str, Any]:
 
 
 def _drawn(figure: BaseFigure) -> dict[str, Any]:
-    data = json.loads(figure.to_json())  # type: ignore[arg-type]
+    data = json.loads(without_grid(figure).to_json())  # type: ignore[arg-type]
     data.setdefault("config", {}).update(CONFIG)
     return {PLOTLY_MIME: data, "text/plain": alt_text(figure)}
 
@@ -112,7 +124,7 @@ class ImageView:
         self.update(figure)
 
     def update(self, figure: go.Figure) -> None:
-        data = base64.b64encode(png_bytes(figure)).decode("ascii")
+        data = base64.b64encode(png_bytes(without_grid(figure))).decode("ascii")
         alt = html.escape(alt_text(figure), quote=True)
         self.widget.value = f'<img src="data:image/png;base64,{data}" alt="{alt}" style="max-width:100%">'
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from snnkit import checks
-from snnkit.lab.viz import theme
+from snnkit.lab.viz import concepts, theme
 
 # Lines with markers differ in these as well as in colour.
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x")
@@ -22,6 +23,7 @@ NOTE = {"showarrow": False, "font": {"color": theme.TEXT, "size": 12}}
 RULER = {"color": theme.TEXT, "dash": "dash", "width": 1.2}
 _MANY = 5000  # from here on WebGL draws markers faster than SVG
 _LEGEND_WIDTH, _LEGEND_ROW, _LETTER = 620, 20, 7  # pixels
+_LABEL_ROW, _LABEL_WIDTH = 16, 24  # pixels from line to line of a label, and letters on one
 
 # Empty figures by what they were made from: plotly takes 14 ms to lay one out and 4 to copy it, and explorers need the
 # same one at every move of a slider.
@@ -168,13 +170,32 @@ def scale_of(letter: str, log: str, values: Any) -> dict[str, Any]:
     return {"type": "log", "tickvals": log_ticks(values), "dtick": math.ceil(span / 8) if span > 3 else None} | powers
 
 
+def ends_of(values: Any, log: bool = False, include: Iterable[float] = ()) -> list[float]:
+    """A range that holds ``values`` with some room: exponents of ten on a logarithmic axis, else with 0."""
+    array = np.append(np.asarray(values, dtype=float).ravel(), list(include))
+    array = array[np.isfinite(array) & ((array > 0) | (not log))]
+    if array.size == 0:
+        return [0.0, 1.0]
+    if log:
+        low, high = (math.log10(end) for end in (array.min(), array.max()))
+        room = 0.05 * (high - low) or 0.3
+        return [low - room, high + room]
+    low, high = min(float(array.min()), 0.0), max(float(array.max()), 0.0)
+    room = 0.05 * (high - low) or 0.05
+    touches = low < 0 or float(array.min()) < room / 2  # a mark on the axis would be cut in half
+    return [low - room if touches else 0.0, high + room]
+
+
 # ---- lines and marks
 
 
-def line_look(index: int) -> dict[str, Any]:
-    """For ``add_line``: the look of the index-th line with markers; the dash changes after six, with the colours."""
-    dash = theme.dash(index // len(theme.PALETTE))
-    return {"colour": theme.colour(index), "symbol": SYMBOLS[index % len(SYMBOLS)], "dash": dash}
+def line_looks(names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """For ``add_line``: the look of each line with markers. Lines of one colour differ in dash and symbol."""
+    looks: dict[str, dict[str, Any]] = {}
+    for i, (name, ink) in enumerate(zip(names := list(names), concepts.colours(names), strict=True)):
+        alike = sum(look["colour"] == ink for look in looks.values())
+        looks[name] = {"colour": ink, "symbol": SYMBOLS[i % len(SYMBOLS)], "dash": theme.dash(alike)}
+    return looks
 
 
 def add_line(
@@ -239,6 +260,59 @@ def add_mark(figure: go.Figure, name: str, place: float, values: Any, *, log: bo
     figure.add_annotation(text=name, x=at, xanchor=anchor, **above, **NOTE)
 
 
+def label_lines(
+    figure: go.Figure,
+    ends: Mapping[str, tuple[float, float, str]],
+    x_ends: Sequence[float],
+    y_ends: Sequence[float],
+    *,
+    plot: float,
+    log: str = "",
+    axis: str = "",
+) -> bool:
+    """Names beside the ends of their lines, in place of a legend. False, and nothing is drawn, if they have no room.
+
+    Args:
+        ends: name to x and y of the last point, and the colour of the line.
+        x_ends, y_ends: the ranges of the axes; exponents of ten where they are logarithmic.
+        plot: height in pixels.
+        log: which axes are logarithmic: "", "x", "y" or "xy".
+        axis: number of the panel's axes as plotly counts them: "", "2", …
+    """
+    texts = {name: textwrap.wrap(name, _LABEL_WIDTH) or [""] for name in ends}
+    tall = {name: _LABEL_ROW * len(lines) for name, lines in texts.items()}
+    if sum(tall.values()) > plot + _LABEL_ROW or not ends:
+        return False
+    low, high = y_ends
+    scale = plot / ((high - low) or 1.0)
+    heights = {name: _note_at(y, "y" in log) for name, (_, y, _) in ends.items()}
+    wanted = {name: (min(max(at, low), high) - low) * scale for name, at in heights.items()}  # pixels from below
+    centres: dict[str, float] = {}
+    floor = -_LABEL_ROW / 2  # labels from below, each above the one before; then from above, where they have left
+    for name in sorted(wanted, key=lambda name: wanted[name]):
+        centres[name] = max(wanted[name], floor + tall[name] / 2)
+        floor = centres[name] + tall[name] / 2
+    roof = plot + _LABEL_ROW / 2
+    for name in reversed(centres):
+        centres[name] = min(centres[name], roof - tall[name] / 2)
+        roof = centres[name] - tall[name] / 2
+    for name, (x, _, ink) in ends.items():
+        share = (_note_at(x, "x" in log) - x_ends[0]) / ((x_ends[1] - x_ends[0]) or 1.0)
+        text = "<br>".join(texts[name])
+        if share < 0.85:  # at its own end, which is far from the edge
+            place = {"x": _note_at(x, "x" in log), "xref": f"x{axis}", "xshift": 7}
+            at, shift = heights[name], 0.0
+        else:
+            place = {"x": 1, "xref": f"x{axis} domain", "xshift": 8}
+            at, shift = heights[name], centres[name] - wanted[name]
+        place |= {"y": min(max(at, low), high), "yref": f"y{axis}", "yshift": shift}
+        text = f'<span style="color:{ink}">●</span> {text}'
+        figure.add_annotation(text=text, xanchor="left", yanchor="middle", align="left", **place, **NOTE)
+    width = 26 + _LETTER * max(len(line) for lines in texts.values() for line in lines)
+    figure.update_layout(showlegend=False, margin_r=max(width, theme.MARGIN["r"]))
+    return True
+
+
 def _note_at(value: float, log: bool) -> float:
     """Plotly expects annotations on a logarithmic axis as exponents of ten, unlike shapes and traces."""
     return math.log10(value) if log else value
@@ -249,10 +323,11 @@ def tick_size(rows: int, pixels: float) -> float:
     return max(3.0, min(14.0, pixels / rows))
 
 
-def frame(left: float, top: float, width: float, height: float) -> dict[str, Any]:
-    """The border of a picture whose first pixel is at (left, top), for ``add_shape``."""
+def frame(left: float, top: float, width: float, height: float, paper: str = "") -> dict[str, Any]:
+    """The border of a picture whose first pixel is at (left, top), and its paper, for ``add_shape``."""
     box = {"x0": left - 0.5, "x1": left + width - 0.5, "y0": top - 0.5, "y1": top + height - 0.5}
-    return {"type": "rect", "line": {"color": theme.AXIS, "width": 1}} | box
+    fill = {"fillcolor": paper, "layer": "below"} if paper else {}
+    return {"type": "rect", "line": {"color": theme.AXIS, "width": 1}} | fill | box
 
 
 # ---- the page

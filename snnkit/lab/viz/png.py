@@ -28,8 +28,11 @@ _LETTER = 7.2  # pixels of a letter in the legend
 
 
 @checks.arguments
-def png_bytes(figure: BaseFigure) -> bytes:
+def png_bytes(figure: BaseFigure, scale: float = 1.0) -> bytes:
     """``figure`` as a PNG of its own size, or of 700 × 380 pixels, on white paper: viewers do not say if they are dark.
+
+    Args:
+        scale: the picture has so many times the pixels each way, above 0 to 4.
 
     Raises:
         ValueError: it has a kind of trace that the kit's figures do not use.
@@ -39,7 +42,8 @@ def png_bytes(figure: BaseFigure) -> bytes:
         if trace.type not in _PAINTERS:
             raise ValueError(f"trace type {trace.type!r} has no PNG form; those that have: {', '.join(_PAINTERS)}")
     buffer = io.BytesIO()
-    _Page(figure).paint().savefig(buffer, format="png")
+    checks.number("scale", scale, above=0, at_most=4)
+    _Page(figure).paint().savefig(buffer, format="png", dpi=100 * scale)
     return buffer.getvalue()
 
 
@@ -220,6 +224,7 @@ class _Page:
         x1, y1, _ = self._point(shape, shape.x1, shape.y1)
         opacity, width = _first(shape.opacity, 1.0), _px(_first(shape.line.width, 2))
         look = {"transform": transform, "linestyle": _DASHES.get(shape.line.dash, "-"), "linewidth": width}
+        look |= {"zorder": -1} if shape.layer == "below" else {}  # axes have 0
         ink = rgba(shape.line.color or theme.TEXT, opacity)
         if shape.type == "line":
             self.sheet.add_artist(Line2D([x0, x1], [y0, y1], color=ink, **look))
@@ -285,6 +290,10 @@ def _scatter(page: _Page, trace: Any, fallback: str) -> None:
         ends = np.asarray([trace.error_y.arrayminus, trace.error_y.array], dtype=float)
         width = _px(trace.error_y.thickness)
         axes.errorbar(x, y, ends, fmt="none", ecolor=rgba(colour, opacity), elinewidth=width, capsize=2, capthick=width)
+    if trace.error_x.array is not None:
+        ends = np.asarray([trace.error_x.arrayminus, trace.error_x.array], dtype=float)
+        width = _px(_first(trace.error_x.thickness, 2))
+        axes.errorbar(x, y, xerr=ends, fmt="none", ecolor=rgba(colour, opacity), elinewidth=width, capsize=2)
     if trace.fill == "toself":
         axes.fill(x, y, color=rgba(trace.fillcolor or colour, opacity if trace.fillcolor else 0.3), linewidth=0)
 

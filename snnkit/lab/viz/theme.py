@@ -17,6 +17,7 @@ DARK = "#111111"  # JupyterLab's dark page
 # and sky blue are darker than theirs, so that all six have a contrast of at least 3 : 1 on WHITE and on DARK.
 BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY = "#0072B2", "#D55E00", "#009E73", "#D47F00", "#CC79A7", "#3399E0"
 PALETTE = (BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY)
+CRIMSON = "#C92A60"  # what is below zero; concepts.py says what has which colour
 # Lines that share a panel differ in dash as well, and bars in pattern, so that nothing hangs on colour alone.
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 PATTERNS = ("", "/", ".", "x", "-", "\\", "|", "+")
@@ -32,9 +33,12 @@ GRID_HEX, AXIS_HEX = "#7f7f7f38", "#7f7f7fe6"  # the same two as matplotlib writ
 CLEAR = "rgba(0,0,0,0)"
 # From nothing to ink: the page shows through where the value is zero.
 INK = ((0.0, "rgba(0,114,178,0)"), (1.0, "rgba(0,114,178,1)"))
+# Brightness: from the black paper of a picture, which is drawn below it, to white. Bright is bright on every page.
+NIGHT = "#16181b"
+LIGHT = ((0.0, "rgba(246,247,249,0)"), (1.0, "rgba(246,247,249,1)"))
 # Below zero, zero, above zero; the colours that people with any kind of colour vision tell apart best.
 SIGNED = (
-    (0.0, "rgba(213,94,0,1)"), (0.5, "rgba(213,94,0,0)"), (0.5, "rgba(0,114,178,0)"), (1.0, "rgba(0,114,178,1)"),
+    (0.0, "rgba(201,42,96,1)"), (0.5, "rgba(201,42,96,0)"), (0.5, "rgba(0,114,178,0)"), (1.0, "rgba(0,114,178,1)"),
 )  # fmt: skip
 # On paper of its own, for cells with text: no ink is readable on half-clear cells on every page.
 INK_ON_PAPER = ((0.0, "#f4f6f8"), (1.0, "#005a8c"))
@@ -61,9 +65,9 @@ def dash(index: int) -> str:
     return DASHES[index % len(DASHES)]
 
 
-def bar(index: int) -> dict[str, Any]:
-    """The marker of the index-th bar of a stack: a colour and a white pattern on it (24 differ)."""
-    look: dict[str, Any] = {"color": colour(index)}
+def bar(index: int, ink: str = "") -> dict[str, Any]:
+    """The marker of the index-th bar of a stack: a colour, or ``ink``, and a white pattern on it (24 differ)."""
+    look: dict[str, Any] = {"color": ink or colour(index)}
     shape = PATTERNS[index % len(PATTERNS)]
     if shape:
         look["pattern"] = {"shape": shape, "fillmode": "overlay", "fgcolor": WHITE, "size": 7, "solidity": 0.25}

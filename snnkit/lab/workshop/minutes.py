@@ -1,10 +1,10 @@
 """How many minutes a notebook takes, by one rule, and all pages that state them brought up to date.
 
-Prose takes a minute for 200 words, code one for 12 lines, an exercise its own minutes, as does a heading that ends with
-"(20 minutes)". A prediction and a question of the quiz take half a minute each. Waiting is what the run of the notebook
-took when it was measured (``workshop/quick_runs``). Setup, imports and parameters are folded or known, and a list of
-references is not read: they count nothing. From a heading with "(optional" or "(stretch" on to the next one of its
-level, everything counts apart.
+Prose takes a minute for 130 words, code one for 8 lines, an exercise its own minutes, as does a heading that ends with
+"(20 minutes)". An explorer takes four minutes, a prediction one, a question of the quiz half a minute. Waiting is what
+the run of the notebook took when it was measured (``workshop/quick_runs``). Setup, imports and parameters are folded or
+known, and a list of references is not read: they count nothing. From a heading with "(optional" or "(stretch" on to the
+next one of its level, everything counts apart.
 """
 
 from __future__ import annotations
@@ -15,16 +15,18 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from snnkit import checks, files
-from snnkit.lab.course import exercise as registry
+from snnkit.lab.course import exercise as registry, order
 from snnkit.lab.tools import pair
 from snnkit.lab.tools.project import Project
 from snnkit.lab.workshop import timetable
 from snnkit.tables import text_table
 
-WORDS, LINES, GUESS = 200, 12, 0.5  # words and lines a minute; minutes for a prediction or a question
+WORDS, LINES = 130, 8  # a minute
+EXPLORER, GUESS, QUESTION = 4, 1, 0.5  # minutes for an explorer, a prediction, a question of the quiz
 STATED = r"(\d+) min(?:utes)?(?:, and (\d+) more for the optional parts?)?"  # "35 min", or with what is optional
 _HEADING = re.compile(r"(#{2,6}) (.+?)\s*")
 _PREDICT = re.compile(r'(?m)^predict\("')
+_EXPLORER = re.compile(r"(?m)^viz\.(?:explore|explorers\.\w+)\(")
 _NO_PROSE = re.compile(r"```.*?```|\$\$.*?\$\$|\$[^$\n]+\$|<[^>]*>|(?<=\])\([^)\s]*\)", re.DOTALL)
 
 
@@ -35,7 +37,7 @@ class Load(NamedTuple):
     lines: int = 0  # of code that is read
     exercises: int = 0
     predictions: int = 0
-    others: float = 0.0  # minutes: exercises, questions, stated ones, waiting
+    others: float = 0.0  # minutes: exercises, explorers, questions, stated ones, waiting
 
     def __add__(self, other: Load) -> Load:  # type: ignore[override]
         return Load(*(a + b for a, b in zip(self, other, strict=True)))  # type: ignore[arg-type]
@@ -104,9 +106,8 @@ def count(project: Project, name: str) -> Count:
 
 def _of_code(source: str, *, is_read: bool) -> Load:
     keys, quizzes = (re.findall(rf'(?m)^\s*(?:\w+ = )?{call}\(\s*"(.+?)"', source) for call in ("attempt", "quiz"))
-    others = sum(registry.find(key).minutes for key in keys) + GUESS * sum(
-        len(registry.questions(one)) for one in quizzes
-    )
+    others = sum(registry.find(key).minutes for key in keys) + EXPLORER * len(_EXPLORER.findall(source))
+    others += QUESTION * sum(len(registry.questions(one)) for one in quizzes)
     guesses = len(_PREDICT.findall(source))
     lines = sum(bool(line.strip()) for line in source.splitlines()) if is_read and not guesses else 0
     return Load(lines=lines, exercises=len(keys), predictions=guesses, others=others)
@@ -149,8 +150,17 @@ def stale(project: Project) -> list[str]:
 # --- the pages that state them ----------------------------------------------------------------------------------------
 
 
+def cover(name: str) -> str:
+    """The page in which a notebook's track has its table: "docs/machines.md" of "12_conv_snn"."""
+    return _cover(order.track_of(name[3:]))
+
+
+def _cover(track: str) -> str:
+    return f"docs/{track}.md"
+
+
 def update(project: Project) -> list[str]:
-    """Write the minutes by the rule into notebooks, README, budget, facilitator pages and schedules; the files written.
+    """Write the minutes by the rule into notebooks, covers, budget, facilitator pages and schedules; the files written.
 
     Of a schedule, rows get the minutes of their parts, and the next buffer what is left or missing.
     """
@@ -175,10 +185,17 @@ def update(project: Project) -> list[str]:
             return re.sub(rf"(?m)^(\| \[{name[:2]} [^|]*\| )\d+( \|)", rf"\g<1>{minutes}\2", old)
 
         rewrite(project.source(name).relative_to(project.root).as_posix(), stated)
-        rewrite("README.md", row)
+        rewrite(cover(name), row)
         rewrite("workshop/gpu_budget.md", row)
         guide = f"{timetable.FACILITATOR}/{name[:2]}.md"
         rewrite(guide, lambda old, tally=tally, stated=stated: _timings(stated(old), tally))
+    for track, title in order.TRACKS.items():
+        hours = (
+            f"{sum(count(project, name).minutes for name in project.names() if cover(name) == _cover(track)) / 60:.1f}"
+        )
+        rewrite(_cover(track), lambda old, hours=hours: re.sub(r"(\*\*Hours:\*\* )[\d.]+", rf"\g<1>{hours}", old))
+        listed = rf"(?m)^(\| \*\*\[{title}\][^|]*\| )[\d.]+( \|)"
+        rewrite("README.md", lambda old, listed=listed, hours=hours: re.sub(listed, rf"\g<1>{hours}\2", old))
     for name in timetable.pages(project.root, timetable.SCHEDULES):
         rewrite(f"{timetable.SCHEDULES}/{name}.md", lambda old: timetable.rescheduled(old, project))
     rewrite("workshop/gpu_budget.md", lambda old: _hours(old, project))

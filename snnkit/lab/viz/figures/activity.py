@@ -9,8 +9,9 @@ import numpy as np
 import plotly.graph_objects as go
 
 from snnkit import checks
-from snnkit.lab.viz import theme
+from snnkit.lab.viz import concepts, theme
 from snnkit.lab.viz.drawing import (
+    NOTE,
     SPIKES,
     TICK,
     Times,
@@ -85,13 +86,13 @@ def traces(
     top = max([*levels, *(float(np.nanmax(arrays[name])) for name in potentials)])
     span = max(top - min(float(np.nanmin(arrays[name])) for name in potentials), 1e-6)
     place: dict[str, Any] = {"row": rows, "col": 1}
-    for i, name in enumerate(potentials):
-        look = {"colour": theme.colour(i), "dash": theme.dash(i), "showlegend": len(potentials) > 1}
+    for i, (name, ink) in enumerate(zip(potentials, concepts.colours(potentials), strict=True)):
+        look = {"colour": ink, "dash": theme.dash(i), "showlegend": len(potentials) > 1}
         hover = f"{name} %{{y:.4g}}<extra></extra>"
-        add_line(figure, time.at, arrays[name], name, hovertemplate=hover, **look, **place)
+        add_line(figure, time.at, arrays[name], name, hovertemplate=hover, shape="hv", **look, **place)
         if name in fired:
             when = np.nonzero(arrays[f"spikes of {name}"])[0]
-            look = {"symbol": SPIKES[i % len(SPIKES)], "size": 8, "colour": theme.colour(i)}
+            look = {"symbol": SPIKES[i % len(SPIKES)], "size": 8, "colour": ink}
             hover = f"{name} spikes at {time.title} %{{x}}<extra></extra>"
             look |= {"hovertemplate": hover, "name": f"spikes of {name}"}
             add_marks(figure, time.at[when], top + (0.08 + 0.07 * i) * span, **look, **place)
@@ -201,7 +202,7 @@ def recording(
                 label = f"membrane of neuron {neuron} of {name}"
                 look = {"colour": theme.colour(i), "dash": theme.dash(i), "showlegend": False}
                 look |= {"hovertemplate": f"neuron {neuron}<br>%{{y:.3g}}<extra></extra>"} | place
-                add_line(figure, time.at, array[:, neuron], label, **look)
+                add_line(figure, time.at, array[:, neuron], label, shape="hv", **look)
             figure.update_yaxes(title_text="potential", **place)
         figure.update_xaxes(**_across(time), **place)
     figure.update_xaxes(title_text="time step", row=len(rows), col=1)
@@ -260,6 +261,9 @@ def rate_histogram(rates: Any, bins: int = 20, title: str = "Firing rates") -> g
             marker=theme.bar(look), hovertemplate=f"%{{x:.3g}} spikes per step<br>%{{y}} {kind}<extra></extra>",
         )  # fmt: skip
     counted = f"{title}: {array.size:,} neurons, {silent.sum():,} silent, {saturated.sum():,} saturated"
+    if silent.any():  # its place is no rate: a word stands where the axis would have a number below 0
+        below = {"yref": "paper", "y": 0, "yanchor": "top", "yshift": -4}
+        figure.add_annotation(x=-middles[0] * 2, text="never", **(NOTE | below))
     legend_below(figure, 220, list(kinds))
     across = {"title_text": "firing rate (spikes per step)", "range": [-2 * top / bins, 1.03 * top]}
     up = {"title_text": "neurons", "range": [0, 1.18 * max(int(counts.max()) for _, counts, _ in kinds.values())]}

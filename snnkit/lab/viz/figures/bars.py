@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import plotly.graph_objects as go
 
 from snnkit import checks
-from snnkit.lab.viz import theme
+from snnkit.lab.viz import concepts, theme
 from snnkit.lab.viz.drawing import NOTE, finish, legend_below
 
 if TYPE_CHECKING:
@@ -39,11 +39,11 @@ def shares(wholes: Mapping[str, Mapping[str, float]], unit: str = "", title: str
         raise ValueError("wholes must hold at least one bar with at least one part, but it has none")
     totals = {bar: float(sum(parts.values())) for bar, parts in wholes.items()}
     figure = go.Figure()
-    for i, part in enumerate(names):
+    for i, (part, ink) in enumerate(zip(names, concepts.colours(names), strict=True)):
         values = [float(parts.get(part, 0.0)) for parts in wholes.values()]
         of_all = [f"{value / total:.1%}" if total else "" for total, value in zip(totals.values(), values, strict=True)]
         figure.add_bar(
-            x=values, y=list(wholes), name=part, orientation="h", marker=theme.bar(i), customdata=of_all,
+            x=values, y=list(wholes), name=part, orientation="h", marker=theme.bar(i, ink), customdata=of_all,
             hovertemplate=f"{part}<br>%{{x:.4g}} {unit}<br>%{{customdata}} of %{{y}}<extra></extra>", showlegend=True,
         )  # fmt: skip
     texts = {bar: f"{_digits(total)} {unit}".strip() for bar, total in totals.items()}
@@ -84,12 +84,13 @@ def spans(
     if not names:
         raise ValueError("lanes must hold at least one lane with at least one span, but there is none")
     figure = go.Figure()
-    for i, name in enumerate(names):
+    for i, (name, ink) in enumerate(zip(names, concepts.colours(names), strict=True)):
         rows = enumerate(lanes.values())
         of_name = [(row, start, end) for row, lane in rows for what, start, end in lane if what == name]
         figure.add_bar(
             x=[end - start for _, start, end in of_name], y=[row for row, _, _ in of_name], name=name, orientation="h",
-            base=[start for _, start, _ in of_name], width=[0.72] * len(of_name), marker=theme.bar(i), showlegend=True,
+            base=[start for _, start, _ in of_name], width=[0.72] * len(of_name), showlegend=True,
+            marker=theme.bar(i, ink),
             hovertemplate=f"{name}<br>%{{x:.4g}} {unit} long, from %{{base:.4g}}<extra></extra>",
         )  # fmt: skip
     legend_below(figure, _BAR * len(lanes), names)

@@ -3,22 +3,34 @@
 from __future__ import annotations
 
 import math
-import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 
 from snnkit import checks
-from snnkit.lab.viz import theme
-from snnkit.lab.viz.drawing import SYMBOLS, add_line, finish, legend_below, line_look, log_ticks, panels
+from snnkit.lab.viz import concepts, theme
+from snnkit.lab.viz.drawing import (
+    RULER,
+    SYMBOLS,
+    add_line,
+    add_marks,
+    ends_of,
+    finish,
+    label_lines,
+    legend_below,
+    line_looks,
+    log_ticks,
+    panels,
+)
 from snnkit.lab.viz.figures.line_plots import lines
-from snnkit.lab.viz.figures.machines import Marked, marked
 
 _MODES = ("inference", "training")
 _FORWARD = "forward"  # as products call it
 _PEER = "snnTorch"
+_MODELLED = "by a model whose constants are partly assumed; never run"
+_ROW = 46  # pixels of a network, of a framework
 _FLOOR = {"colour": theme.TEXT, "dash": "dash", "width": 1.5}
 
 Record = Mapping[str, Any]
@@ -44,7 +56,7 @@ def races(records: Record | Sequence[Record]) -> go.Figure:
     size = max(set.intersection(*sizes) or set.union(*sizes), default=0)
     named = sum(record["kind"] != "published" for record in every) > 1  # the device is part of the name
     curves: Curves = {}
-    looks: dict[str, dict[str, Any]] = {}
+    kinds: dict[str, str] = {}
     for device, record in zip(_devices(every), every, strict=True):
         published, where = record["kind"] == "published", _where(record)
         suffix = f", {device}" if named or published else ""
@@ -57,17 +69,18 @@ def races(records: Record | Sequence[Record]) -> go.Figure:
             # Peers are drawn whichever equation they compute.
             name = row["contestant"] + ("" if lif else f" ({row['equation']})") + suffix
             _add(curves, _MODES.index(row["mode"]), name, row["steps"], *_times(row, 1e3), _note(row, where))
-            looks.setdefault(name, _look(looks, published))
+            kinds.setdefault(name, "published" if published else "")
             if lif and not published:  # smaller outputs have lower floors: the largest counts
                 key = row["mode"], row["steps"]
                 floors[key] = max(floors.get(key, row), row, key=lambda one: one["floor_bytes"])
         for (mode, steps), row in floors.items():
             note = "<br>bytes at the bandwidth of a copy"
             _add(curves, _MODES.index(mode), "floor" + suffix, steps, row["floor_s"] * 1e3, (), note)
-            looks["floor" + suffix] = _FLOOR
+            kinds["floor" + suffix] = "floor"
     if not curves:
         raise ValueError("records must hold rows in float32, but none does")
-    return _against_steps(curves, looks, f"A layer of {size:,} neurons over time, float32", "milliseconds")
+    heading = f"{_fastest(curves)}{size:,} neurons, float32"
+    return _against_steps(curves, kinds, heading, "milliseconds")
 
 
 @checks.arguments
@@ -82,7 +95,7 @@ def per_neuron_step(records: Mapping[str, Record], *, title: str = "Time per neu
         records: name to a record, from ``snnkit.records.load`` or ``snnkit.lab.bench``.
     """
     curves: Curves = {}
-    looks: dict[str, dict[str, Any]] = {}
+    kinds: dict[str, str] = {}
     for label, record in zip(records, _checked(list(records.values())), strict=True):
         published, where = record["kind"] == "published", _where(record)
         rows = [row for row in record["rows"] if (row["dtype"], row["equation"]) == ("float32", "LIF")]
@@ -100,22 +113,36 @@ def per_neuron_step(records: Mapping[str, Record], *, title: str = "Time per neu
                 name = f"{row['contestant']}, {label}"
                 note = f"<br>{'published: ' if published else ''}{where}, N = {largest:,}"
                 _add(curves, panel, name, row["steps"], *_times(row, 1e9 / largest / row["steps"]), note)
-                looks.setdefault(name, _look(looks, published))
+                kinds.setdefault(name, "published" if published else "")
     if not curves:
         raise ValueError("records must hold rows of LIF in float32, but none does")
-    return _against_steps(curves, looks, title, "ns per neuron and step")
+    return _against_steps(curves, kinds, title, "ns per neuron and step")
 
 
-def _against_steps(curves: Curves, looks: Mapping[str, dict[str, Any]], heading: str, y: str) -> go.Figure:
+def _fastest(curves: Curves) -> str:
+    """How many times as fast as the loop the best engine is, forward over the most steps that both have."""
+    at = {name: {x: y for x, y, *_ in line} for (panel, name), line in curves.items() if panel == 0}
+    engines = {name: line for name, line in at.items() if name in concepts.TABLE["engines"] and name != "eager"}
+    if "eager" not in at or not engines:
+        return "A layer over time: "
+    last = max(at["eager"])
+    best = min(engines, key=lambda name: engines[name].get(last, math.inf))
+    if last not in engines[best]:
+        return "A layer over time: "
+    return f"Over {last} steps, {best} is {at['eager'][last] / engines[best][last]:.2g} times as fast as the loop: "
+
+
+def _against_steps(curves: Curves, kinds: Mapping[str, str], heading: str, y: str) -> go.Figure:
     """A panel for each mode that has curves, over T."""
+    looks = _looks(kinds)
     used = sorted({panel for panel, _ in curves})
     curves = {(used.index(panel), name): line for (panel, name), line in curves.items()}
     titles = [("Forward", "Forward and backward")[panel] for panel in used]
     figure = panels(1, len(used), titles, horizontal_spacing=0.09)
     _draw(figure, curves, looks, len(used), f"T = %{{x}}<br>%{{y:.4g}} {y}")
-    legend_below(figure, 280, list(dict.fromkeys(name for _, name in curves)))
+    _label(figure, curves, looks, len(used), 300)
     figure.update_yaxes(title_text=y, row=1, col=1)
-    hollow = "; hollow: published" if any(look.get("dash") == "dot" for look in looks.values()) else ""
+    hollow = "; hollow: published" if "published" in kinds.values() else ""
     return finish(figure, heading + hollow, "time steps T")
 
 
@@ -139,32 +166,73 @@ def device_rates(records: Record | Sequence[Record]) -> go.Figure:
     series = {name: tuple(zip(*sorted(points), strict=True)) for name, points in curves.items()}
     title = f"{mode.capitalize()}: samples per second"
     page = lines(series, x_title="batch", y_title="samples per second", log="xy", title=title)
-    legend_below(page, 280, list(series))
-    return page.update_layout(showlegend=True)  # one line, too, needs its machine's name
+    if len(series) == 1:  # one line, too, needs its machine's name
+        legend_below(page, 280, list(series))
+        page.update_layout(showlegend=True)
+    return page
 
 
 @checks.arguments
 def training_rates(records: Record | Sequence[Record]) -> go.Figure:
-    """Samples per second of all contestants that trained a network: grouped by network, the fastest first.
+    """Samples per second of all libraries that trained a network: a row for each network, a dot for each library.
 
-    Hovering shows the spread, the time of the first update, and where the number comes from.
+    A library has the variant that was fastest, filled in float32 and hollow in bfloat16; our loop over time has dots of
+    its own. Hovering shows the variant, the spread and where the number comes from.
 
     Args:
         records: of kind "training", from ``snnkit.records.load`` or ``snnkit.lab.bench``.
     """
     rows = [(row, _where(record)) for record in _checked(records, "training") for row in record["rows"]]
-    rows.sort(key=lambda pair: (pair[0]["net"], pair[0]["equation"], pair[0]["width"], -pair[0]["samples_per_s"]))
-    numbers = []
+    best: dict[tuple[str, str, str], tuple[Record, str]] = {}  # of each network, library and dtype
     for row, where in rows:
-        lane = f"{row['net']} {row['width']}, {row['equation']}: {row['contestant']}, {row['dtype']}"
-        source = _note(row, where).removeprefix("<br>")
-        numbers.append(Marked(lane, "measured", row["samples_per_s"], source=source))
-    return marked(numbers, "samples per second", title="Training: samples per second")
+        key = f"{row['net']} {row['width']}, {row['equation']}", _library(row), row["dtype"]
+        if key not in best or row["samples_per_s"] > best[key][0]["samples_per_s"]:
+            best[key] = row, where
+    nets = {net: i for i, net in enumerate(dict.fromkeys(net for net, _, _ in sorted(best)))}
+    names = list(dict.fromkeys(library for _, library, _ in best))
+    figure = go.Figure()
+    for i, (name, ink) in enumerate(zip(names, concepts.colours(names), strict=True)):
+        for dtype, up, hollow in (("float32", -0.14, ""), ("bfloat16", 0.14, "-open")):
+            found = {net: one for (net, library, kind), one in best.items() if (library, kind) == (name, dtype)}
+            notes = [f"{net}: {row['contestant']}, {dtype}{_note(row, where)}" for net, (row, where) in found.items()]
+            look = {"symbol": f"{SYMBOLS[i % len(SYMBOLS)]}{hollow}", "size": 10, "colour": ink, "name": name}
+            look |= {"text": notes, "hoverinfo": "text", "legendgroup": name, "showlegend": not hollow}
+            x, y = [row["samples_per_s"] for row, _ in found.values()], [nets[net] + up for net in found]
+            if found:
+                add_marks(figure, x, y, **look)
+    every = [row["samples_per_s"] for row, _ in best.values()]
+    legend_below(figure, _ROW * len(nets), names)
+    across = {"type": "log", "title_text": "samples per second", "range": ends_of(every, log=True)}
+    across |= {"tickvals": log_ticks(every), "dtick": 1}
+    up = {"tickvals": list(nets.values()), "ticktext": list(nets), "range": [len(nets) - 0.5, -0.5], "showgrid": False}
+    for edge in range(1, len(nets)):
+        figure.add_hline(y=edge - 0.5, line={"color": theme.AXIS, "width": 0.5})
+    return finish(figure, f"{_lead(best)}; hollow: bfloat16", across, up)
+
+
+def _library(row: Record) -> str:
+    """Of a row: "snnkit", the loop, or another library."""
+    return "eager" if row["contestant"] == "eager" else row["library"]
+
+
+def _lead(best: Mapping[tuple[str, str, str], tuple[Record, str]]) -> str:
+    """How many times as fast as the next library ours trains, from network to network, in float32."""
+    times = []
+    for net in {net for net, _, _ in best}:
+        rates = {library: row["samples_per_s"] for (its, library, dtype), (row, _) in best.items()
+                 if (its, dtype) == (net, "float32")}  # fmt: skip
+        others = [rate for library, rate in rates.items() if library not in ("snnkit", "eager")]
+        if "snnkit" in rates and others:
+            times.append(rates["snnkit"] / max(others))
+    if not times:
+        return "Training: samples per second"
+    low, high = f"{min(times):.2g}", f"{max(times):.2g}"
+    return f"Training: snnkit is {low if low == high else f'{low} to {high}'} times as fast as the next library"
 
 
 @checks.arguments
 def framework_ratios(record: Record) -> go.Figure:
-    """How many times as long as the kit each framework takes, against the size of the layer.
+    """How many times as long as the kit each framework takes: a row for each, a dot for each size of the layer.
 
     Panels: ``Linear(n, n)`` with n neurons above, the neurons alone below; forward, and forward and backward. Each is
     divided by our fastest engine **on its own equation**, in float32; bars reach from the 10th to the 90th percentile.
@@ -179,23 +247,47 @@ def framework_ratios(record: Record) -> go.Figure:
         if row["library"] == "snnkit":
             case = row["part"], row["features"], row["equation"], row["mode"]
             best[case] = min(best.get(case, math.inf), row["median_s"])
-    curves: Curves = {}
+    ratios: dict[tuple[int, str], dict[int, tuple[float, float, float, str]]] = {}
     for row in rows:
         ours = best.get((row["part"], row["features"], row["equation"], row["mode"]))
         if row["library"] != "snnkit" and ours is not None:
             panel = 2 * (row["part"] == "neurons") + _MODES.index(row["mode"])
-            note = f" times ours<br>{row['equation']}: {row['median_s'] * 1e3:.4g} ms, ours {ours * 1e3:.4g} ms"
-            _add(curves, panel, row["contestant"], row["features"], *_times(row, 1 / ours), note)
-    if not curves:
+            note = f"{row['equation']}: {row['median_s'] * 1e3:.4g} ms, ours {ours * 1e3:.4g} ms"
+            ends = (row[end] / ours for end in ("median_s", "p10_s", "p90_s"))
+            ratios.setdefault((panel, row["contestant"]), {})[row["features"]] = (*ends, note)
+    if not ratios:
         raise ValueError("record must hold rows of another framework in float32, but it has none")
-    looks = {name: line_look(i) for i, name in enumerate(dict.fromkeys(name for _, name in curves))}
+    names = list(dict.fromkeys(name for _, name in ratios))
+    sizes = sorted({size for found in ratios.values() for size in found})
     titles = ["Linear and neurons, forward", "forward and backward", "Neurons alone, forward", "forward and backward"]
-    figure = panels(2, 2, titles, horizontal_spacing=0.1, vertical_spacing=0.15)
-    _draw(figure, curves, looks, 2, "n = %{x}: %{y:.3g}", dict.fromkeys(range(4), (1.0,)))
-    figure.update_yaxes(title_text="times ours", col=1)
-    figure.update_xaxes(title_text="neurons n", row=2)
-    legend_below(figure, 560, list(looks), above=20)
-    return finish(figure, f"Time over ours on the same equation: {_where(content)}")
+    figure = panels(2, 2, titles, horizontal_spacing=0.05, vertical_spacing=0.17, shared_yaxes=True)
+    inks = dict(zip(names, concepts.colours(names), strict=True))
+    for (panel, name), found in ratios.items():
+        place: dict[str, Any] = {"row": panel // 2 + 1, "col": panel % 2 + 1}
+        for size, (middle, low, high, note) in found.items():
+            # From the smallest layer, a small hollow dot, to the largest.
+            share = sizes.index(size) / max(len(sizes) - 1, 1)
+            look = {"symbol": "circle" if share == 1 else "circle-open", "size": 7 + 4 * share, "colour": inks[name]}
+            hover = f"{name}, n = {size}<br>{middle:.3g} times ours<br>{note}<extra></extra>"
+            spread = {"array": [high - middle], "arrayminus": [middle - low], "symmetric": False, "thickness": 1}
+            row = [names.index(name)]
+            add_marks(figure, [middle], row, name=name, hovertemplate=hover, error_x=spread, **look, **place)
+    rows_look = {"tickvals": list(range(len(names))), "ticktext": names, "range": [len(names) - 0.5, -0.5]}
+    figure.update_yaxes(**rows_look, showgrid=False)
+    for panel in range(4):
+        every = [
+            1.0,
+            *(end for (its, _), found in ratios.items() if its == panel for one in found.values() for end in one[:3]),
+        ]
+        look = {"type": "log", "tickvals": log_ticks(every), "dtick": 1, "range": ends_of(every, log=True)}
+        place = {"row": panel // 2 + 1, "col": panel % 2 + 1}
+        figure.update_xaxes(**look, **place)
+        figure.add_vline(x=1, line=RULER, **place)
+    figure.update_xaxes(title_text="times ours", row=2)
+    marks = f"hollow: n = {sizes[0]:,}, filled: n = {sizes[-1]:,}" if len(sizes) > 1 else f"n = {sizes[0]:,}"
+    height = 2 * 30 * len(names) + 200
+    figure.update_layout(height=height, margin={"t": theme.MARGIN["t"] + 22, "l": 150}, showlegend=False)
+    return finish(figure, f"Time over ours on the same equation ({marks}): {_where(content)}")
 
 
 @checks.arguments
@@ -222,104 +314,107 @@ def break_even(record: Record) -> go.Figure:
             _add(curves, int(mode != _FORWARD), case, 100 * density, gains[0], gains[1:], note)
     if not curves:
         raise ValueError("record must hold products, ours and dense ones, but it has none")
-    looks = {name: line_look(i) for i, name in enumerate(dict.fromkeys(name for _, name in curves))}
+    looks = _looks(name for _, name in curves)
     figure = panels(1, 2, ["Forward", "Forward and gradients of the weights"], horizontal_spacing=0.09)
     _draw(figure, curves, looks, 2, "%{x:.3g} %: %{y:.3g}", dict.fromkeys(range(2), (1.0,)))
     legend_below(figure, 280, list(looks))
     figure.update_xaxes(title_text="spikes in % of the inputs")
     figure.update_yaxes(title_text="times as fast", row=1, col=1)
-    return finish(figure, f"Products of spikes over dense ones: {_where(content)}")
+    slower = {x for line in curves.values() for x, y, *_ in line if y <= 1.05}
+    below = [x for x in {x for line in curves.values() for x, *_ in line} if all(x < one for one in slower)]
+    found = f"Up to {max(below):g} % of spikes, products by their places are faster" if below else "Products by places"
+    return finish(figure, f"{found}: {_where(content)}")
 
 
 @checks.arguments
 def comparison(records: Record | Sequence[Record], *, title: str = "") -> go.Figure:
     """Training rate of the network of snnTorch's IPU tutorial, against the batch and against its size.
 
-    Above samples per second: lines were measured, bands are predicted by ``hardware.roofline`` for IPUs on which
-    nothing was run here. Below times the samples per second of eager snnTorch on the same device; points with a star
-    were published by others, as ratios on machines of their own (hovering shows what and where). All are of float32, or
-    of the first dtype of records without it.
+    Lines were measured: our loop and our fastest engine, and of each other library what it does by itself and its
+    fastest variant. Bands are predicted by ``hardware.roofline`` for IPUs, on which nothing was run here. All are of
+    float32, or of the first dtype of records without it.
 
     Args:
         records: of kind "compare", from ``snnkit.records.load`` or ``snnkit.lab.bench``.
+        title: "": how many times as fast as snnTorch ours is, at the size of the tutorial.
     """
     every = _checked(records, "compare")
     dtypes = [row["dtype"] for record in every for row in record["rows"]]
     dtype = "float32" if "float32" in dtypes else dtypes[0]
-    rows = [(row, record) for record in every for row in record["rows"] if row["dtype"] == dtype]
-
-    def case(row: Record, record: Record) -> tuple[Any, ...]:
-        return id(record), row["width"], row["steps"], row["batch"]
-
-    slow = {case(row, record): row["samples_per_s"] for row, record in rows if row["contestant"] == _PEER}
     first = every[0]["arguments"]
-    titles = [f"{first['width']} hidden neurons", f"batch {first['batch']}"] * 2
-    figure = panels(2, 2, titles, horizontal_spacing=0.1, vertical_spacing=0.12)
+    titles = [f"{first['width']} hidden neurons", f"batches of {first['batch']}"]
+    figure = panels(1, 2, titles, horizontal_spacing=0.07, shared_yaxes=True)
     curves: Curves = {}
-    heights: dict[int, list[float]] = {panel: [] for panel in range(4)}  # of what is no line
-    for col, (key, other) in enumerate((("batch", "width"), ("width", "batch"))):
-        # The size that is not on this axis is the tutorial's.
-        for row, record in [pair for pair in rows if pair[0][other] == pair[1]["arguments"][other]]:
-            where = _where(record)
+    heights: list[float] = []
+    edges: dict[str, tuple[float, float, str]] = {}  # where the name of a band is
+    finding = ""
+    for record in every:
+        rows = [row for row in record["rows"] if row["dtype"] == dtype]
+        shown, found = _told(rows, record["arguments"])
+        finding = finding or found
+        where = _where(record)
+        for row in rows:
             name = row["contestant"] + (f", {where}" if len(every) > 1 else "")
             note = f"<br>measured: {row['p10_s'] * 1e3:.4g} - {row['p90_s'] * 1e3:.4g} ms per update<br>{where}"
-            rate, base = row["samples_per_s"], slow.get(case(row, record))
-            _add(curves, col, name, row[key], rate, (), f" samples/s{note}")
-            if base is not None:
-                _add(curves, 2 + col, name, row[key], rate / base, (), f" times eager snnTorch{note}")
+            for panel, (key, other) in enumerate((("batch", "width"), ("width", "batch"))):
+                # The size that is not on this axis is the tutorial's.
+                if row["contestant"] in shown and row[other] == record["arguments"][other]:
+                    _add(curves, panel, name, row[key], row["samples_per_s"], (), f" samples/s{note}")
+    for panel, (key, other) in enumerate((("batch", "width"), ("width", "batch"))):
         predicted: dict[str, dict[int, Record]] = {}
         for record in every:
             for band in record["predictions"]:
                 if band["dtype"] == dtype and band[other] == record["arguments"][other]:
                     predicted.setdefault(band["chip"], {}).setdefault(band[key], band)
-        heights[col] = _add_bands(figure, predicted, col)
-    claims = {claim["who"]: claim for record in every for claim in record["claims"]} if slow else {}
-    heights[2] = heights[3] = [claim[end] for claim in claims.values() for end in ("low", "high")]
-    looks = {name: line_look(i) for i, name in enumerate(dict.fromkeys(name for _, name in curves))}
-    _draw(figure, curves, looks, 2, "%{x}: %{y:,.4g}", heights)
-    for col, (key, name) in enumerate((("batch", "batch"), ("hidden", "hidden neurons")), start=1):
-        _add_claims(figure, claims, key, col)
+        ends, edges = _add_bands(figure, predicted, panel)
+        heights += ends
+    looks = _looks(name for _, name in curves)
+    heights += [point[2] for line in curves.values() for point in line]
+    _draw(figure, curves, looks, 2, "%{x}: %{y:,.4g}", dict.fromkeys(range(2), heights))
+    _label(figure, curves, looks, 2, 320, more=edges)
+    for col, name in enumerate(("batch", "hidden neurons"), start=1):
         figure.update_xaxes(title_text=name, col=col)
-    for row, text in enumerate(("samples per second", "times eager snnTorch"), start=1):
-        figure.update_yaxes(title_text=text, row=row, col=1)
-    legend_below(figure, 610, _names(figure), above=20)
-    usual = f"784-N-10 over {first['steps']} steps, {dtype}: lines measured, bands predicted, stars published"
-    return finish(figure, title or usual)
+    figure.update_yaxes(title_text=f"samples per second, {dtype}", col=1)
+    return finish(figure, title or finding or f"Training 784-N-10 over {first['steps']} steps, {dtype}")
 
 
-def _add_bands(figure: go.Figure, predicted: Mapping[str, Mapping[int, Record]], col: int) -> list[float]:
-    """A band for each chip, of the first record that predicts it; its ends."""
+def _told(rows: Sequence[Record], size: Record) -> tuple[set[str], str]:
+    """Contestants that are drawn, and what they tell at the tutorial's batch and width."""
+    at = [row for row in rows if (row["batch"], row["width"]) == (size["batch"], size["width"])]
+    shown = {"eager"} | {row["library"] for row in rows}
+    best: dict[str, Record] = {}
+    for row in at:
+        if row["samples_per_s"] > best.get(row["library"], row)["samples_per_s"] or row["library"] not in best:
+            best[row["library"]] = row
+    shown |= {row["contestant"] for row in best.values()}
+    plain = next((row for row in at if row["contestant"] == _PEER), None)
+    ours = best.get("snnkit")
+    if plain is None or ours is None:
+        return shown, ""
+    times = ours["samples_per_s"] / plain["samples_per_s"]
+    return shown, f"Batches of {size['batch']}: {ours['contestant']} trains {times:.2g} times as fast as {_PEER}"
+
+
+def _add_bands(
+    figure: go.Figure, predicted: Mapping[str, Mapping[int, Record]], panel: int
+) -> tuple[list[float], dict[str, tuple[float, float, str]]]:
+    """A band for each chip, of the first record that predicts it. Returns its ends, and the place of its name."""
     ends: list[float] = []
-    for i, (chip, by_size) in enumerate(predicted.items()):
-        name = f"predicted: {chip}, {next(iter(by_size.values()))['precision']}"
+    places: dict[str, tuple[float, float, str]] = {}
+    names = [f"{chip}, predicted" for chip in predicted]
+    for i, (name, by_size, ink) in enumerate(zip(names, predicted.values(), concepts.colours(names), strict=True)):
         sizes = sorted(by_size)
         low, high = ([by_size[size][end] for size in sizes] for end in ("low", "high"))
         ends += [*low, *high]
-        ink = theme.PALETTE[-1 - i % len(theme.PALETTE)]
+        places[name] = sizes[-1], math.sqrt(low[-1] * high[-1]), ink
         # Its edge has a dash of its own, so that overlapping bands can be distinguished without their colours.
         edge = {"color": ink, "width": 1.5, "dash": theme.DASHES[1 + i % (len(theme.DASHES) - 1)]}
         figure.add_scatter(
             x=[*sizes, *reversed(sizes)], y=[*high, *reversed(low)], mode="lines", line=edge, name=name, fill="toself",
-            fillcolor=theme.faint(ink, 0.2), hoveron="fills", hoverinfo="text", legendgroup=name, row=1, col=col + 1,
-            text=f"{name}<br>by a model whose constants are partly assumed; never run",
-            showlegend=name not in _names(figure),
+            fillcolor=theme.faint(ink, 0.2), hoveron="fills", hoverinfo="text", legendgroup=name, row=1, col=panel + 1,
+            text=f"{name} in {by_size[sizes[0]]['precision']}<br>{_MODELLED}", showlegend=name not in _names(figure),
         )  # fmt: skip
-    return ends
-
-
-def _add_claims(figure: go.Figure, claims: Mapping[str, Record], key: str, col: int) -> None:
-    """A marked point for each published ratio, a stroke between two where a range was published."""
-    for i, (who, claim) in enumerate(claims.items()):
-        name = f"{'derived' if claim['derived'] else 'published'}: {who}"
-        ends = list(dict.fromkeys((claim["low"], claim["high"])))
-        words = textwrap.wrap(f"{claim['said']} times: {claim['what']}", 70)
-        colour = theme.colour(i + 1)
-        figure.add_scatter(
-            x=[claim[key]] * len(ends), y=ends, name=name, mode="lines+markers", hoverinfo="text+y", row=2, col=col,
-            line={"color": colour, "width": 1.5, "dash": "dot"}, marker={"symbol": "star", "size": 11, "color": colour},
-            text="<br>".join([name, *words, claim["source"], claim["url"]]), legendgroup=name,
-            showlegend=name not in _names(figure),
-        )  # fmt: skip
+    return ends, places
 
 
 def _draw(
@@ -344,9 +439,10 @@ def _draw(
         points = [point for (its, _), line in curves.items() if its == panel for point in line]
         place: dict[str, Any] = {"row": panel // columns + 1, "col": panel % columns + 1}
         sizes = sorted({point[0] for point in points})
-        figure.update_xaxes(type="log", tickvals=sizes, ticktext=list(map(str, sizes)), **place)
+        across = ends_of(sizes, log=True)
+        figure.update_xaxes(type="log", tickvals=sizes, ticktext=list(map(str, sizes)), range=across, **place)
         heights = [*(y for point in points for y in point[1:4]), *(others or {}).get(panel, ())]
-        figure.update_yaxes(type="log", tickvals=log_ticks(heights), **place)
+        figure.update_yaxes(type="log", tickvals=log_ticks(heights), dtick=1, range=ends_of(heights, log=True), **place)
 
 
 def _add(curves: Curves, panel: int, name: str, x: float, y: float, spread: Sequence[float], note: str) -> None:
@@ -365,12 +461,36 @@ def _names(figure: go.Figure) -> list[str]:
     return list(dict.fromkeys(trace.name for trace in traces))
 
 
-def _look(looks: Mapping[str, Any], published: bool) -> dict[str, Any]:
-    """The look of the next line; published ones are dotted with hollow marks."""
-    i = sum(look is not _FLOOR for look in looks.values())
-    if published:
-        return {"colour": theme.colour(i), "symbol": f"{SYMBOLS[i % len(SYMBOLS)]}-open", "dash": "dot"}
-    return line_look(i)
+def _looks(kinds: Mapping[str, str] | Iterable[str]) -> dict[str, dict[str, Any]]:
+    """The look of each line, of a name or of a name to its kind: published ones are dotted with hollow marks."""
+    kinds = kinds if isinstance(kinds, Mapping) else dict.fromkeys(kinds, "")
+    looks = line_looks(name for name, kind in kinds.items() if kind != "floor")
+    for name in (name for name, kind in kinds.items() if kind == "published"):
+        looks[name] |= {"symbol": f"{looks[name]['symbol']}-open", "dash": "dot"}
+    return {name: looks.get(name, _FLOOR) for name in kinds}
+
+
+def _label(
+    figure: go.Figure,
+    curves: Curves,
+    looks: Mapping[str, dict[str, Any]],
+    columns: int,
+    plot: float,
+    panel: int = -1,
+    more: Mapping[str, tuple[float, float, str]] | None = None,
+) -> None:
+    """Names beside the last panel of the first row, or ``panel``; below, as a legend, if they have no room there."""
+    names = list(dict.fromkeys(name for _, name in curves))
+    panel = columns - 1 if panel < 0 else panel
+    there = {name: max(line, key=lambda point: point[0]) for (its, name), line in curves.items() if its == panel}
+    axis = str(panel + 1) if panel else ""
+    layout: Any = figure.layout
+    ranges = layout[f"xaxis{axis}"].range, layout[f"yaxis{axis}"].range
+    ends = {name: (point[0], point[1], looks[name]["colour"]) for name, point in there.items()}
+    ends |= more or {}
+    figure.update_layout(height=plot + theme.MARGIN["t"] + theme.MARGIN["b"])
+    if len(there) < len(names) or not label_lines(figure, ends, *ranges, plot=plot, log="xy", axis=axis):
+        legend_below(figure, plot, names)
 
 
 def _where(record: Record) -> str:

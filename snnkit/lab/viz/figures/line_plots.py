@@ -11,7 +11,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from snnkit import checks
-from snnkit.lab.viz import theme
+from snnkit.lab.viz import concepts, theme
 from snnkit.lab.viz.drawing import (
     SYMBOLS,
     add_level,
@@ -20,12 +20,16 @@ from snnkit.lab.viz.drawing import (
     add_marks,
     as_array,
     as_arrays,
+    ends_of,
     finish,
+    label_lines,
     scale_of,
     whole_ticks,
 )
 
 _MARKED = 40  # up to so many points, each gets a marker
+_HEIGHT = 360
+_PLOT = _HEIGHT - theme.MARGIN["t"] - theme.MARGIN["b"]
 
 
 @checks.arguments
@@ -41,8 +45,13 @@ def lines(
     faint: Sequence[Any] | set[Any] = (),
     levels: Mapping[str, float] | None = None,
     marks: Mapping[str, float] | None = None,
+    between: Sequence[float] | None = None,
+    labels: bool = True,
 ) -> go.Figure:
     """One line for each entry of ``series``, with markers if it has at most 40 points.
+
+    Names are beside the ends of their lines, or in a legend if there is no room. A line that is named like a concept
+    of ``viz.concepts`` has its colour.
 
     Args:
         series: name to y [P], or to a tuple of its own x [P] and y [P].
@@ -52,11 +61,16 @@ def lines(
         faint: names drawn as a broad pale line without markers (theory, a reference).
         levels: name to height of a dashed horizontal line, for example an expected value.
         marks: name to position of a dashed vertical line.
+        between: the lowest and the highest y to show; None: all, and 0 on a linear axis.
+        labels: False: a legend, for a figure to which more is added.
     """
     if not series:
         raise ValueError("series must hold at least one name and its values [P], but it is empty")
     figure, points = go.Figure(), []
     index = itertools.count()
+    strong = [name for name in series if name not in faint]
+    inks = dict.fromkeys(series, theme.PALE) | dict(zip(strong, concepts.colours(strong), strict=True))
+    last: dict[str, tuple[float, float, str]] = {}
     for name, values in sorted(series.items(), key=lambda one: one[0] not in faint):  # broad lines behind the others
         across, up = _points(name, values, x)
         points.append((across, up))
@@ -65,9 +79,13 @@ def lines(
         if name not in faint:
             i = next(index)
             mark = {"symbol": SYMBOLS[i % len(SYMBOLS)]} if len(up) <= _MARKED else {"dash": theme.dash(i)}
-            look = {"colour": theme.colour(i)} | mark
+            look = {"colour": inks[name]} | mark
         hover = f"{name}<br>{x_title} %{{x:.4g}}<br>{y_title} %{{y:.4g}}<extra></extra>"
         add_line(figure, across, up, str(name), shape=shape, hovertemplate=hover, **look)
+        drawn = np.flatnonzero(np.isfinite(up) & (across > 0 if "x" in log else True))
+        if drawn.size:
+            end = max(drawn.tolist(), key=lambda i: float(across[i]))
+            last[str(name)] = float(across[end]), float(up[end]), inks[name]
     every_x, every_y = (np.concatenate(column) for column in zip(*points, strict=True))
     for name, height in (levels or {}).items():
         above = 0 if "y" in log else None  # on a logarithmic axis there is nothing at 0 and below
@@ -76,14 +94,24 @@ def lines(
         at = checks.number(f"marks[{name!r}]", place, above=0 if "x" in log else None)
         add_mark(figure, name, at, every_x[every_x > 0] if "x" in log else every_x, log="x" in log)
     across_look = {"title_text": x_title} | (scale_of("x", log, every_x) or {"tickvals": whole_ticks(every_x)})
-    up_look = {"title_text": y_title} | (scale_of("y", log, every_y) or {"rangemode": "tozero"})
-    if levels and "y" not in log:
-        ends = [0.0, *every_y[np.isfinite(every_y)]]
-        low, high = min(*ends, *levels.values()), max(*ends, *levels.values())
-        if low < min(ends) or high > max(ends):  # plotly's own range knows the lines only
-            room = 0.06 * (high - low)
-            up_look["range"] = [low - room if low < 0 else 0.0, high + room]
-    return finish(figure, title, across_look, up_look, height=360, showlegend=len(series) > 1)
+    up_look = {"title_text": y_title} | scale_of("y", log, every_y)
+    x_ends, y_ends = _ends(every_x, "x" in log), ends_of(every_y, "y" in log, (levels or {}).values())
+    if between is not None:
+        low, high = between
+        y_ends = [math.log10(low), math.log10(high)] if "y" in log else [low, high]
+    finish(figure, title, across_look | {"range": x_ends}, up_look | {"range": y_ends}, height=_HEIGHT)
+    labelled = labels and len(series) > 1 and label_lines(figure, last, x_ends, y_ends, plot=_PLOT, log=log)
+    return figure.update_layout(showlegend=len(series) > 1 and not labelled)
+
+
+def _ends(values: np.ndarray, log: bool) -> list[float]:
+    """A range that holds all ``values`` with a little room, 0 or not."""
+    values = values[np.isfinite(values) & ((values > 0) | (not log))]
+    if not values.size:
+        return [0.0, 1.0]
+    low, high = (math.log10(end) if log else float(end) for end in (values.min(), values.max()))
+    room = 0.03 * (high - low) or 0.5
+    return [low - room, high + room]
 
 
 @checks.arguments
@@ -106,11 +134,11 @@ def accuracy_over_time(
     if ann is not None:
         ann = 100 * checks.number("ann", ann, at_least=0, at_most=1)
         levels = {f"without spikes: {ann:.1f} %": ann}
-    figure = lines(percent, x_title="time steps", y_title="accuracy in %", title=title, log="x", levels=levels)
     lowest = min(curve.min() for curve in percent.values())
     highest = max(ann or 0.0, *(curve.max() for curve in percent.values()))
     margin = 0.08 * (highest - lowest) or 1.0
-    return figure.update_yaxes(range=[lowest - margin, highest + 2 * margin])
+    axes = {"x_title": "time steps", "y_title": "accuracy in %", "between": (lowest - margin, highest + 2 * margin)}
+    return lines(percent, title=title, log="x", levels=levels, **axes)
 
 
 def _points(name: str, values: Any, x: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -13,16 +13,16 @@ import plotly.graph_objects as go
 
 from snnkit import checks
 from snnkit.lab.hardware.scaling import Measured, Prediction
-from snnkit.lab.viz import theme
+from snnkit.lab.viz import concepts, theme
 from snnkit.lab.viz.drawing import NOTE, RULER, add_marks, finish, legend_below, log_ticks
 from snnkit.lab.viz.figures.line_plots import lines
 
 # How each kind of number is drawn: colour, symbol, width of the line from low to high, and its dash.
 _LOOKS: dict[str, tuple[str, str, int, str]] = {
-    "predicted": (theme.ORANGE, "diamond", 13, "solid"),
-    "published": (theme.GREEN, "star", 2, "dot"),
-    "derived": (theme.PURPLE, "star", 2, "dot"),
-    "measured": (theme.BLUE, "circle", 3, "solid"),  # last, so that it is on top
+    "predicted": (concepts.colour("predicted"), "diamond", 13, "solid"),
+    "published": (concepts.colour("published"), "star", 2, "dot"),
+    "derived": (concepts.colour("derived"), "star", 2, "dot"),
+    "measured": (concepts.colour("measured"), "circle", 3, "solid"),  # last, so that it is on top
 }
 _LANE = 27  # pixels
 _TICKS = 6  # between which labels have room
@@ -189,6 +189,7 @@ def marked(numbers: Iterable[Marked], unit: str, *, title: str = "", one: str = 
         ticks = tens if len(tens) > 1 else ticks
     labels = ticks and [_short(tick) for tick in ticks]
     x = {"type": "log", "title_text": unit, "range": [low - pad, high + pad], "tickvals": ticks, "ticktext": labels}
+    x["dtick"] = 1  # beyond three decades: powers of ten, without small digits between them
     y = {"tickvals": list(lanes.values()), "ticktext": list(lanes), "range": [len(lanes) - 0.5, -0.5]}
     return finish(figure, title, x, y | {"showgrid": False})
 
@@ -236,4 +237,4 @@ def scaling_efficiency(
         series["limit of the cores"] = most, [100 * cores / n for n in most]
     log: Literal["x", ""] = "x" if every[-1] >= _LOG_FROM * every[0] else ""
     page = lines(series, log=log, x_title="ranks", y_title="efficiency, %", title=title, faint=["limit of the cores"])
-    return page.update_layout(showlegend=True)
+    return page.update_layout(showlegend=True) if len(series) == 1 else page

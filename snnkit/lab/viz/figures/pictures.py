@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from torch import Tensor
 
 from snnkit import checks
-from snnkit.lab.viz import theme
+from snnkit.lab.viz import concepts, theme
 from snnkit.lab.viz.drawing import (
     NOTE,
     add_marks,
@@ -33,7 +33,11 @@ _LABEL = 19  # what a label over an image needs
 
 @checks.arguments
 def image_grid(
-    images: Any, labels: Sequence[Any] | Tensor | np.ndarray | None = None, columns: int = 8, title: str = "Images"
+    images: Any,
+    labels: Sequence[Any] | Tensor | np.ndarray | None = None,
+    columns: int = 8,
+    title: str = "Images",
+    signed: bool = False,
 ) -> go.Figure:
     """Small grey images side by side, each with its label.
 
@@ -41,6 +45,7 @@ def image_grid(
         images: [N, H, W] or [N, 1, H, W], of any numeric type.
         labels: one per image, shown above it.
         columns: images per row; fewer where an image would be too small to see.
+        signed: values below zero are crimson, those above it blue, and zero is clear; else the largest is white.
     """
     if hasattr(images, "ndim") and images.ndim == 4 and images.shape[1] == 1:
         images = images[:, 0]
@@ -49,12 +54,17 @@ def image_grid(
     if labels is not None and len(labels) != len(array):
         raise ValueError(f"labels must hold {len(array)} labels, one per image, but it holds {len(labels)}")
     texts = None if labels is None else [str(one.item() if hasattr(one, "item") else one) for one in labels]
-    look = {"name": "images", "colorscale": theme.INK, "showscale": False, "hovertemplate": "%{z:.3g}<extra></extra>"}
+    look: dict[str, Any] = {"name": "images", "showscale": False, "hovertemplate": "%{z:.3g}<extra></extra>"}
+    if signed:
+        most = float(np.nanmax(np.abs(array))) or 1.0
+        look |= {"colorscale": theme.SIGNED, "zmin": -most, "zmax": most}
+    else:
+        look |= {"colorscale": theme.LIGHT, "paper": theme.NIGHT}
     return finish(_sheet(compact(array), texts, columns, **look), title)
 
 
 def _sheet(
-    pictures: np.ndarray, labels: Sequence[str] | None, columns: int, empty: float = 0, **look: Any
+    pictures: np.ndarray, labels: Sequence[str] | None, columns: int, empty: float = 0, paper: str = "", **look: Any
 ) -> go.Figure:
     """Pictures [N, H, W] in frames, in rows of ``columns``, each under its label, as one heat map."""
     count, height, width = pictures.shape
@@ -70,7 +80,7 @@ def _sheet(
     for i, picture in enumerate(pictures):
         top, left = (i // columns) * (height + head) + head, (i % columns) * (width + gap)
         canvas[top : top + height, left : left + width] = picture
-        frames.append(frame(left, top, width, height))
+        frames.append(frame(left, top, width, height, paper))
         if labels is not None:
             notes.append({"text": labels[i], "x": left + (width - 1) / 2, "y": top - 0.5, "yanchor": "bottom"} | NOTE)
     figure = go.Figure(go.Heatmap(z=canvas, **look))
@@ -84,9 +94,9 @@ def _sheet(
 def add_image(figure: go.Figure, image: np.ndarray, row: int, col: int, **look: Any) -> None:
     """A grey image [H, W] in a frame, as a panel of its own without axes. ``look`` is for ``add_heatmap``."""
     height, width = image.shape
-    style = {"name": "image", "colorscale": theme.INK, "showscale": False} | look
+    style = {"name": "image", "colorscale": theme.LIGHT, "showscale": False} | look
     figure.add_heatmap(z=compact(image), row=row, col=col, **style)
-    figure.add_shape(**frame(0, 0, width, height), row=row, col=col)
+    figure.add_shape(**frame(0, 0, width, height, theme.NIGHT), row=row, col=col)
     trace: Any = figure.data[-1]
     figure.update_xaxes(range=[-0.6, width - 0.4], visible=False, constrain="domain", row=row, col=col)
     up = {"range": [height - 0.4, -0.6], "visible": False, "constrain": "domain", "scaleanchor": trace.xaxis or "x"}
@@ -195,7 +205,7 @@ def event_cloud(events: Any, dt: float | None = None, *, title: str = "Events") 
     every = max(1, math.ceil(int(np.count_nonzero(array)) / 4000))
     figure, counts = go.Figure(), []
     # Plotly draws the symbol "x" in space as a character that many fonts lack.
-    looks = {"on": (1, theme.BLUE, "circle"), "off": (0, theme.VERMILION, "diamond")}
+    looks = {"on": (1, concepts.colour("on"), "circle"), "off": (0, concepts.colour("off"), "diamond")}
     for name, (channel, colour, symbol) in looks.items():
         when, rows, columns = np.nonzero(array[:, channel])
         counts.append(f"{when.size:,} {name}")

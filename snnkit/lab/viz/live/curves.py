@@ -14,12 +14,13 @@ from snnkit.lab.viz import theme
 from snnkit.lab.viz.drawing import add_line, finish, panels, whole_ticks
 from snnkit.tables import duration_of
 
+_OUTPUT, _MEMBRANE = "Mean output per step", "Mean membrane of the output"
 # Panels from left to right: title, unit of a single update's number, and the series of a history that belong there
 # with their names.
 PANELS: tuple[tuple[str, dict[str, str]], ...] = (
     ("Loss", {"train_loss": "train", "test_loss": "test"}),
     ("Accuracy (%)", {"train_accuracy": "train", "test_accuracy": "test"}),
-    ("Mean output per step", {"output_rate": "output", "rates": ""}),
+    (_OUTPUT, {"output_rate": "output", "rates": ""}),
 )
 # Of one update: where it is, in epochs, and its loss, metric (accuracy: a fraction) and output rate; NaN: not known.
 Point = tuple[float, float, float, float]
@@ -130,7 +131,8 @@ def training_curves(
             drawn.append((panel, numbers, single))
     if not drawn:
         return None
-    figure = panels(1, len(drawn), [panel for panel, _, _ in drawn], horizontal_spacing=0.08)
+    titles = [_MEMBRANE if panel == _OUTPUT and _negative(curves, single) else panel for panel, curves, single in drawn]
+    figure = panels(1, len(drawn), titles, horizontal_spacing=0.08)
     names: list[str] = []
     for col, (_, curves, single) in enumerate(drawn, start=1):
         if len(single):
@@ -149,3 +151,8 @@ def training_curves(
     across = {"title_text": "epoch", "range": [0, end + 0.2], "tickvals": whole_ticks([1, end], 6)}
     below = {"legend": theme.LEGEND_BELOW, "margin": {"b": 96}}
     return finish(figure, title, across, {"rangemode": "tozero"}, height=360, **below)
+
+
+def _negative(curves: Mapping[str, np.ndarray], single: np.ndarray) -> bool:
+    """Whether something is below zero, which no rate of spikes is."""
+    return any((values < 0).any() for values in (*curves.values(), single))
