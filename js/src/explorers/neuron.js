@@ -214,7 +214,7 @@ export function neuronExplorer(place, data, saved, report) {
     kind: choice({label: "neuron", options: names, hint: "which neuron of the catalogue", list: true}),
     current: slider({label: "current", min: 0, max: most, step: most / 80, value: first.current,
       hint: own ? "the constant input x" : "where a leaky membrane without a threshold would settle"}),
-    tau: slider({label: "tau", unit: "steps", min: 2, max: 60, step: 1, value: first.tau,
+    tau: slider({label: "τ", unit: "steps", min: 2, max: 60, step: 1, value: first.tau,
       hint: "time constant of the membrane"}),
     threshold: slider({label: "threshold", min: 0.2, max: 2, step: 0.1, value: first.threshold,
       hint: "where it fires, on the scale of the current"}),
