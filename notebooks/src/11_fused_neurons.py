@@ -771,7 +771,12 @@ viz.show(figures.roofline(runs, bandwidth, rate, title=f"Neurons in the roofline
 #
 # </details>
 #
-# **Explorer: under the roof.** This is a model of the loop and of the fused kernel with *your* roofline, as just
+# There are two ways to more speed: bring the points closer to the roof, or move fewer bytes. Narrower numbers do that,
+# or fusion of the neuron with the layer before it, so that `x` is never written at all.
+#
+# ### Explorer: under the roof (optional, 5 minutes)
+#
+# This is a model of the loop and of the fused kernel with *your* roofline, as just
 # measured. Drag the diamond.
 #
 # 1. At which number of operations does the fused neuron become compute bound? Does the loop ever?
@@ -782,9 +787,6 @@ viz.show(figures.roofline(runs, bandwidth, rate, title=f"Neurons in the roofline
 viz.explorers.under_the_roof(rate, bandwidth)
 
 # %% [markdown]
-# There are two ways to more speed: bring the points closer to the roof, or move fewer bytes. Narrower numbers do that,
-# or fusion of the neuron with the layer before it, so that `x` is never written at all.
-#
 # ## Quiz
 
 # %%

@@ -333,7 +333,7 @@ outcome("memory_precision_batching.f")
 #
 # </details>
 #
-# ## 4 · Truncated backpropagation
+# ## 4 · Truncated backpropagation (optional, 6 minutes)
 #
 # Checkpoints compute the exact gradient. *Truncated* backpropagation does not: it carries the state from chunk to
 # chunk, but cuts the graph between them (by `nn.detach`, notebook 02). Then memory holds $k$ steps, however long the

@@ -423,17 +423,13 @@ predict("ipu_cuda.d")
 
 
 # %% tags=["slide"]
-def every_step(engine):
-    """Our network in an engine, with the first layer at every step."""
-    return workloads.Ours(engine, static=False)
-
-
-EAGER, FUSED = "eager", "fused"
+often = {"layer 1 every step": False, "layer 1 once": True}
 runs = [
-    workloads.Candidate(f"{EAGER}, layer 1 every step", "snnkit", every_step("eager")),
-    workloads.Candidate(f"{EAGER}, layer 1 once", "snnkit", workloads.Ours("eager")),
-    workloads.Candidate(f"{FUSED}, layer 1 every step", "snnkit", every_step("auto")),
-    workloads.Candidate(f"{FUSED}, layer 1 once", "snnkit", workloads.Ours("auto"), default=True),
+    workloads.Candidate(
+        f"{name}, {how}", "snnkit", workloads.Ours(chosen, static=static), default=how == "layer 1 once"
+    )
+    for name, chosen in (("eager", "eager"), ("fused", "auto"))
+    for how, static in often.items()
 ]
 workload = compare.tutorial(batch=BATCH)
 available = compare.candidates(where, workload, peers=True)
@@ -448,26 +444,19 @@ timed = [
 title = f"784-1000-10, 25 steps, batch {BATCH}, on this {where.type}"
 viz.show(figures.marked(timed, "ms per training step", title=title))
 
-
-def times(slow, fast):
-    return seconds[slow] / seconds[fast]
-
-
-every, once = "layer 1 every step", "layer 1 once"
-print(f"{times(f'{EAGER}, {every}', f'{FUSED}, {once}'):5.1f} times: two changes together (measured)")
-for often in (every, once):
-    print(f"{times(f'{EAGER}, {often}', f'{FUSED}, {often}'):5.1f} times: fused, {often} for both (measured)")
+every, once = often
+both = seconds[f"eager, {every}"] / seconds[f"fused, {once}"]
+by_fusing, by_once = (seconds[f"eager, {every}"] / seconds[name] for name in (f"fused, {every}", f"eager, {once}"))
+print(f"{both:5.1f} times: two changes together (measured)")
+print(f"{by_fusing:5.1f} times: fused, {every} for both (measured)")
+print(f"{seconds[f'eager, {once}'] / seconds[f'fused, {once}']:5.1f} times: fused, {once} for both (measured)")
 if compare.SNNTORCH not in rows:
     print("(snnTorch is not installed here, so our eager engine is in its place; `make peers` installs it.)")
 if reason := engine.missing_compiler(where.type):
     print(f"(Nothing can be fused here: {reason}.)")
 
 # %%
-by_fusing = times(f"{EAGER}, {every}", f"{FUSED}, {every}")
-outcome(
-    "ipu_cuda.d",
-    "fusing the neurons" if by_fusing > times(f"{EAGER}, {every}", f"{EAGER}, {once}") else "computing layer 1 once",
-)
+outcome("ipu_cuda.d", "fusing the neurons" if by_fusing > by_once else "computing layer 1 once")
 
 # %% [markdown]
 # <details>
@@ -484,7 +473,7 @@ outcome(
 launches = roofline.tutorial(BATCH, hoisted=False).launches
 number = torch.zeros(1, device=where)
 smallest = measure.race({"add": lambda: number + number}, repeats=7, clock=measure.clock_for(where))["add"].median
-slow = seconds[f"{EAGER}, layer 1 every step"]
+slow = seconds[f"eager, {every}"]
 print(f"{launches} operations, {smallest * 1e6:.2f} µs for the smallest (measured)")
 print(f"launching them: {launches * smallest * 1e3:.2f} ms of {slow * 1e3:.2f} ms, {launches * smallest / slow:.1%}")
 
@@ -518,8 +507,6 @@ for name in stored:
     print(heading(record))
     viz.show(figures.comparison(record))
     print(compare.summary(record).split("\npublished")[0])
-if not stored:
-    print("none of this kind in this version: `snnkit bench compare --out FILE.json --plot FILE.png` writes yours")
 
 # %% [markdown] tags=["slide"]
 # ## 5 · A model that can be tested
@@ -661,22 +648,9 @@ for name, one in free.items():
 
 
 # %%
-def rates(work, ipu_chip="GC200", gpu_chip="A100", precision="float32", free=free):
-    """Samples per second of each way to run ``work``, as ranges; what cannot be predicted is left out."""
-    ways = {f"{ipu_chip} (IPU)": partial(roofline.ipu, work, ipu_chip)}
-    ways |= {f"{gpu_chip}, {mode}": partial(roofline.gpu, work, gpu_chip, mode=mode) for mode in roofline.MODES}
-    found = {}
-    for name, way in ways.items():
-        try:
-            found[name] = way(precision=precision, assumptions=free).samples_per_s
-        except (chips.MissingFigure, roofline.DoesNotFit):
-            continue
-    return found
-
-
 def both(batch=128, hidden=1000, steps=25, precision="float32", ipu_chip="GC200", gpu_chip="A100"):
     """Samples per second of the tutorial's network, predicted."""
-    found = rates(roofline.tutorial(batch, hidden, steps), ipu_chip, gpu_chip, precision)
+    found = roofline.rates(roofline.tutorial(batch, hidden, steps), ipu_chip, gpu_chip, precision, free)
     numbers = [figures.Marked(name, "predicted", one.value, one.low, one.high) for name, one in found.items()]
     title = f"784-{hidden}-10, {steps} steps, batch {batch}, {precision}: what fits and is known"
     return figures.marked(numbers, "samples/s", title=title) if numbers else figures.panels(1, 1, ["nothing fits"])
@@ -700,7 +674,7 @@ bands = {}
 for mode in ("eager", "graph", "fused graph"):
     for batch in (16, 128, 1024):
         for hidden in (1000, 4096):
-            found = rates(roofline.tutorial(batch, hidden))
+            found = roofline.rates(roofline.tutorial(batch, hidden), assumptions=free)
             if "GC200 (IPU)" in found:
                 bands[f"{mode}, {batch} x {hidden}"] = found["GC200 (IPU)"] / found[f"A100, {mode}"]
 marked = [figures.Marked(name, "predicted", None, one.low, one.high) for name, one in bands.items()]
@@ -751,7 +725,8 @@ def what_if(
     chosen |= {"ipu_sync_cycles": sync_cycles, "ipu_vertices": vertices}
     base = free if others == "likely" else free.best_for("ipu" if "IPU" in others else "gpu")
     setting, every = (
-        rates(roofline.tutorial(batch), gpu_chip=gpu_chip, free=one) for one in (base.with_(**chosen), free)
+        roofline.rates(roofline.tutorial(batch), gpu_chip=gpu_chip, assumptions=one)
+        for one in (base.with_(**chosen), free)
     )
     mine, span = (one["GC200 (IPU)"] / one[f"{gpu_chip}, {mode}"] for one in (setting, every))
     numbers = [figures.Marked("your setting", "predicted", mine.value)]
@@ -787,11 +762,9 @@ viz.explore(what_if, mode=["eager", "fused graph"], batch=[16, 128, 1024], **gpu
 # |---|---|---|
 # | How long do tiles wait for each other? | the function that computes it is in the closed part of Poplar | one measured superstep |
 # | Which operations does PopART fuse? | its compiler decides; a factor of 6 in our range | the profile of one training step |
-# | Does it detect that layer 1 is the same at every step? | as above | the same |
 # | Does the gradient with `detach` survive all its compiler passes? | read in its sources, never observed | one gradient |
 # | Does PopTorch take what `ipu.check` calls ready? | its rules are our reading of documents and sources | one run |
 # | Which GPU, batch and program were used for "10x"? | never published | the authors' files |
-# | What energy does a training step take? | counts times costs per operation are not a measurement | a power meter |
 #
 # An afternoon with one IPU would answer most of it. Until then the honest summary is: *according to this model and its
 # assumptions, the IPU is faster than eager GPU code at these sizes; against fused GPU code it is open.*

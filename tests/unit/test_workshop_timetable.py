@@ -21,7 +21,9 @@ FACILITATOR = timetable.pages(PROJECT.root, timetable.FACILITATOR)
 SCHEDULES = timetable.pages(PROJECT.root, timetable.SCHEDULES)
 LENGTHS = {"90_minutes": 90, "half_day": 240, "two_days": 960}
 HOME = {"05", "07", "11", "14", "16", "17", "20", "21"}  # in no schedule
-HEAD = "**Minutes:** 90\n\n| start | minutes | what | file | GPU | cut when | rejoin at |\n|---|---|---|---|---|---|---|\n"
+HEAD = (
+    "**Minutes:** 90\n\n| start | minutes | what | file | GPU | cut when | rejoin at |\n|---|---|---|---|---|---|---|\n"
+)
 BUDGET = (PROJECT.root / "workshop" / "gpu_budget.md").read_text(encoding="utf-8")
 
 
@@ -122,7 +124,11 @@ def test_each_adds_up_and_has_its_buffer(name):
         ("| 0:03 | ", "| 0:03 | 9", " minutes, but its parts take "),
         ("| Buffer: ", "| ", "the buffer must be at least 15% of 90 minutes, but it is "),
         ("parts 1–2", "parts 1–33", "numbers of 01_first_spiking_neuron: 0, 1, 2, 3"),
-        (" | the next slide: nobody needs 01.2 |", " | – |", "needs a sign when to cut it, and a place where those who"),
+        (
+            " | the next slide: nobody needs 01.2 |",
+            " | – |",
+            "needs a sign when to cut it, and a place where those who",
+        ),
         ("**Minutes:** 90", "**Minutes:** 2 × 90", "but it says 180 and has 90"),
     ],
 )
