@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from snnkit.lab.course import exercises, grade, notebooks, order, questions
+from snnkit.lab.course import exercises, grade, notebooks, order, question, questions
 from tests.course.answers import answers, lacking, module
 
 EVERY = [exercise for notebook in notebooks() for exercise in exercises(notebook)]
@@ -40,6 +40,11 @@ def test_a_quiz_can_not_be_passed_by_always_choosing_alike(notebook):
     quizzes = [question["choices"] for question in questions(notebook)]
     assert len(quizzes) == 3 and len({[choice["right"] for choice in choices].index(True) for choices in quizzes}) > 1
     assert any(not max(choices, key=lambda choice: len(choice["text"]))["right"] for choices in quizzes)
+
+
+def test_what_has_moved_is_where_the_table_says():
+    guesses = {key for notebook in notebooks() for key in question.read(notebook)["predictions"]}
+    assert set(order.MOVED.values()) <= {exercise.key for exercise in EVERY} | guesses
 
 
 def source(notebook):
