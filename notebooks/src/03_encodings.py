@@ -13,18 +13,18 @@
 # # 03 · Turning the world into spikes
 #
 # Cameras, microphones and spreadsheets deliver numbers. A spiking neuron understands only events in time. So you must
-# choose how a number becomes a few spikes. This choice fixes how many time steps you wait, and how many spikes you pay.
+# choose how a number becomes a few spikes, and that fixes how long you wait and how many spikes you pay.
 #
 # **Afterwards you can**
 #
-# - turn images into spikes in four ways (latency, Poisson, constant-current neurons, direct) and decode them again;
+# - turn images into spikes in four ways, and decode them again;
 # - predict how the error of each code shrinks with the number of time steps $T$, and what that costs in spikes;
-# - code a signal by its changes, as an event camera does;
+# - code a signal by its changes;
 # - recognise three mistakes that ruin a spiking network before its first layer.
 #
 # | | |
 # |---|---|
-# | Time | 50 minutes |
+# | Time | 65 minutes, and 10 more for the optional part |
 # | GPU minutes | 0 |
 # | Before this | 01 neuron |
 
@@ -68,52 +68,78 @@ from snnkit.lab.course import attempt, hint, outcome, predict, quiz, scorecard, 
 from snnkit.data import events
 from snnkit.lab.viz import figures
 
+
+def ten_images(name):
+    """Of each class the image nearest to the mean of its class [10, N], the mean images [10, N], the side of an image."""
+    images, labels = data.load(name)
+    flat = data.to_unit(images).flatten(1)
+    means = torch.stack([flat[labels == digit].mean(0) for digit in range(10)])
+    distance = torch.cdist(means, flat).masked_fill(labels != torch.arange(10).unsqueeze(1), torch.inf)
+    return flat[distance.argmin(1)], means, images.shape[-1]
+
+
+def look(code, read, digit, title):
+    """A figure of a digit, its spikes, and the decoded image."""
+    spikes = code(x)[:, digit]
+    return figures.coded_image(x[digit].view(side, side), spikes, read(spikes).view(side, side), title)
+
+
+def heartbeat(time):
+    """The waves P, Q, R, S and T of two beats, and the breath."""
+
+    def bump(height, centre, width):
+        return sum(height * torch.exp(-(((time - beat - centre) / width) ** 2) / 2) for beat in (0.4, 1.2))
+
+    waves = bump(0.12, -0.18, 0.025) + bump(-0.12, -0.03, 0.010) + bump(1.0, 0.0, 0.012)
+    return waves + bump(-0.22, 0.032, 0.012) + bump(0.28, 0.24, 0.045) + 0.15 * torch.sin(2 * torch.pi * 0.6 * time)
+
+
 train.seed_everything(SEED)
 course.start("encodings", solve=SOLVE)
 device = data.resolve_device(DEVICE)
 
 # %% [markdown] tags=["slide"]
-# ## The images to encode
+# ## Four codes
 #
-# Brightness $x$ in [0, 1]: a pixel of 0 is black, a pixel of 1 is white.
-
-# %% [markdown]
-# Images arrive as whole numbers from 0 to 255. Every encoder here wants **brightness in [0, 1]**, so we divide once,
-# right after loading: `data.to_unit`. We take ten images, the most typical one of each class, and flatten them to one
-# row of pixels per image, `[B, N]`. Spikes will be `[T, B, N]`: **time first**, as everywhere in snnkit.
-
-# %% tags=["slide-more"]
-images, labels = data.load(DATASET)
-side = images.shape[-1]
-flat = data.to_unit(images).flatten(1)
-means = torch.stack([flat[labels == digit].mean(0) for digit in range(10)])
-distance = torch.cdist(means, flat).masked_fill(labels != torch.arange(10).unsqueeze(1), torch.inf)
-chosen = distance.argmin(1)  # for each class, the image nearest to the class mean
-x = flat[chosen]
-
-print(f"x: {tuple(x.shape)}, from {x.min():g} to {x.max():g}, mean brightness {x.mean():.2f}")
-viz.show(figures.image_grid(x.view(10, side, side), labels=data.CLASSES[DATASET], columns=10, title="Ten images"))
-
-# %% [markdown]
 # ![Three pixels, bright, medium and dark, in four codes. Latency: one spike each, the brighter the earlier. Rate: many random spikes, the brighter the more. A neuron per pixel: a membrane that charges and fires at even times, the brighter the more often. Direct: a constant number.](drawings/encodings.svg)
 #
-# This notebook takes these four codes one by one. Notice what carries the brightness in each: a time, a number of
-# spikes, a frequency, or no spike at all.
+# A *latency code* puts the brightness of a pixel into the time of its one spike. A *rate code* puts it into the number of
+# spikes: random ones, or the even ones of a neuron per pixel. *Direct coding* sends the number itself.
+#
+# How many steps until *you* can read the digits from random spikes: 2, 8, 32 or 128? Decide, then move the slider. (The
+# decoded latency code is beside it.)
+
+# %% tags=["slide"]
+x, means, side = ten_images(DATASET)  # x: [10, N], brightness in [0, 1], one typical image of each class
+generator = torch.Generator().manual_seed(SEED)
+some = x[[0, 3, 4, 8]]
+random_spikes, timed = encode.poisson(some, 128, generator=generator), encode.latency
+
+
+def after(steps):
+    """The four images, each with what two codes have sent of it after so many steps."""
+    early = timed(some, steps, linear=True)
+    latency = torch.where(early.any(0), 1 - early.argmax(0) / max(steps - 1, 1), 0.0)
+    decoded = torch.stack([some, random_spikes[:steps].mean(0), latency], dim=1).view(12, side, side)
+    title = f"After {steps} steps: {random_spikes[:steps].sum((0, 2)).mean():.0f} random spikes per image"
+    return figures.image_grid(decoded, labels=["image", "random", "latency"] * 4, columns=6, title=title)
+
+
+viz.show(viz.frames(after, "T", [1, 2, 4, 8, 16, 32, 64, 128], start=3))
+
+# %% [markdown]
+# Images arrive as whole numbers from 0 to 255. Every encoder here wants **brightness in [0, 1]** (0 is
+# black, 1 is white). So divide once, right after loading: `data.to_unit`.
 
 # %% [markdown] tags=["slide"]
 # ## 1 · The time of a spike: the latency code
 #
-# Let the pixels race: **the brighter, the earlier**, with one spike each. Of $T$ steps, a pixel of brightness $x$
-# spikes at step
+# **The brighter, the earlier**, with one spike each. Of $T$ steps, a pixel of brightness $x$ spikes at step
 #
 # $$ t(x) = \mathrm{round}\big((1 - x)\,(T - 1)\big), \qquad x \ge \theta, $$
 #
-# counted from 0. Pixels darker than the threshold $\theta = 0.01$ stay silent. (Here $\theta$ is a brightness, in
-# section 3 that of a membrane.)
-
-# %% [markdown]
-# Cells of the retina do something similar: the latency of their first spike carries a large part of the information
-# about the image (Gollisch & Meister 2008).
+# counted from 0. Pixels darker than the threshold $\theta = 0.01$ stay silent. Cells of the retina do something similar:
+# the time of their first spike carries a large part of the information about the image (Gollisch & Meister 2008).
 
 # %% [markdown] tags=["slide-more"]
 # **Predict first.** An 8 × 8 digit has 64 pixels, half of them 0. How many spikes does it cost with $T = 16$? And with
@@ -127,9 +153,7 @@ predict("encodings.b")
 # ### Exercise 03.1 · Latency: the brighter, the earlier (8 minutes, ●●○)
 #
 # Write the encoder. Which step does $x = 1$ get, which step the weakest pixel? What shape does the result have? Does it
-# still work if `x` is float64, has five axes, or is on a GPU? The card under the cell names the first property that does
-# not hold. `hint("encodings.1")` shows one hint after another, `solution("encodings.1")` our solution. Until your answer passes, the
-# notebook uses ours.
+# still work if `x` is float64, has five axes, or is on a GPU? (`hint("encodings.1")` and `solution("encodings.1")` help.)
 
 
 # %% tags=["exercise"]
@@ -144,8 +168,8 @@ def latency_encode(x, steps, threshold=0.01):
 latency_encode = attempt("encodings.1", latency_encode)
 
 # %% [markdown]
-# A code is only as good as what a decoder can recover from it. The decoder of a latency code uses the time: a spike at
-# step $t$ means $\hat x = 1 - t/(T-1)$, and no spike means $\hat x = 0$.
+# A code is as good as what a decoder can recover. A spike at step $t$ means $\hat x = 1 - t/(T-1)$, no spike means
+# $\hat x = 0$.
 
 
 # %% tags=["slide"]
@@ -154,12 +178,6 @@ def read_latency(spikes):
     steps = spikes.shape[0]
     when = spikes.argmax(0).float()
     return torch.where(spikes.any(0), 1 - when / max(steps - 1, 1), 0.0)
-
-
-def look(code, read, digit, title):
-    """A figure of a digit, its spikes, and the decoded image."""
-    spikes = code(x)[:, digit]
-    return figures.coded_image(x[digit].view(side, side), spikes, read(spikes).view(side, side), title)
 
 
 viz.show(look(lambda x: latency_encode(x, 16), read_latency, 3, "Latency code, T = 16"))
@@ -172,25 +190,21 @@ outcome("encodings.b", 1 if long.sum() == short.sum() else 0)
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# The raster in the middle has one row per pixel, from the top left corner of the image downwards. So
-# you see the rows of the image as groups of spikes. The strokes, white, spike first and their grey edges last. The
-# number of spikes is the number of pixels that are not blank, and **it does not depend on $T$**: a longer race costs
-# time, not spikes. The decoded image is nearly perfect. The only error is the rounding to the nearest step, at most
-# $\tfrac{1}{2(T-1)}$.
+# The raster has one row per pixel, from the top left corner of the image downwards. The strokes, white, spike first and
+# their grey edges last. The number of spikes is the number of pixels that are not blank, and **it does not depend on
+# $T$**. The only error is the rounding to the nearest step, at most $\tfrac{1}{2(T-1)}$.
 #
 # </details>
 
 # %% [markdown] tags=["slide"]
 # ### A pitfall: the logarithm
 #
-# The linear formula is a simplification. A real leaky membrane, charged by a constant input $x$, crosses its threshold
-# at
+# The linear formula is a simplification. A leaky membrane, charged by a constant input $x$, crosses its threshold at
 #
 # $$ t(x) = \tau \ln \frac{x}{x - \theta} \qquad (\tau \text{ in steps}). $$
-
-# %% [markdown]
-# `encode.latency` uses this logarithm unless you pass `linear=True`. You need not choose $\tau$: the times are stretched
-# so that the weakest pixel that can spike does so at the last step.
+#
+# `encode.latency` uses this logarithm unless you pass `linear=True`. It stretches the times so that the weakest pixel that
+# can spike does so at the last step.
 
 # %% [markdown] tags=["slide-more"]
 # **Predict first.** With this formula, $\theta = 0.01$ and $T = 16$: at which steps do the digit's pixels spike?
@@ -208,9 +222,8 @@ outcome("encodings.c", 0 if when.max() == 0 else 2 if when.min() > 8 else 1)
 # <summary><b>What to notice</b></summary>
 #
 # All spike at step 0. The logarithm uses its steps for brightness just above the threshold: everything above
-# $x \approx 0.03$ falls into the first step. The shades of the digit are gone: each pixel is blank or full. There is no
-# error, and a network would even learn something from it. **Look at the raster before you train**, and use
-# `encode.latency(x, T, linear=True)` for images. That is the same as your `latency_encode`.
+# $x \approx 0.03$ falls into the first step. The shades are gone, and there is no error message. **Look at the raster
+# before you train**, and use `encode.latency(x, T, linear=True)` for images: your `latency_encode`.
 #
 # </details>
 
@@ -225,8 +238,8 @@ outcome("encodings.c", 0 if when.max() == 0 else 2 if when.min() > 8 else 1)
 # $$ \text{error (RMS)} = \sqrt{\frac{x\,(1-x)}{T}} $$
 
 # %% [markdown]
-# This is the oldest code, discovered on a frog's stretch receptor. It is called the Poisson code, because independent
-# draws approach a Poisson process when the steps become short. The decoder counts spikes.
+# This is the oldest code. It is called the Poisson code, because independent draws approach a Poisson process when the
+# steps become short. The decoder counts spikes.
 #
 # ### Exercise 03.2 · Poisson: brightness as probability (5 minutes, ●○○)
 #
@@ -248,10 +261,8 @@ poisson_encode = attempt("encodings.2", poisson_encode)
 # %% [markdown]
 # Here is the same digit in Poisson spikes.
 
+
 # %% tags=["slide"]
-generator = torch.Generator().manual_seed(SEED)
-
-
 def read_rate(spikes):
     """Spikes [T, ...] -> spikes per step [...]."""
     return spikes.float().mean(0)
@@ -260,34 +271,12 @@ def read_rate(spikes):
 viz.show(look(lambda x: poisson_encode(x, 16, generator), read_rate, 3, "Poisson code, T = 16"))
 
 # %% [markdown]
-# How many steps until *you* can read the digits from Poisson spikes: 2, 8, 32 or 128? Decide, then move the slider under
-# the next picture. (It needs no kernel: the figure contains all positions.)
-
-
-# %% tags=["slide"]
-some = x[[0, 3, 4, 8]]
-many = poisson_encode(some, 128, generator)
-
-
-def after(steps):
-    """The four images, each with what both codes have sent of it after so many steps."""
-    decoded = torch.stack([some, read_rate(many[:steps]), read_latency(latency_encode(some, steps))], dim=1)
-    title = f"After {steps} steps: {many[:steps].sum((0, 2)).mean():.0f} Poisson spikes per image"
-    return figures.image_grid(
-        decoded.view(12, side, side), labels=["image", "Poisson", "latency"] * 4, columns=6, title=title
-    )
-
-
-viz.show(viz.frames(after, "T", [1, 2, 4, 8, 16, 32, 64, 128], start=3))
-
-# %% [markdown]
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# The Poisson images come out of the noise, and the last noise disappears slowly. The error falls
-# with $1/\sqrt T$, so each halving costs **four times** the steps. Middle values are the noisiest ($x(1-x)$ is largest
-# at ½); 0 and 1 are exact from the first step. The latency code is rough below $T = 4$, where there are too few steps
-# to distinguish greys, and accurate soon after.
+# The image comes out of the noise, and the last noise disappears slowly: go back to the first slider.
+# The error falls with $1/\sqrt T$, so each halving costs **four times** the steps. Middle values are the noisiest
+# ($x(1-x)$ is largest at ½). The latency code is rough below $T = 4$, and accurate soon after.
 #
 # </details>
 
@@ -303,12 +292,10 @@ viz.show(viz.frames(after, "T", [1, 2, 4, 8, 16, 32, 64, 128], start=3))
 # **Direct coding.** The first layer receives $x$ itself, at every step.
 
 # %% [markdown]
-# The first is a rate code without randomness. Spikes come regularly, with a period of $\tau \ln \frac{g x}{g x - 1}$
-# steps, which the decoder inverts. The price is a dead zone: where $g\,x \le 1$, the leak wins and the pixel never
-# spikes.
-#
-# With direct coding (`encode.repeat`) the neurons of the first layer make the spikes, and training makes this a
-# *learned* code. Most deep spiking networks get their input in this way today.
+# The first is a rate code without randomness: one spike every $\tau \ln \frac{g x}{g x - 1}$ steps, which the decoder
+# inverts. The price is a dead zone: where $g\,x \le 1$, the leak wins and the pixel never spikes. With direct coding
+# (`encode.repeat`) the neurons of the first layer make the spikes, and training shapes them. Most deep spiking networks
+# get their input in this way today.
 
 # %% tags=["slide"]
 GAIN = 4.0  # g: pixels darker than 1 / GAIN are in the dead zone
@@ -329,66 +316,47 @@ def read_lif(spikes):
 
 viz.show(look(lambda x: lif_encode(x, 32), read_lif, 3, "One LIF neuron per pixel, T = 32"))
 
-# %% tags=["slide"]
-viz.show(
-    look(lambda x: encode.repeat(x, 32), read_rate, 3, "Direct coding, T = 32: the same grey levels at every step")
-)
-
 # %% [markdown]
 # <details>
 # <summary><b>What to notice</b></summary>
 #
 # The LIF raster is regular where the Poisson raster was random. The faint edges of the digit are
-# missing: they are in the dead zone. Direct coding is exact at any $T$, but it sends numbers, not spikes, so the first
-# layer must multiply. It does so only once: the repeated image is a view. Its stride in time, the step in memory from
-# one time to the next, is 0, and snnkit's layers notice this.
+# missing: they are in the dead zone.
 #
 # </details>
 #
-# **Listen** to two pixels, a medium one and a bright one, as Poisson trains and as LIF neurons, 20 ms a step. Which of
-# the four do you recognise with closed eyes?
+# **Listen** to two pixels, a medium one and a bright one, as Poisson trains and as LIF neurons, 20 ms a step.
 
 # %%
-two = torch.tensor([[0.4, 0.7]])  # brightness of a medium and a bright pixel
-chance = torch.Generator().manual_seed(SEED)
-trains = {
-    "Poisson": encode.poisson(two, 200, generator=chance, max_rate=0.25)[:, 0],
-    "LIF": lif_encode(two, 200)[:, 0],
-}
-audible = {
-    f"{code}, {name}": spikes[:, i] for code, spikes in trains.items() for i, name in enumerate(("medium", "bright"))
-}
-viz.listen(audible, seconds_per_step=0.02)
+two, chance = torch.tensor([[0.4, 0.7]]), torch.Generator().manual_seed(SEED)  # a medium and a bright pixel
+poisson, regular = encode.poisson(two, 200, generator=chance, max_rate=0.25), lif_encode(two, 200)
+audible = {"Poisson, medium": poisson[:, 0, 0], "Poisson, bright": poisson[:, 0, 1]}
+viz.listen(audible | {"LIF, medium": regular[:, 0, 0], "LIF, bright": regular[:, 0, 1]}, seconds_per_step=0.02)
 
 # %% [markdown]
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# The Poisson trains crackle like rain on a roof; the LIF trains tick. The brighter pixel is faster
-# in both. But in a crackle you have to wait to be sure: that is the price of randomness.
+# The Poisson trains crackle like rain on a roof; the LIF trains tick. In a crackle you have to wait to
+# be sure which one is faster: that is the price of randomness.
 #
 # </details>
 
 # %% tags=["slide"]
-repeated = encode.repeat(x, 32)
-print(f"repeat: shape {tuple(repeated.shape)}, strides {repeated.stride()}: 0 in time, nothing was copied")
-
 first_layer = nn.Sequential(torch.nn.Linear(x.shape[1], 40), neuron.Leaky(BETA))
 with torch.no_grad():
-    out, _ = first_layer(2 * repeated)
-viz.show(figures.raster(out[:, 3], title="40 untrained neurons, fed directly"))
+    out, _ = first_layer(2 * encode.repeat(x, 32))
+viz.show(figures.raster(out[:, 3], title="Direct coding: 40 untrained neurons see a 3"))
 
 # %% [markdown]
-# These forty neurons have random weights, and yet every image gives a different raster. Now the first *layer* is the
-# encoder, and training will shape it.
+# Direct coding is exact at any $T$, but it sends numbers, not spikes. So the first layer must multiply (only once, because
+# the image stays the same). Its neurons have random weights, and yet every image gives a different raster.
 
 # %% [markdown] tags=["slide"]
 # ## 4 · Information against time
 #
-# For increasing $T$ we decode test images and measure two things:
-#
-# 1. How large is the error of the pixels? (root mean square)
-# 2. Is the digit still *recognised*? (A simple classifier: the nearest of the ten mean images.)
+# For increasing $T$ we decode test images. How large is the error of the pixels (root mean square)? And is the digit still
+# *recognised*? (A simple classifier: the nearest of the ten mean images.)
 #
 # **Predict first.** On clean images it gets nine digits in ten right. How many from **one** step of Poisson spikes? And
 # the digits have 17 grey levels: what happens to the latency code at $T = 17$?
@@ -461,26 +429,21 @@ outcome("encodings.d", 100 * results["Poisson"][0, 1])
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# - Poisson follows its law: a straight line of slope $-\tfrac12$ in the doubly logarithmic plot. The only way to a
-#   smaller error is more steps.
-# - Latency falls with slope $-1$: twice the steps, half the rounding. The digits have 17 grey levels, so at $T = 17$
-#   every level has its own step, and the error drops to almost zero. A code that fits its data is better than a long
-#   one.
-# - The LIF code flattens out. Some pixels are in the dead zone, and more steps do not help them. Bright ones fire every
-#   three, four or five steps, with nothing in between, so only a few coarse grey levels remain.
-# - **Recognising needs far less than reconstructing.** One step of Poisson spikes, each pixel blank or full at random,
-#   is enough for about five digits in six. The errors of 64 pixels cancel in the distance to the mean. Before you pay
-#   for accurate images, ask what your task needs. For this reason networks on MNIST get along with $T$ = 10 to 25.
-# - At $T = 1$ a latency code distinguishes only "lit or not". The LIF neurons have not had time to fire at all. A blank
-#   image is recognised at chance level, one time in ten: far below the edge of the plot.
+# - Poisson follows its law: a straight line of slope $-\tfrac12$ in the doubly logarithmic plot.
+# - Latency falls with slope $-1$: twice the steps, half the rounding. At $T = 17$ every grey level has its own step, and
+#   the error drops to almost zero. A code that fits its data is better than a long one.
+# - The LIF code flattens out: some pixels are in the dead zone, and bright ones fire every three, four or five steps, with
+#   nothing in between.
+# - **Recognising needs far less than reconstructing.** One step of Poisson spikes is enough for about five digits in six:
+#   the errors of 64 pixels cancel in the distance to the mean. For this reason networks on MNIST get along with $T$ = 10
+#   to 25.
 #
 # </details>
 
 # %% [markdown] tags=["slide"]
 # ## 5 · Information against spikes
 #
-# Time is one cost, energy is the other. On neuromorphic hardware a silent neuron costs (nearly) nothing, so the number
-# of spikes counts.
+# Time is one cost, energy is the other: on neuromorphic hardware the number of spikes counts.
 #
 # **Predict first.** Which code gives the most accurate image for at most 100 spikes?
 
@@ -516,9 +479,8 @@ outcome("encodings.f", least.index(min(least)))
 # Spikes win where $S/N < 4.6/0.9 \approx 5$ **spikes per pixel**, all steps together.
 
 # %% [markdown]
-# A dense layer *multiplies and adds* for each pixel and each neuron. A spike needs no multiplication: a weight is
-# fetched and *added*. In 45 nm silicon a 32-bit floating-point addition takes about 0.9 pJ and a multiplication 3.7 pJ
-# (Horowitz 2014).
+# A dense layer *multiplies and adds* for each pixel and each neuron. For a spike a weight is only *added*. In 45 nm silicon
+# a 32-bit addition takes about 0.9 pJ and a multiplication 3.7 pJ (Horowitz 2014).
 
 # %%
 ADD, MULTIPLY, NEURONS = 0.9e-12, 3.7e-12, 128  # joules per operation; neurons in the first layer
@@ -537,9 +499,8 @@ print(f"{'dense':12} {1:4} {'':13} {0:7.3f} {results['direct'][0, 1]:11.1%} {den
 # <summary><b>What to notice</b></summary>
 #
 # "Spiking" does not always mean "efficient". On the digits, sixteen Poisson steps save almost
-# nothing, and sixty-four cost almost four times as much as the dense layer that they were meant to beat. The latency
-# code saves nine tenths. What this estimate leaves out, and what a whole network costs, is in [notebook
-# 04](04_train_your_first_network.ipynb), section 6.
+# nothing, and sixty-four cost almost four times as much as the dense layer. The latency code saves nine tenths. What this
+# estimate leaves out is in [notebook 04](04_train_your_first_network.ipynb), section 6.
 #
 # </details>
 
@@ -552,23 +513,13 @@ print(f"{'dense':12} {1:4} {'':13} {0:7.3f} {results['direct'][0, 1]:11.1%} {den
 # $$\hat x[t] = \theta \sum_{t' \le t} s[t']$$
 
 # %% [markdown]
-# The pixels of an event camera work like this (Lichtsteiner et al. 2008), and the ON and OFF cells of the retina are
-# similar. Here is a synthetic heartbeat, sampled at 1 kHz, on top of a slow wave such as breathing causes. It has a
-# steep peak (cardiologists call it R), a low wide wave after it (T), and some small waves.
+# The pixels of an *event camera* work like this (Lichtsteiner et al. 2008): each sends an event when its brightness changes,
+# and nothing while it stays the same. Here is a synthetic heartbeat, sampled at 1 kHz, on top of the slow wave of breathing.
+# It has a steep peak (R), a low wide wave after it (T), and some small waves.
 
 # %%
-DT = 1e-3  # seconds
-time = torch.arange(0, 1.6, DT)
-
-
-def bump(height, centre, width):
-    """A bell curve of the given height at `centre` after each beat (seconds)."""
-    return sum(height * torch.exp(-(((time - beat - centre) / width) ** 2) / 2) for beat in (0.4, 1.2))
-
-
-# The waves P, Q, R, S and T, and the breath.
-heart = bump(0.12, -0.18, 0.025) + bump(-0.12, -0.03, 0.010) + bump(1.0, 0.0, 0.012)
-heart = heart + bump(-0.22, 0.032, 0.012) + bump(0.28, 0.24, 0.045) + 0.15 * torch.sin(2 * torch.pi * 0.6 * time)
+time = torch.arange(0, 1.6, 1e-3)  # seconds
+heart = heartbeat(time)
 viz.show(figures.traces({"signal": heart}, title="A heartbeat, 1 ms per time step"))
 
 # %% [markdown] tags=["slide-more"]
@@ -593,11 +544,8 @@ THETA = 0.05
 sample_to_sample = encode.delta(heart.unsqueeze(1), threshold=THETA, off_spikes=True).squeeze(1)
 spikes = {"delta": sample_to_sample, "with memory": send_on_delta(heart, THETA)}
 read_back = {name: THETA * s.cumsum(0) for name, s in spikes.items()}
-viz.show(
-    figures.traces(
-        {"signal": heart} | read_back, spikes, title=f"A heartbeat in changes of {THETA}; marks on top: spikes"
-    )
-)
+title = f"A heartbeat in changes of {THETA}; marks on top: spikes"
+viz.show(figures.traces({"signal": heart} | read_back, spikes, title=title))
 for name, back in read_back.items():
     error = (back - heart).square().mean().sqrt()
     print(f"{name:12} {int(spikes[name].abs().sum()):4} spikes for {len(heart)} samples, error {error:.3f}")
@@ -609,36 +557,38 @@ outcome("encodings.g", 0 if not sample_to_sample[~at_peak].any() else 1)
 # <summary><b>What to notice</b></summary>
 #
 # The sample-to-sample code sees the steep R wave and misses everything slow. The T wave rises by
-# 0.28, but in steps far below 0.05, so nothing is sent. The few spikes that were sent do not add up to the signal. And
-# sample twice as fast, and *nothing* is sent any more: no step is as large as 0.05.
+# 0.28, but in steps far below 0.05, so nothing is sent. Sample twice as fast, and *nothing* is sent any more.
 #
 # </details>
 #
-# The remedy is one line: compare with **the last value that was sent**. This is what the pixels of an event camera do.
-# The decoded signal is correct to within $\theta$ as long as it changes by no more than $\theta$ per step; after a steeper
-# stretch it needs some steps to catch up. Between the beats, where little happens, little is sent. (Try `THETA = 0.01`: finer, and yet worse. Why?)
+# The remedy is one line: compare with **the last value that was sent**, as an event camera does. The decoded signal is
+# correct to within $\theta$ as long as it changes by no more than $\theta$ per step. (Try `THETA = 0.01`: finer, and yet
+# worse. Why?)
 #
-# For a *static* image, delta coding sends spikes only at the first step. Use it for things that move.
+# ### The event player (optional, 10 minutes)
 #
-# ### The event player
+# Here 16 × 16 such pixels view a digit, and the camera moves once round a small triangle, as for the data set N-MNIST
+# (Orchard et al. 2015). Each pixel stores the *logarithm* of its brightness at its last event. It sends an event when the
+# logarithm has risen (ON) or fallen (OFF) by `threshold`.
 #
-# Or move the camera. Here 16 × 16 such pixels view a digit, and the camera moves once round a small triangle, as for
-# the data set N-MNIST (Orchard et al. 2015). Each pixel stores the *logarithm* of its brightness at its last event. It
-# sends an event when the logarithm has risen (ON) or fallen (OFF) by `threshold`.
-#
-# **Predict first.** (a) Which parts of the digit cause events? (b) The camera ends where it began. Are there more ON or
-# more OFF events in total? (c) With twice the threshold (0.4 for 0.2), how many events are left?
+# **Predict first.** Which parts of the digit cause events? The camera ends where it began. Are there more ON or more OFF
+# events in total?
 
 # %%
 predict("encodings.h")
 predict("encodings.i")
-predict("encodings.j")
 
 # %% [markdown]
 # Press *Play*, turn the cloud of events by dragging it, and drag the picture to move the camera yourself.
 
 # %%
 viz.explorers.event_player()
+
+# %% [markdown]
+# **Predict first.** With twice the threshold (0.4 for 0.2), how many events are left?
+
+# %%
+predict("encodings.j")
 
 # %%
 outcome("encodings.h")
@@ -657,20 +607,16 @@ outcome("encodings.j", 1 if counts[0.4] < 0.48 * counts[0.2] else 2 if counts[0.
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# Step by step, ON runs along one side of each stroke and OFF along the other. They change sides when
-# the camera turns. There are about as many ON as OFF events, since a pixel that got brighter gets darker again on the
-# way back.
-#
-# From a threshold of 0.2 to 0.4 *more* than half of the events disappear: at a weak edge the change is now too small for
-# an event. From 0.05 to 0.1 fewer than half disappear, because a pixel sends one event per step at most. In the cloud
-# each stroke of the digit is a surface in space and time. Notebook 06 trains on such events.
+# ON runs along one side of each stroke and OFF along the other. There are about as many ON as OFF events,
+# since a pixel that got brighter gets darker again on the way back. From a threshold of 0.2 to 0.4 *more* than half of the
+# events disappear: at a weak edge the change is now too small for an event. Notebook 06 trains on such events.
 #
 # </details>
 #
 # ## Explore: which code for which brightness?
 #
-# Now try all the codes of the kit, each with its decoder. The curve below the image is the error for other $T$: drag the
-# diamond along it. You can also draw on the image.
+# All the codes of the kit, each with its decoder. The curve below the image is the error for other $T$: drag the diamond
+# along it. You can also draw on the image.
 #
 # **Predict first.** Three of the six codes get better with more steps, and one is exact from the first. The other two
 # do not depend on time: their curves are flat and high. Which two?
@@ -679,10 +625,9 @@ outcome("encodings.j", 1 if counts[0.4] < 0.48 * counts[0.2] else 2 if counts[0.
 predict("encodings.k")
 
 # %% [markdown]
-# Then make the image darker with `contrast` and see which codes suffer:
+# Then make the image darker with `contrast`:
 #
-# 1. Poisson at $T = 16$: from contrast 1 down to 0.1. The error nearly halves, and yet the image disappears in noise.
-#    How can that be?
+# 1. Poisson at $T = 16$: from contrast 1 down to 0.1 the error nearly halves, and yet the image disappears. Why?
 # 2. LIF at contrast 0.25: why is the digit gone?
 # 3. Latency at $T = 4$ and at $T = 64$, contrast 0.3: what does a long sequence gain for a faint image?
 
@@ -698,9 +643,8 @@ outcome("encodings.k")
 #
 # - The flat curves are the latency code with its *logarithm*, whose steps cover brightness values that this image does
 #   not have, and *delta*: a static image changes once, at the first step, and by one event of 0.1 at most.
-# - Poisson at low contrast: the error nearly halves, but the image is ten times as faint. So *relative to the image* it
-#   is almost six times as large. There are ten times fewer spikes to average over, which makes it $\sqrt{10}$ = 3.2 times. The rest: at full
-#   contrast a bright pixel fires in nearly every step and has hardly any noise.
+# - Poisson at low contrast: the error nearly halves, but the image is ten times as faint. So *relative to the image* it is
+#   almost six times as large.
 # - At contrast 0.25 the input of the brightest pixel, $4 \times 0.25 = 1$, just balances the leak: no LIF neuron fires.
 # - Latency at contrast 0.3: the same 0.47 spikes per pixel at $T = 4$ and $T = 64$, and a twentieth of the error.
 #
@@ -711,25 +655,17 @@ outcome("encodings.k")
 #
 # Three real mistakes. None of them raises an error in home-made code.
 #
-# 1. The brightness was not in [0, 1].
-# 2. Every image was stretched to its own maximum.
-# 3. All images had the same random numbers.
-
-# %% [markdown]
 # ### 1. The brightness that was not in [0, 1]
 #
-# `torch.rand(...) < image` compares a number from 0 to 1 with a grey level from 0 to 255 (or 0 to 16, as scikit-learn
-# delivers the digits). There is no error. Every pixel above 0 then fires at every step. snnkit's encoders raise an error
-# instead:
+# `torch.rand(...) < image` compares a number from 0 to 1 with a grey level from 0 to 255. Every pixel above 0 then fires at
+# every step. snnkit's encoders raise an error instead:
 
 # %% tags=["slide"]
-raw = images[chosen].flatten(1)
-for name, wrong in {"bytes": raw, "floats up to 255": raw.float()}.items():
-    try:
-        encode.poisson(wrong, 16)
-    except (TypeError, ValueError) as error:
-        print(f"{name:17} {type(error).__name__}: {error}")
-
+raw = (255 * x).round().to(torch.uint8)
+try:
+    encode.poisson(raw, 16)
+except TypeError as error:
+    print(error)
 unscaled = (torch.rand(16, *raw.shape, generator=generator) < raw).float()
 panels = torch.cat([read_rate(unscaled)[2:6], read_rate(poisson_encode(x, 16, generator))[2:6]]).view(8, side, side)
 names = ["0 to 255"] * 4 + ["0 to 1"] * 4
@@ -740,9 +676,8 @@ viz.show(figures.image_grid(panels, names, columns=8, title="Decoded at T = 16: 
 #
 # ### 2. Every image stretched to its own maximum
 #
-# "Normalise the input" is good advice for whole data sets and bad advice for single images. Divide each by its own
-# maximum, and a faint image looks like a strong one. Worse, a frame with *nothing* but a little sensor noise fires
-# strongly.
+# Divide each image by its own maximum, and a faint image looks like a strong one. Worse, a frame with *nothing* but a
+# little sensor noise fires strongly.
 
 # %% tags=["slide"]
 noise = 0.02 * torch.rand(1, x.shape[1], generator=generator)
@@ -758,25 +693,20 @@ viz.show(figures.image_grid(torch.cat([frames, stretched]).view(8, side, side), 
 #
 # ### 3. The same random numbers for all images
 #
-# To save memory, you might draw the noise once and broadcast it over the batch. The spikes still have the right rates,
-# and every plot of a single image looks fine. But all images now share the same noise, so nothing averages out over the
-# batch: not the image below, and not the noise in your gradient.
+# *Broadcasting* repeats an array along an axis where it has only one entry. Draw the noise once and broadcast it over the
+# batch: the rates are right, and every plot of a single image looks fine. But all images share the same noise, so nothing
+# averages out over the batch, not even the noise in your gradient.
 
 # %% tags=["slide"]
 copies = x[3:4].expand(100, -1)
 shared = (torch.rand(8, 1, x.shape[1], generator=generator) < copies).float()
 independent = poisson_encode(copies, 8, generator)
-panels, names = [x[3]], ["image"]
+panels, names = [], []
 for kind, spikes in {"shared": shared, "independent": independent}.items():
-    for copy_count in (1, 10, 100):
-        decoded = spikes[:, :copy_count].mean((0, 1))
-        panels.append(decoded)
-        names.append(f"{kind}, {copy_count}")
-        print(f"{kind:11} noise, mean of {copy_count:3} copies: error {(decoded - x[3]).square().mean().sqrt():.4f}")
+    panels += [x[3], *(spikes[:, :count].mean((0, 1)) for count in (1, 10, 100))]
+    names += ["image", *(f"{kind}, {count}" for count in (1, 10, 100))]
 title = "Means of 1, 10 and 100 copies, T = 8: shared noise, then independent noise"
-pictures = torch.stack([*panels[:4], x[3], *panels[4:]]).view(8, side, side)
-names.insert(4, "image")
-viz.show(figures.image_grid(pictures, names, columns=4, title=title))
+viz.show(figures.image_grid(torch.stack(panels).view(8, side, side), names, columns=4, title=title))
 
 # %% [markdown]
 # With independent noise, a hundred copies are about ten times as good as one. With shared noise they are no better than
@@ -789,7 +719,7 @@ viz.show(figures.image_grid(pictures, names, columns=4, title=title))
 # |---|---|---|---|---|---|
 # | latency | `latency(x, T, linear=True)` | the time | $1/T$ | at most 1 per pixel | fast answers with few spikes; accurate, but sensitive to jitter |
 # | Poisson | `poisson(x, T)` | the rate | $1/\sqrt T$ | $x\,T$ | robustness, biology, baselines |
-# | LIF neuron | `constant_current_lif(g * x, T)` | the rate, regular | falls, then stays | up to $T/3$ at gain 4 | a rate code without randomness; analogue sensors |
+# | LIF neuron | `constant_current_lif(g * x, T)` | the rate, regular | falls, then stays | up to $T/3$ at gain 4 | analogue sensors |
 # | direct | `repeat(x, T)` | the value itself | none | none: real numbers | best accuracy in few steps |
 # | delta | `delta(x_seq)` | the change | at most $\theta$, with memory | follows the motion | sound, video, sensors |
 

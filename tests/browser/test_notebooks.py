@@ -221,7 +221,7 @@ def test_every_picture_has_a_description(notebook):
 def test_a_figure_of_an_opened_notebook_lives_when_the_mouse_meets_it(notebook, mode):
     """After the others, as it loads the page anew."""
     notebook.reopen(("@jupyterlab/notebook-extension:tracker", {"windowingMode": mode}))
-    figure = notebook.outputs("figures.lines(forward").locator(".jp-RenderedPlotly").first
+    figure = notebook.outputs("figures.lines(backward").locator(".jp-RenderedPlotly").first
     figure.hover()
     figure.locator(".main-svg").first.wait_for()
     for theme in notebook.themes():
