@@ -61,7 +61,6 @@ SOLVE: bool = False  # True: use the reference solutions instead of your answers
 
 # %%
 import subprocess
-import sys
 import time
 from urllib.parse import quote
 
@@ -101,17 +100,17 @@ scenes, seen = kits_movie()
 # ## 1 · The task, and the spike
 #
 # Here the kit learns to read digits. The ten output neurons see one test image, and each mark is a spike. **Move the
-# slider through the epochs.** In the end, ninety-one lines of yours do the same.
+# slider back to epoch 0.** In the end, ninety-one lines of yours do the same.
 
 
 # %% tags=["slide"]
 def scene(epoch):
     """The output neurons after an epoch."""
     right, spikes = scenes[epoch]
-    return figures.raster(spikes, title=f"Epoch {epoch}: {right:.1%} of the test images; this one is a {seen}")
+    return figures.raster(spikes, title=f"Epoch {epoch}: {right:.1%} of the test images are read; this one is: {seen}")
 
 
-viz.show(viz.frames(scene, "epoch", range(len(scenes))))
+viz.show(viz.frames(scene, "epoch", range(len(scenes)), start=len(scenes) - 1))
 
 # %% [markdown] tags=["slide"]
 # There are 1797 images of 8 × 8 pixels. Every fifth one is for the test. (The same people wrote both parts, so new writers
@@ -178,7 +177,7 @@ viz.show(figures.lines(both, title="Two faces of a spike", **axes))
 # $\sigma'(u)$. That is the chain rule.
 #
 # **What breaks.** Write `(u > 0).float()` without this class, and `backward()` raises an error: the comparison cuts the
-# graph. That is the friendly case.
+# graph.
 
 # %% [markdown] tags=["slide"]
 # ## 2 · The neuron
@@ -339,7 +338,8 @@ class Network:
 
 # %% tags=["slide"]
 untrained = Network(64, 128, 10)
-viz.show(figures.raster(untrained(x[:1])[:, 0], title="Ten output neurons see their first image; nothing is trained"))
+hidden = leaky(x[:1].expand(20, -1, -1) @ untrained.weights[0].T)[:, 0]
+viz.show(figures.raster(hidden, title=f"128 untrained hidden neurons see their first image, a {int(y[0])}"))
 
 # %% [markdown]
 # **Line by line.** `zip(sizes, sizes[1:])` gives the pairs (64, 128) and (128, 10). The weights are drawn between
@@ -564,7 +564,7 @@ for seed in range(1 if QUICK else 4):
 # each of four seeds (`QUICK = False`). PyTorch runs any loop backwards, so only the step size had to change.
 #
 # Is this a fair comparison? We tried step sizes from 0.001 to 0.01 for both, and each has the one with the best mean over
-# four seeds. Activity that feeds itself makes large steps dangerous. (The kit's part for it is `neuron.Recurrent`.)
+# four seeds. Activity that feeds itself makes large steps dangerous.
 #
 # </details>
 
@@ -694,7 +694,7 @@ outcome("microspike.f", took["microspike"] / took["the kit"])
 # ## What broke?
 #
 # A friend has typed microspike from memory. There is no error. The loss goes to 2.1 and stays there, and about 15 % of the
-# test images are right. **Find the missing line before you read on.** Compare with piece 6.
+# test images are right. **Find the missing line before you read on.**
 
 
 # %%
