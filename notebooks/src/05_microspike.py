@@ -12,8 +12,8 @@
 # %% [markdown] tags=["slide"]
 # # 05 · Microspike: all of it on one page
 #
-# Andrej Karpathy's *micrograd* shows backpropagation in about a hundred lines [4]. This notebook does the same for spikes.
-# The idea is his, the code is ours.
+# You have trained a network with the kit. Now you read all that was in it: a spiking network and its training on one
+# page, as Andrej Karpathy's *micrograd* shows backpropagation in a hundred lines [4]. The idea is his, the code is ours.
 #
 # **Afterwards you can**
 #
@@ -24,9 +24,9 @@
 #
 # | | |
 # |---|---|
-# | Time | 55 minutes |
+# | Time | 65 minutes, and 5 more for the optional part |
 # | GPU minutes | 0. It trains in seconds on a CPU |
-# | Before this | 01 neuron, 02 surrogate gradients; 04 helps |
+# | Before this | 04: you have trained a network, and written its training step |
 #
 # Every cell that begins with `# microspike` is a piece of the program. There are seven pieces. They import PyTorch and the
 # digits, and nothing else.
@@ -61,10 +61,10 @@ SOLVE: bool = False  # True: use the reference solutions instead of your answers
 
 # %%
 import subprocess
-import sys
 import time
 from urllib.parse import quote
 
+import torch
 from IPython.display import HTML
 
 from snnkit import data, encode, engine, loss as kit_loss, models, neuron, nn, train
@@ -73,6 +73,28 @@ from snnkit.lab.course import attempt, hint, outcome, predict, quiz, scorecard, 
 from snnkit.lab.viz import figures
 
 course.start("microspike", solve=SOLVE)
+train.seed_everything(0)
+torch.set_num_threads(1)  # for layers this small, starting a second thread takes longer than the work
+
+
+def kits_movie(epochs=10):
+    """Before training and after each epoch: test accuracy, and the ten output neurons for one image [T, 10]."""
+    (images, labels), (test_images, test_labels) = data.load("digits"), data.load("digits", "test")
+    kit_net, encoder = models.mlp((64, 128, 10)), lambda images: encode.repeat(images, 20)
+
+    def look(*_):
+        with torch.no_grad():
+            out, _ = kit_net(encoder(data.to_unit(test_images)))
+        scenes.append(((out.sum(0).argmax(1) == test_labels).float().mean().item(), out[:, 3]))
+
+    scenes = []
+    look()
+    how = {"epochs": epochs, "lr": 5e-3, "encode": encoder, "loss": kit_loss.count_cross_entropy, "on_epoch": look}
+    train.fit(kit_net, (images, labels), (test_images, test_labels), progress=False, **how)
+    return scenes, int(test_labels[3])
+
+
+scenes, seen = kits_movie()
 
 # %% [markdown] tags=["slide"]
 # ![The seven pieces of the program. Digits (1) enter a network (4) of weights and neurons (3), whose spikes (2) are counted in the loss (5). Gradients lead from the loss back to the weights: learning (6). The seventh piece is the result.](drawings/microspike.svg)
@@ -80,8 +102,22 @@ course.start("microspike", solve=SOLVE)
 # %% [markdown] tags=["slide"]
 # ## 1 · The task, and the spike
 #
-# The task is the one of notebook 04: read a handwritten digit of 8 × 8 pixels. There are 1797 images. Every fifth one
-# is set aside for the test. (The same people wrote both parts, so this test is easier than one with new writers.)
+# Here the kit learns to read digits. The ten output neurons see one test image, and each mark is a spike. **Move the
+# slider back to epoch 0.** In the end, ninety-one lines of yours do the same.
+
+
+# %% tags=["slide"]
+def scene(epoch):
+    """The output neurons after an epoch."""
+    right, spikes = scenes[epoch]
+    return figures.raster(spikes, title=f"Epoch {epoch}: {right:.1%} of the test images are read; this one is: {seen}")
+
+
+viz.show(viz.frames(scene, "epoch", range(len(scenes)), start=len(scenes) - 1))
+
+# %% [markdown] tags=["slide"]
+# There are 1797 images of 8 × 8 pixels. Every fifth one is for the test. (The same people wrote both parts, so new writers
+# would be harder.)
 
 # %% tags=["microspike", "slide", "slide-code"]
 # microspike 1: the digits
@@ -98,15 +134,16 @@ test = torch.arange(len(x)) % 5 == 4  # every fifth image is for the test
 viz.show(figures.image_grid(x[:10].view(-1, 8, 8), y[:10], columns=10, title="The first ten of 1797 images"))
 
 # %% [markdown]
-# **Line by line.** The pixels come as 0 to 16, so `/ 16` makes them 0 to 1. Without it, the inputs
-# are 16 times too strong, the first updates are far too large, and the network hardly learns anything. `test` is a tensor of booleans: `x[test]` are the test images, `x[~test]` the others.
+# **Line by line.** The pixels come as 0 to 16, so `/ 16` makes them 0 to 1. Without it, the first updates are far too
+# large, and the network hardly learns anything. `test` is a tensor of booleans: `x[test]` are the test images, `x[~test]`
+# the others.
 
 # %% [markdown] tags=["slide"]
 # ### The spike
 #
 # A neuron fires when its membrane $v$ is above the threshold $\theta = 1$. With $u = v - \theta$ the spike is a step:
-# $s = 1$ where $u > 0$, else 0. The slope of a step is 0, so nothing could learn. Notebook 02 has the way out: on the way
-# back, pretend that the step was smooth. We take the slope of an arctangent:
+# $s = 1$ where $u > 0$, else 0. Its slope is 0, so on the way back we pretend that it was smooth (notebook 02), and take
+# the slope of an arctangent:
 #
 # $$s = H(u) \qquad\qquad \frac{\partial s}{\partial u} := \sigma'(u) = \frac{1}{1 + (\pi u)^2} \tag{1}$$
 #
@@ -143,7 +180,7 @@ viz.show(figures.lines(both, title="Forward a step, backward a hill", **axes))
 # $\sigma'(u)$. That is the chain rule.
 #
 # **What breaks.** Write `(u > 0).float()` without this class, and `backward()` raises an error: the comparison cuts the
-# graph. That is the friendly case.
+# graph.
 
 # %% [markdown] tags=["slide"]
 # ## 2 · The neuron
@@ -152,9 +189,8 @@ viz.show(figures.lines(both, title="Forward a step, backward a hill", **axes))
 #
 # $$v[t] = \beta\,v[t-1] + x[t] - \theta\,s[t-1] \qquad\qquad s[t] = H(v[t] - \theta) \tag{2}$$
 #
-# The decay $\beta$ is 0.9 per time step. The last term is the soft reset of notebook 01, one step late: this is
-# snnTorch's convention (there $v$ is called `mem`), and the kit's `neuron.Leaky`. It fires
-# above the threshold, not at it.
+# The decay $\beta$ is 0.9 per time step. The last term is the soft reset of notebook 01, one step late. This is the
+# kit's `neuron.Leaky`, which you trained in 04.
 #
 # **Predict first.** With $\beta = 0.9$ and $\theta = 1$: what is the smallest constant input that ever makes the neuron
 # fire? Hint: where does $v$ settle if it does not fire?
@@ -259,8 +295,7 @@ def backward(u, g, beta):
 backward = attempt("microspike.1", backward)
 
 # %% [markdown]
-# The test: your gradient and PyTorch's, for random inputs of 20 neurons over 50 steps, and a random gradient $g$ at each
-# spike.
+# The test: your gradient beside PyTorch's, for random inputs and a random $g$.
 
 # %%
 drive = (0.3 * torch.rand(50, 1, 20, generator=torch.Generator().manual_seed(1))).requires_grad_()
@@ -307,8 +342,7 @@ class Network:
 # %% tags=["slide"]
 untrained = Network(64, 128, 10)
 hidden = leaky(x[:1].expand(20, -1, -1) @ untrained.weights[0].T)[:, 0]
-title = f"128 hidden neurons see their first image, a {int(y[0])}; nothing is trained"
-viz.show(figures.raster(hidden, title=title))
+viz.show(figures.raster(hidden, title=f"128 untrained hidden neurons see their first image, a {int(y[0])}"))
 
 # %% [markdown]
 # **Line by line.** `zip(sizes, sizes[1:])` gives the pairs (64, 128) and (128, 10). The weights are drawn between
@@ -321,8 +355,8 @@ viz.show(figures.raster(hidden, title=title))
 # %% [markdown] tags=["slide"]
 # ### The loss
 #
-# The answer is the output neuron that fires most. Let $n_k$ be the number of spikes of output neuron $k$ (without units).
-# The loss takes the counts as scores and is small when the count $n_y$ of the right neuron leads:
+# As in 04, the answer is the output neuron that fires most, and the loss is the cross-entropy of the counts. With $n_k$
+# spikes of output neuron $k$ (without units), and $n_y$ of the right one,
 #
 # $$L = \ln \sum_k e^{n_k} - n_y \qquad \text{in nats} \tag{5}$$
 #
@@ -353,21 +387,20 @@ outcome("microspike.c", loss)
 
 # %% [markdown]
 # **Line by line.** `spikes.sum(0)` sums over time: `[T, B, 10]` becomes `[B, 10]`. `logsumexp` is the first term of (5),
-# without overflow. The index picks the count of the right neuron for each image. `accuracy` needs no gradient, so
-# `no_grad` saves the memory for it.
+# without overflow. The index picks the count of the right neuron for each image.
 #
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# Ten equal counts give $\ln 10 = 2.303$. Remember this number. A loss that stays there says: *all
-# neurons of the output do the same*, often nothing.
+# Ten equal counts give $\ln 10 = 2.303$, as you know from 04. A loss that stays there says: *all neurons of the output do
+# the same*, often nothing.
 #
 # </details>
 
 # %% [markdown] tags=["slide"]
 # ### Learning
 #
-# Gradient descent, with a step size $\eta$ that shrinks from epoch to epoch:
+# Your training loop of 04, with a learning rate $\eta$ that shrinks from epoch to epoch:
 #
 # $$w \leftarrow w - \eta\,\frac{\partial L}{\partial w} \tag{6}$$
 
@@ -409,32 +442,10 @@ for digit, train_of_spikes in enumerate(spikes.T):
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# A few seconds on a CPU, and 96 or 97 % of the test images are right. The last lines are the output
-# neurons for one image, time to the right. That is the whole program.
+# A few seconds on a CPU, and 96 or 97 % of the test images are right. The last lines are the output neurons for one
+# image.
 #
 # </details>
-#
-# Now watch it learn. The slider goes through the epochs of a second training.
-
-
-# %% tags=["slide"]
-def look(net):
-    """Test accuracy, and the spikes of the ten output neurons for one test image [T, 10]."""
-    return accuracy(net, x[test], y[test]), net(x[test][:1])[:, 0].detach()
-
-
-second = Network(64, 128, 10)
-movie = [look(second)] + [look(second) for loss in learn(second, x[~test], y[~test])]
-
-
-def after(epoch):
-    """The output neurons after an epoch."""
-    right, spikes = movie[epoch]
-    title = f"Epoch {epoch}, test accuracy {right:.1%}. The image is a {int(y[test][0])}"
-    return figures.raster(spikes, title=title)
-
-
-viz.show(viz.frames(after, "epoch", range(21)))
 
 # %% [markdown] tags=["slide"]
 # ### Half of it at random
@@ -470,18 +481,17 @@ outcome("microspike.d", 100 * right)
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# More than nine of ten are right. 128 random features are enough for most digits, and one layer
-# on top of them can use them. So "it learns" says little about the layers below. If you wonder whether a gradient helps,
-# freeze the layer and compare. (Ten neurons on the bare pixels, without a hidden layer, end
-# anywhere from 45 to 95 %, by the seed.)
+# More than nine of ten are right. 128 random features are enough for most digits, and one layer on top of them can use
+# them. So "it learns" says little about the layers below. If you wonder whether a gradient helps, freeze the layer and
+# compare.
 #
 # </details>
 
 # %% [markdown] tags=["slide"]
 # ## 4 · Yours to take away
 #
-# Jupyter keeps the text of all cells that you ran in the list `In`. So the notebook can put your microspike together,
-# with your changes. It counts the lines, offers the file, and runs it in a new Python that gets nothing else.
+# The list `In` has the text of all cells that you ran. So the notebook joins your pieces, with your changes, and offers
+# them as a file. Then a new Python runs it, with nothing else.
 
 # %%
 pieces = {cell.partition("\n")[0]: cell.strip() for cell in In if cell.startswith("# microspike")}
@@ -557,9 +567,7 @@ for seed in range(1 if QUICK else 4):
 # each of four seeds (`QUICK = False`). PyTorch runs any loop backwards, so only the step size had to change.
 #
 # Is this a fair comparison? We tried step sizes from 0.001 to 0.01 for both, and each has the one with the best mean over
-# four seeds. With 0.002 for both, feedback gains 12 to 17 points, but the plain network learns too slowly. With 0.005
-# for both, one seed of four gets *worse* with feedback: activity that feeds itself makes large steps dangerous. (The kit's
-# part for it is `neuron.Recurrent`.)
+# four seeds. Activity that feeds itself makes large steps dangerous.
 #
 # </details>
 
@@ -601,12 +609,31 @@ outcome("microspike.e", 0 if same_spikes and same_gradients else 1)
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# Not one bit differs, although the kit did not run our loop. `engine.explain` says what `auto`
-# took: for a layer of this size, one C++ loop that it generated from the neuron's equation. (In the network below one
-# matrix product is done once and not 20 times, so the last digit of a gradient may differ there.) Now the whole
-# network, with the weights that microspike has learned:
+# Not one bit differs, although the kit did not run our loop. `engine.explain` says what `auto` took: for a layer of this
+# size, one C++ loop that it generated from the neuron's equation.
 #
 # </details>
+
+# %% [markdown]
+# And this is the whole of microspike in the words of the kit. Its optimizer is Adam: three epochs are enough.
+
+# %%
+train.seed_everything(0)
+history = train.fit(
+    models.mlp((64, 128, 10)),
+    data.load("digits"),
+    data.load("digits", "test"),
+    epochs=3,
+    lr=1e-2,
+    encode=lambda images: encode.repeat(images, 20),
+    loss=kit_loss.count_cross_entropy,
+)
+print(f"{history.test_accuracy[-1]:.1%} of the test digits")
+
+# %% [markdown]
+# ### How much faster is it? (optional, 5 minutes)
+#
+# First the whole network in the kit, with the weights that microspike has learned:
 
 # %%
 kit_net = nn.Sequential(
@@ -660,34 +687,17 @@ outcome("microspike.f", took["microspike"] / took["the kit"])
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# Microspike starts a small PyTorch operation for each line and each step, and most of the time goes
-# into starting them. The kit's two loops are one call each, and the first product `s @ w.T` is computed once, because
-# the image does not change. For a network of this size that is nearly all of the difference. So write it plainly first;
-# then let a compiler make it fast. Notebook 11 takes these times apart.
+# Microspike starts a small PyTorch operation for each line and each step, and most of the time goes into starting them.
+# The kit's two loops are one call each, and the first product `s @ w.T` is computed once. So write it plainly first; then
+# let a compiler make it fast. Notebook 11 takes these times apart.
 #
 # </details>
-#
-# And this is the whole of microspike in the words of the kit. Its optimizer is Adam, which gives each weight a step size of
-# its own: three epochs are enough.
-
-# %%
-train.seed_everything(0)
-history = train.fit(
-    models.mlp((64, 128, 10)),
-    data.load("digits"),
-    data.load("digits", "test"),
-    epochs=3,
-    lr=1e-2,
-    encode=lambda images: encode.repeat(images, 20),
-    loss=kit_loss.count_cross_entropy,
-)
-print(f"{history.test_accuracy[-1]:.1%} of the test digits")
 
 # %% [markdown] tags=["slide"]
 # ## What broke?
 #
 # A friend has typed microspike from memory. There is no error. The loss goes to 2.1 and stays there, and about 15 % of the
-# test images are right. **Find the missing line before you read on.** Compare with piece 6.
+# test images are right. **Find the missing line before you read on.**
 
 
 # %%
@@ -707,8 +717,8 @@ torch.manual_seed(0)
 learn_from_memory(Network(64, 128, 10), x[~test], y[~test])
 
 # %% [markdown]
-# `w.grad = None` is missing. PyTorch *adds* each new gradient to the old one, so every step follows the sum of all gradients
-# since the start. The weights overshoot, run away, and the hidden neurons fire nearly always or never. Then all output
+# `w.grad = None` is missing. PyTorch *adds* each new gradient to the old one, so every step follows the sum of all
+# gradients since the start. The weights overshoot, and the hidden neurons fire nearly always or never. Then all output
 # counts are nearly equal, and the loss is near $\ln 10 = 2.303$. That number was the clue.
 
 # %% [markdown]
@@ -723,7 +733,7 @@ scorecard("microspike")
 # %% [markdown]
 # ## Where next
 #
-# You have read every line of a spiking network. So far its input was a picture that stands still.
+# You have read every line of a spiking network, and written its gradient. So far its input was a picture that stands still.
 # **[06 · Event data](06_event_data.ipynb)** has sensors that see only what changes.
 #
 # **Worth reading**

@@ -246,5 +246,5 @@ def test_prose_about_frameworks_is_what_the_record_says():
 def test_memory_of_a_hub_is_that_of_the_table_by_notebook():
     workshop = PROJECT.root / "workshop"
     table = re.findall(r"^\| \[(\d\d) .*?\| \d+ \| \d+ \| (\d+) \|", (workshop / "gpu_budget.md").read_text(), re.M)
-    most = max(int(megabytes) for number, megabytes in table if number not in ("08", "15", "21"))
+    most = max(int(megabytes) for number, megabytes in table if number not in ("15", "21"))
     assert f"take at most {most / 1000:.1f} GB" in (workshop / "jupyterhub_and_hpc.md").read_text()
