@@ -87,7 +87,7 @@ device = torch.device(best if DEVICE == "auto" else DEVICE)
 #
 # 1. the smallest `current` at which they fire without noise;
 # 2. a setting in which they fire *only because of* the noise: is the raster then regular or irregular?
-# 3. what `tau` does to the first spike, and to the number of spikes.
+# 3. what <span class="show-tau">`tau`</span> does to the first spike, and to the number of spikes.
 #
 # (Leave the switch `reset` for section 3.)
 
