@@ -78,14 +78,16 @@ device = torch.device(best if DEVICE == "auto" else DEVICE)
 # %% [markdown] tags=["slide"]
 # ## Play first
 #
-# Thirty neurons get the same mean input, each with noise of its own. The curve is the membrane of neuron 0. The dashed line
-# is its *threshold*: a neuron whose membrane reaches it fires a spike, and the *reset* puts the membrane back to 0. Below is
-# the raster of all thirty. The title gives the mean **interspike interval**: the steps from one spike of a neuron to its
-# next. Try to find:
+# Thirty neurons get the same mean <span class="show-current">input</span>, each with
+# <span class="show-noise">noise</span> of its own. The curve is the <span class="show-potential">membrane</span> of
+# neuron 0. The dashed line is its <span class="show-threshold">*threshold*</span>: a neuron whose membrane reaches it
+# fires a <span class="show-spikes">spike</span>, and the <span class="show-reset">*reset*</span> puts the membrane back
+# to 0. Below is the raster of all thirty. The title gives the mean **interspike interval**: the steps from one spike of a
+# neuron to its next. Try to find:
 #
 # 1. the smallest `current` at which they fire without noise;
 # 2. a setting in which they fire *only because of* the noise: is the raster then regular or irregular?
-# 3. what `tau` does to the first spike, and to the number of spikes.
+# 3. what <span class="show-tau">`tau`</span> does to the first spike, and to the number of spikes.
 #
 # (Leave the switch `reset` for section 3.)
 
@@ -506,8 +508,9 @@ viz.listen({name: runs[name][1] for name in listed}, seconds_per_step=0.01)
 #
 # ### The neuron explorer
 #
-# Compare them all, with the f–I curve at the side. Drag the diamond along the curve, drag the dashed threshold, or draw an
-# input of your own into the upper panel. `current` is the level at which a leaky membrane would settle.
+# Compare them all, with the f–I curve at the side. Drag the diamond along the <span class="show-rate">curve</span>, drag
+# the dashed <span class="show-threshold">threshold</span>, or draw an <span class="show-input">input of your own</span>
+# into the upper panel. <span class="show-current">`current`</span> is the level at which a leaky membrane would settle.
 #
 # **Predict first.** (g) Which neuron of the catalogue has *no* rheobase? (h) The f–I curve of the LIF has a sharp
 # corner at 1. What does noise do to the corner?

@@ -453,9 +453,11 @@ outcome("surrogate_gradients.f", explode)
 #
 # ### The surrogate explorer (optional, 9 minutes)
 #
-# *Which* membranes contribute to the gradient? The bars in the upper right panel show the membranes of such a net, for all
-# layers and steps together, below the derivative that weights them. The lower panels show the gradient again (dots), with
-# `ATan(2)` as a broad pale line. Drag the diamond to make the surrogate wider or narrower.
+# *Which* membranes contribute to the gradient? The bars in the upper right panel show the
+# <span class="show-membranes">membranes</span> of such a net, for all layers and steps together, below the
+# <span class="show-derivative">derivative</span> that weights them. The lower panels show the
+# <span class="show-gradient">gradient</span> again (dots), with `ATan(2)` as a broad pale line. Drag the diamond to make the
+# <span class="show-surrogate">surrogate</span> wider or narrower.
 #
 # **Predict first.** (g) What share of the membranes is within the half-width of `ATan(2)`? (h) `StraightThrough`
 # weights all membranes equally. Does that make its gradient the most stable of all?

@@ -134,11 +134,14 @@ viz.explorers.decision(
 )
 
 # %% [markdown]
-# From left to right: the image, the spikes of the hidden neurons, the votes over time. Green is the right class.
+# From left to right: the <span class="show-image">image</span>, the <span class="show-spikes">spikes of the hidden
+# neurons</span>, the <span class="show-votes">votes over time</span>. Green is the right class.
 #
 # 1. Find an image where the leading class changes. From which step on is the decision final?
-# 2. Switch to *mistakes only*. Do wrong answers look different, before you know that they are wrong?
-# 3. Add *noise* to a clear digit until the answer is wrong. What happens to the number of hidden spikes?
+# 2. Switch to <span class="show-mistakes_only">*mistakes only*</span>. Do wrong answers look different, before you know
+#    that they are wrong?
+# 3. Add <span class="show-noise">*noise*</span> to a clear digit until the answer is wrong. What happens to the number
+#    of hidden spikes?
 #
 # The digits come with scikit-learn: 1797 images of 8 × 8 pixels, written by 13 people. Every fifth image of each class
 # is for the test. (With `QUICK = False` you train on MNIST: 60 000 images of 28 × 28 pixels.)

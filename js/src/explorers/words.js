@@ -89,6 +89,7 @@ function begin() {
     const found = wordAt(event.target), lamp = found && nearest(found);
     if (!lamp) return;
     event.preventDefault();
+    event.stopPropagation();
     lamp.place.scrollIntoView({block: "nearest", behavior: calm() ? "auto" : "smooth"});
     if (event.type === "keydown") lamp.control(found.name)?.focus({preventScroll: true});
   }
@@ -98,6 +99,6 @@ function begin() {
   document.addEventListener("keydown", (event) => {
     if (event.key === "Tab") dress();
     else if (event.key === "Enter" || event.key === " ") go(event);
-  });
+  }, true); // before JupyterLab, whose own keys these are
   return {lamps, dress};
 }
