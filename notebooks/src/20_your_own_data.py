@@ -261,7 +261,8 @@ for name, code, inputs in (("ten numbers", numbers_of, 10), ("receptive fields",
     print(f"{name:17} training rows {one.train_metric[-1]:5.1f}   test rows {one.test_metric[-1]:5.1f} points")
 curves = {name: history.test_metric for name, history in histories.items()}
 look = {"x_title": "epoch", "y_title": "RMSE on test rows (points)", "levels": baselines}
-viz.show(viz.figures.lines(curves, title="Receptive fields learn the table better than bare numbers", **look))
+lower = min(curves, key=lambda name: curves[name][-1])
+viz.show(viz.figures.lines(curves, title=f"On test rows, {lower} end with the smaller error", **look))
 best = min(history.test_metric[-1] for history in histories.values()) / baselines["linear regression"]
 outcome("your_own_data.b", 0 if best < 0.75 else 1 if best < 0.925 else 2)
 
@@ -590,7 +591,11 @@ for name, rate in (("Ada, Ben, Dee", 1e-2), ("Cai", 3 / 10_000)):
     history = train.fit(make_net(10), *sets, epochs=6, **listen | {"lr": rate, "batch_size": 16})
     mended[f"{name}, mended"] = history.train_loss
     print(f"{name}: {history.test_accuracy[-1]:.1%} of the test sounds")
-viz.show(viz.figures.lines(stuck | mended, title="With one line changed, all of them learn", faint=list(stuck), **look))
+viz.show(
+    viz.figures.lines(
+        stuck | mended, title="One line changed: Ada, Ben and Dee learn fast, Cai slowly", faint=list(stuck), **look
+    )
+)
 
 # %% [markdown] tags=["slide"]
 # ## 5 · A page that hears what you draw
