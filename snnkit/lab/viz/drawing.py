@@ -299,15 +299,15 @@ def label_lines(
     for name, (x, _, ink) in ends.items():
         share = (_note_at(x, "x" in log) - x_ends[0]) / ((x_ends[1] - x_ends[0]) or 1.0)
         text = "<br>".join(texts[name])
-        if share < 0.85:  # at its own end, which is far from the edge
-            place = {"x": _note_at(x, "x" in log), "xref": f"x{axis}", "xshift": 7}
-            at, shift = heights[name], 0.0
+        if share < 0.85:  # above its own end, as other lines go on to the right of it
+            place = {"x": _note_at(x, "x" in log), "xref": f"x{axis}", "yshift": 7, "yanchor": "bottom"}
+            place["xanchor"] = "left" if share < 0.3 else "center"
         else:
-            place = {"x": 1, "xref": f"x{axis} domain", "xshift": 8}
-            at, shift = heights[name], centres[name] - wanted[name]
-        place |= {"y": min(max(at, low), high), "yref": f"y{axis}", "yshift": shift}
+            place = {"x": 1, "xref": f"x{axis} domain", "xshift": 8, "xanchor": "left"}
+            place |= {"yshift": centres[name] - wanted[name], "yanchor": "middle"}
+        place |= {"y": min(max(heights[name], low), high), "yref": f"y{axis}"}
         text = f'<span style="color:{ink}">●</span> {text}'
-        figure.add_annotation(text=text, xanchor="left", yanchor="middle", align="left", **place, **NOTE)
+        figure.add_annotation(text=text, align="left", **place, **NOTE)
     width = 26 + _LETTER * max(len(line) for lines in texts.values() for line in lines)
     figure.update_layout(showlegend=False, margin_r=max(width, theme.MARGIN["r"]))
     return True
