@@ -24,7 +24,7 @@
 #
 # | | |
 # |---|---|
-# | Time | 75 minutes, and 10 more for the optional part |
+# | Time | 80 minutes, and 10 more for the optional part |
 # | GPU minutes | 0 |
 # | Before this | 01 neuron; the chain rule; you have seen `loss.backward()` once |
 

@@ -24,7 +24,7 @@
 #
 # | | |
 # |---|---|
-# | Time | 65 minutes, and 5 more for the optional part |
+# | Time | 70 minutes, and 5 more for the optional part |
 # | GPU minutes | 0. It trains in seconds on a CPU |
 # | Before this | 04: you have trained a network, and written its training step |
 #
@@ -583,7 +583,7 @@ for seed in range(1 if QUICK else 4):
 # | `leaky` | `neuron.Leaky(0.9)` | eight neurons, a state that you hold, engines that compile the loop |
 # | `Network` | `nn.Sequential`, `models.mlp` | any PyTorch layer, recordings of all layers |
 # | `cross_entropy` | `loss.count_cross_entropy` | other losses, checks of shapes and labels |
-# | `learn` | `train.fit` | Adam, checkpoints, mixed precision, many devices |
+# | `learn` | `train.fit` | Adam, *checkpoints* (files from which a run goes on), *mixed precision* (16 bits where they are enough), many devices |
 #
 # Counterpart, or the same? Take the neuron first: the same input, the same gradient $g$ at the spikes.
 #

@@ -24,7 +24,7 @@
 #
 # | | |
 # |---|---|
-# | Time | 50 minutes, and 5 more for the optional part |
+# | Time | 55 minutes, and 5 more for the optional part |
 # | GPU minutes | 0. Everything runs on a CPU in seconds |
 # | Before this | 04 training, 12 the convolutional network |
 

@@ -24,7 +24,7 @@
 #
 # | | |
 # |---|---|
-# | Time | 45 minutes |
+# | Time | 50 minutes |
 # | GPU minutes | 0. The networks are far too small for one |
 # | Before this | 04 training |
 

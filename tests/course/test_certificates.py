@@ -5,7 +5,7 @@ from click.testing import CliRunner
 
 from snnkit.lab import course
 from snnkit.lab.cli import main
-from snnkit.lab.course import order, question
+from snnkit.lab.course import order
 from snnkit.lab.course.progress import Progress
 
 
@@ -56,10 +56,3 @@ def test_a_copy_of_an_earlier_notebook_is_told_where_its_exercises_are(monkeypat
     assert order.named("preflight.1") == "encodings.1"
     with pytest.raises(ValueError, match=r"prediction of its notebook.*'encodings.z'.* copy of an earlier version"):
         course.predict("encodings.z")
-
-
-def test_what_has_moved_has_an_exercise_or_a_prediction_today():
-    for new in order.MOVED.values():
-        name = order.notebook_of(new)
-        known = [one.key for one in course.exercises(name)] + list(question.read(name)["predictions"])
-        assert new in known or new == name  # a notebook alone: its quiz

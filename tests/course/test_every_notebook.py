@@ -48,11 +48,6 @@ def test_a_quiz_can_not_be_passed_by_always_choosing_alike(notebook):
     assert any(not max(choices, key=lambda choice: len(choice["text"]))["right"] for choices in quizzes)
 
 
-def test_what_has_moved_is_where_the_table_says():
-    guesses = {key for notebook in notebooks() for key in question.read(notebook)["predictions"]}
-    assert set(order.MOVED.values()) <= {exercise.key for exercise in EVERY} | guesses
-
-
 def source(notebook):
     (path,) = SOURCES.glob(f"??_{notebook}.py")
     return path.read_text(encoding="utf-8")

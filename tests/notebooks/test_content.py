@@ -15,6 +15,7 @@ from snnkit.lab import course
 from snnkit.lab.course import order, question
 from snnkit.lab.tools import pair, parameters
 from snnkit.lab.tools.project import find
+from snnkit.lab.workshop import minutes
 
 from .told import FOLDED, told
 
@@ -42,6 +43,32 @@ def source(name: str) -> str:
 @each_notebook
 def test_a_notebook_has(name, wanted):
     assert re.search(WANTED[wanted], source(name), re.DOTALL | re.MULTILINE)
+
+
+MOVES = re.compile(r"viz\.(explore|explorers\.\w+|frames|embed|landscape|LivePanel)\(|train\.fit\(")
+NO_PROSE = re.compile(r"```.*?```|\$\$.*?\$\$|\$[^$\n]+\$|<[^>]*>|(?<=\])\([^)\s]*\)", re.DOTALL)
+
+
+@each_notebook
+def test_a_picture_that_moves_comes_within_250_words(name):
+    """Of prose, without goals and table at the top."""
+    words = 0
+    for cell in pair.notebook(PROJECT, name).cells:
+        if cell.cell_type == "code" and MOVES.search(cell.source):
+            break
+        if cell.cell_type == "markdown" and "badge" not in cell.metadata.get("tags", []):
+            words += len(
+                re.findall(r"\w[\w'’.,-]*", NO_PROSE.sub(" ", cell.source.partition("**Afterwards you can**")[0]))
+            )
+    assert words <= 250
+
+
+@each_notebook
+def test_at_most_a_sixth_of_the_minutes_is_optional(name):
+    """15 %, and a rounding of minutes."""
+    load = minutes.count(PROJECT, name)
+    optional = sum(one.minutes for one in load.optional.values())
+    assert optional <= 0.165 * (optional + load.total.minutes)
 
 
 @each_notebook
