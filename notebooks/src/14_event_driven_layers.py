@@ -87,7 +87,7 @@ T, B = 25, 32 if QUICK else 128
 # %%
 predict("event_driven_layers.a")
 
-# %% tags=["slide"]
+# %%
 layer = nn.Sequential(torch.nn.Linear(1000, 1000))
 percent = (0.5, 1, 2, 5, 10, 20, 30, 40, 50)
 milliseconds = {"dense": [], "by spikes": []}
@@ -182,7 +182,7 @@ for row in engine.explain(net, sparse).products:
 # %%
 predict("event_driven_layers.b")
 
-# %% tags=["slide"]
+# %%
 inputs = {
     "one sample with 5 % spikes": sparse[:, :1].contiguous(),
     "grey values, 95 % of them 0": sparse * torch.rand_like(sparse),
