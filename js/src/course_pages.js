@@ -133,6 +133,7 @@ function answering(question, labelledBy, clear) {
 export function predictPage(place, data) {
   const {question, line} = data, hub = courseHub(), id = `snn-${cardsOf}-${++cardsMade}`;
   const body = card(place, `Prediction ${question.label}`, "predict");
+  place.dataset.question = question.key;
   const says = make("p", {className: "says", role: "status"});
   const clear = () => (says.textContent = "");
   const answer = answering(question, id, clear);
@@ -196,16 +197,17 @@ export function predictPage(place, data) {
  */
 export function outcomePage(place, data) {
   const {question, truth, line} = data, body = card(place, `Outcome of prediction ${question.label}`, "outcome");
-  const head = heading("Outcome", question.ask);
+  const asked = `[data-question="${CSS.escape(question.key)}"]`; // its card says the question already
+  const head = () => heading("Outcome", document.querySelector(asked) ? "" : question.ask);
   /** @param {Part[]} parts */
   const open = (...parts) =>
-    body.replaceChildren(head, make("div", {className: "entry"}, ...parts), words("why", ...rich(question.why)));
+    body.replaceChildren(head(), make("div", {className: "entry"}, ...parts), words("why", ...rich(question.why)));
   const skip = make("button", {type: "button", className: "quiet", textContent: "Skip",
     "aria-label": `Skip prediction ${question.label}, and show its result`});
   skip.addEventListener("click", () => answered(line, question.key));
   const waiting = words("waiting", "Lock or skip your prediction above first. ", skip);
   if (data.open) open(result(question, truth));
-  else body.replaceChildren(head, make("div", {className: "entry"}, waiting));
+  else body.replaceChildren(head(), make("div", {className: "entry"}, waiting));
   whenAnswered({...data, key: question.key}, (record) =>
     open(...(record.sure ? compared(question, record, truth) : [result(question, truth)])));
 }

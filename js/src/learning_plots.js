@@ -332,8 +332,6 @@ export class CurvePlot extends Plot {
       context.lineTo(right, y(level.value));
       context.stroke();
       context.setLineDash([]);
-      context.fillStyle = colours.muted;
-      context.fillText(level.name, right, y(level.value) - 4);
     }
     for (const {points, colour, thick, alpha = 1} of lines) {
       if (!points.length) continue;
@@ -348,6 +346,12 @@ export class CurvePlot extends Plot {
         context.fill();
       }
     }
+    if (!level) return;
+    context.strokeStyle = colours.panel; // a curve may pass behind the name
+    context.lineWidth = 4;
+    context.strokeText(level.name, right, y(level.value) - 4);
+    context.fillStyle = colours.muted;
+    context.fillText(level.name, right, y(level.value) - 4);
   }
 }
 

@@ -367,6 +367,11 @@ class Encoder {
     return this.columns === 1 ? i : i * this.columns + t;
   }
 
+  /** Which input a pixel is. @param {number} pixel */
+  input(pixel) {
+    return Math.floor(pixel / this.columns);
+  }
+
   /** One step of an integrator for each pixel, driven by its value. @param {number} i @param {number} value */
   integrate(i, value) {
     const {dt, tau_mem_inv, v_leak, v_reset, v_th} = this.spec;
@@ -400,6 +405,7 @@ export class Network {
     this.image = new Float32Array(product(size));
     this.encoder = new Encoder(encoding, size, steps);
     this.input = new Float32Array(this.encoder.size);
+    this.shown = new Float64Array(this.image.length); // the input of each pixel, summed over the steps so far
     this.layers = /** @type {Layer[]} */ ([]);
     let before = encoding.kind === "columns" ? size.slice(0, 2) : /** @type {number[]} */ (size);
     for (const spec of layers) {
@@ -436,6 +442,7 @@ export class Network {
     this.t = 0;
     this.votes.fill(0);
     this.input.fill(0);
+    this.shown.fill(0);
     for (const cells of this.cells) cells.rest();
     this.encoder.begin(this.image, this.seed);
     this.random = new Generator(this.seed + 1);
@@ -452,6 +459,7 @@ export class Network {
       this.noisy = this.noise > 0;
     }
     this.fresh = false;
+    for (let i = 0; i < this.input.length; i++) this.shown[this.encoder.pixel(i, this.t)] += this.input[i];
     let x = /** @type {Float32Array} */ (this.input);
     for (const {run, out, cells} of this.layers) {
       if (cells) {
@@ -517,6 +525,12 @@ export class Network {
       settled: single && (over || (this.rates && most - second > this.steps - this.t))};
   }
 
+  /** The label with most votes but for one, or -1 where no other has any. @param {number} label */
+  next(label) {
+    const others = [...this.votes.keys()].filter((k) => k !== label && (this.votes[k] !== 0 || !this.rates));
+    return others.reduce((best, k) => (best < 0 || this.votes[k] > this.votes[best] ? k : best), -1);
+  }
+
   /**
    * The strongest connections of value i, of the image (place -1) or of a layer of neurons, to the next layer of
    * neurons: [[neuron, weight], ...] with the largest weights first, at most `most`.
@@ -528,30 +542,51 @@ export class Network {
     return /** @type {Path} */ (this.paths.get(key));
   }
 
+  /**
+   * What the layers from `first` up to `end`, all without state, make of values.
+   * @param {number} first @param {number} end @param {Float32Array} x
+   */
+  through(first, end, x) {
+    for (const layer of this.layers.slice(first, end)) {
+      if (!this.probes.has(layer)) this.probes.set(layer, new Float32Array(layer.out.length));
+      const out = /** @type {Float32Array} */ (this.probes.get(layer));
+      layer.run.run(x, out);
+      x = out;
+    }
+    return x.slice();
+  }
+
+  /** What they make of silence: their bias. @param {number} first @param {number} end */
+  silent(first, end) {
+    if (!this.silence.has(first)) {
+      this.silence.set(first, this.through(first, end, new Float32Array(this.sizeBefore(first))));
+    }
+    return /** @type {Float32Array} */ (this.silence.get(first));
+  }
+
+  /**
+   * What they make of a single spike of value i, less what they make of silence.
+   * @param {number} first @param {number} end @param {number} i
+   */
+  effect(first, end, i) {
+    const quiet = this.silent(first, end), x = new Float32Array(this.sizeBefore(first));
+    x[i] = 1;
+    return this.through(first, end, x).map((value, j) => value - quiet[j]);
+  }
+
+  /** How many values layer `first` gets. @param {number} first */
+  sizeBefore(first) {
+    return first === 0 ? this.input.length : this.layers[first - 1].out.length;
+  }
+
   /** @param {number} place @param {number} i @param {number} most @returns {Path} */
   strongest(place, i, most) {
     const first = place < 0 ? 0 : this.cells[place].layer + 1, target = this.cells[place + 1];
     if (!target) return [];
-    if (this.probes.size === 0) {
-      for (const layer of this.layers) this.probes.set(layer, new Float32Array(layer.out.length));
-    }
-    // What a single spike makes of the sums before the next neurons, less what silence makes of them.
-    const through = (/** @type {number} */ value) => {
-      const length = first === 0 ? this.input.length : this.layers[first - 1].out.length;
-      let x = /** @type {Float32Array} */ (new Float32Array(length));
-      x[i] = value;
-      for (let l = first; l < target.layer; l++) {
-        const out = /** @type {Float32Array} */ (this.probes.get(this.layers[l]));
-        this.layers[l].run.run(x, out);
-        x = out;
-      }
-      return x.slice();
-    };
-    if (!this.silence.has(place)) this.silence.set(place, through(0));
-    const quiet = /** @type {Float32Array} */ (this.silence.get(place)), effect = through(1);
+    const effect = this.effect(first, target.layer, i);
     const strongest = /** @type {Path} */ ([]);
     for (let j = 0; j < effect.length; j++) {
-      const weight = effect[j] - quiet[j];
+      const weight = effect[j];
       if (weight === 0 || (strongest.length === most && Math.abs(weight) <= Math.abs(strongest[most - 1][1]))) continue;
       let at = strongest.length;
       while (at > 0 && Math.abs(strongest[at - 1][1]) < Math.abs(weight)) at--;

@@ -2,17 +2,19 @@
 
 import {bytesOf} from "./bytes.js";
 import {colours, Loop, watchColours} from "./canvas.js";
-import {button, legend, slider, toggle} from "./controls.js";
+import {button, legend, make, slider, toggle} from "./controls.js";
 import {History} from "./history.js";
 import {Network, SURE} from "./network.js";
 import {Pad} from "./pad.js";
 import {Clicks} from "./sound.js";
 import {Stage} from "./stage.js";
 import {STYLES, isBlank, moved, rasterize, styleOf} from "./strokes.js";
+import {why} from "./why.js";
 
 /** @import {Slider, SliderOptions} from "./controls.js" */
 /** @import {Answer, Cells, Description, Neurons} from "./network.js" */
 /** @import {Neuron} from "./stage.js" */
+/** @import {Why} from "./why.js" */
 
 /**
  * @typedef {{count: number, pixels: string, labels: ?number[], bytes?: Uint8Array}} Images pixels [N, channels, rows,
@@ -84,9 +86,12 @@ class Player {
     this.clicks = new Clicks();
     const page = document.body, palette = colours(page);
     const silenced = /** @type {[string, string, string]} */ (["cross", "muted", "silenced"]);
-    at("frame").after(legend(["disc", "muted", "membrane: the fuller, the nearer to the threshold"],
-      ["disc", "orange", "spike"], ["line", "blue", "excites"], ["dashed", "crimson", "inhibits"], silenced));
+    this.legends = [legend(["disc", "muted", "membrane: the fuller, the nearer to the threshold"],
+      ["disc", "orange", "spike"], ["line", "blue", "excites"], ["dashed", "crimson", "inhibits"], silenced),
+    legend(["line", "blue", "excites it"], ["dashed", "crimson", "inhibits it (a ring)"], ["disc", "orange", "votes"])];
+    at("frame").after(this.legends[0]);
     this.stage = new Stage(canvasAt("stage"), network, {colours: palette, picked: (cells, i) => this.silence(cells, i),
+      asked: (label) => this.ask(label),
       pointed: (neuron) => this.tell(neuron), wake: () => this.loop?.wake()});
     this.history = new History(canvasAt("raster"), network, {colours: palette});
     this.pad = new Pad(canvasAt("pad"), {colours: palette, changed: (drawing) => this.drawn(drawing)});
@@ -97,6 +102,8 @@ class Player {
     });
     this.moves = /** @type {Slider[]} */ ([]);
     this.knobs = /** @type {Knobs} */ ({});
+    this.askButtons = [0, 1].map(() => button({label: "Why?", press: () => {}}));
+    at("ask").append(...this.askButtons);
     this.playButton = button({label: "Play", primary: true, press: () => this.toggle()});
     this.slower = button({label: "Slower", press: () => this.pace(-1)});
     this.faster = button({label: "Faster", press: () => this.pace(1)});
@@ -181,12 +188,14 @@ class Player {
   }
 
   /**
-   * P: play or pause, S: one step, R: again, minus and plus: slower and faster; not while something is typed.
+   * P: play or pause, S: one step, R: again, minus and plus: slower and faster, Escape: back to the spikes; not while
+   * something is typed.
    * @param {KeyboardEvent} event
    */
   key(event) {
     const target = /** @type {Element} */ (event.target);
     if (event.ctrlKey || event.metaKey || event.altKey || target.matches?.("input, select")) return;
+    if (event.key === "Escape" && this.stage.why) this.ask(null);
     /** @type {Record<string, (() => void)|undefined>} */
     const actions = {p: () => this.toggle(), s: () => this.once(),
       r: () => this.restart(true), "-": () => this.pace(-1), "+": () => this.pace(1)};
@@ -294,6 +303,7 @@ class Player {
 
   play() {
     this.playing = true;
+    if (this.stage.why) this.ask(null);
     if (this.over) this.restart(false);
     this.label();
     this.loop.wake();
@@ -311,8 +321,93 @@ class Player {
     this.loop.wake();
   }
 
+  /** Why a label has its votes; the same again, or null: back to the spikes. @param {?number} label */
+  ask(label) {
+    const {network, stage} = this, wanted = label !== null && label !== stage.why?.label && network.t > 0;
+    if (wanted && this.playing) this.pause();
+    this.explain(wanted ? label : null);
+    this.askable();
+    stage.draw();
+    this.loop.wake();
+  }
+
+  /** @param {?number} label */
+  explain(label) {
+    const {network, stage} = this, found = label === null ? null : why(network, label);
+    stage.why = found;
+    const back = () => button({label: "Back to the spikes", press: () => this.ask(null)});
+    at("why").replaceChildren(...(found ? [...this.reasons(found), back()] : []));
+    const [spikes, reasons] = this.legends; // one of which is in the page
+    if (found) spikes.replaceWith(reasons);
+    else reasons.replaceWith(spikes);
+  }
+
+  /** Buttons that ask: for what leads, and for what is next to it. */
+  askable() {
+    const {network, stage} = this, leads = network.answer().index, next = leads < 0 ? -1 : network.next(leads);
+    for (const [i, label] of [leads, next].entries()) {
+      const one = this.askButtons[i], words = i ? "Why not" : "Why";
+      one.disabled = label < 0;
+      one.textContent = `${words}${label < 0 ? "" : ` ${network.labels[label]}`}?`;
+      one.setAttribute("aria-pressed", String(label >= 0 && stage.why?.label === label));
+      one.onclick = () => this.ask(label);
+    }
+  }
+
+  /** What the picture shows, in words. @param {Why} found @returns {HTMLElement[]} */
+  reasons({label, cells, sent, pixels, bias, left, note}) {
+    const {network} = this, {votes, rates, t, labels} = network, name = labels[label];
+    const signed = (/** @type {number} */ value) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(2)}`;
+    /** @param {Float64Array} values @param {1|-1} sign */
+    const sum = (values, sign) => values.reduce((all, value) => all + Math.max(value * sign, 0), 0).toFixed(2);
+    /** @param {Float64Array} values */
+    const sums = (values) => `+${sum(values, 1)} and −${sum(values, -1)}`;
+    const own = network.cells.at(-1), parts = [this.compared(label)];
+    if (!network.answer().over) parts.unshift(`After step ${t - 1}:`);
+    const lines = [parts.join(" ")];
+    if (sent && cells) {
+      const most = sent.reduce((best, value, j) => (Math.abs(value) > Math.abs(sent[best]) ? j : best), 0);
+      const count = cells.counts[most], spikes = `${count} spike${count === 1 ? "" : "s"}`;
+      const example = count ? ` The largest share: neuron ${most + 1}, ${spikes} × ${signed(sent[most] / count)} = ` +
+        `${signed(sent[most])}.` : "";
+      lines.push(`Hidden neurons sent ${name} charges of ${sums(sent)} (weight × spikes).${example}`);
+    } else if (pixels) {
+      lines.push(`Pixels sent ${name} charges of ${sums(pixels)} (weight × value, summed over the steps).`);
+    }
+    if (bias) lines.push(`Its bias added ${signed(bias)} in ${t} step${t === 1 ? "" : "s"}.`);
+    if (rates && (sent || pixels)) {
+      lines.push(`Of this the output neuron made ${votes[label]} spike${votes[label] === 1 ? "" : "s"}.`);
+      if (own?.weight) lines.push("What outputs send each other is not counted.");
+    }
+    const small = [];
+    if (sent && pixels) {
+      small.push("Pixels: what each hidden neuron sent is shared out among them by what they sent to it.");
+      if (Math.abs(left) > 0.005) small.push(`${signed(left)} is not shared out: of neurons whose input sums up to nothing.`);
+    }
+    if (note) small.push(note);
+    return [make("p", {}, lines.join(" ")), ...(small.length ? [make("p", {className: "muted"}, small.join(" "))] : [])];
+  }
+
+  /** Its votes beside those of what leads, or of what came next. @param {number} label */
+  compared(label) {
+    const {network} = this, {votes, rates, readout, steps, labels} = network, {leaders} = network.answer();
+    /** @param {number} k */
+    const amount = (k) => rates ? `${votes[k]} vote${votes[k] === 1 ? "" : "s"}` : readout !== "first" ?
+      votes[k].toFixed(2) : votes[k] ? `its first spike in step ${steps - 1 - votes[k]}` : "no spike before the last step";
+    if (!leaders.length) return "No output has fired.";
+    if (leaders.length > 1 && leaders.includes(label)) {
+      return `${listed(leaders.map((k) => labels[k]), "and")} are level, each with ${amount(label)}.`;
+    }
+    const first = leaders.includes(label), other = first ? network.next(label) : leaders[0];
+    if (other < 0) return `${labels[label]} has ${amount(label)}.`;
+    const fewer = rates ? `, ${Math.abs(votes[label] - votes[other])} fewer` : "", its = `${labels[label]} has ${amount(label)}`;
+    if (first) return `${labels[label]} leads with ${amount(label)}. Next is ${labels[other]} with ${amount(other)}${fewer}.`;
+    return rates ? `${its}${fewer} than ${labels[other]}, which leads.` : `${its}; ${labels[other]} leads with ${amount(other)}.`;
+  }
+
   /** From rest; `play`: whether it is to run where it was paused. @param {boolean} play */
   restart(play) {
+    if (this.stage.why) this.explain(null);
     this.network.reset();
     this.stage.clear();
     this.history.clear();
@@ -374,6 +469,7 @@ class Player {
 
   done() {
     this.history.add();
+    if (this.stage.why) this.explain(this.stage.why.label);
     this.read();
   }
 
@@ -389,6 +485,7 @@ class Player {
     reading.classList.toggle("certain", certain);
     reading.classList.toggle("tie", names.length > 1);
     at("certainty").textContent = this.verdict(answer, names);
+    this.askable();
     const said = !over ? "" : index < 0 ? at("certainty").textContent
       : names.length > 1 ? `A tie: the network reads ${listed(names, "or")}.` : `The network reads ${names[0]}.`;
     if (said !== this.said) at("spoken").textContent = this.said = said;
@@ -426,7 +523,9 @@ class Player {
     const spikes = cells.counts[index];
     const state = cells.silenced[index] ? "silenced" : cells.spiking
       ? `${spikes} spike${spikes === 1 ? "" : "s"} in this run` : `potential ${cells.out[index].toFixed(2)}`;
-    tip.textContent = `${name}: ${state}`;
+    const {why: found} = this.stage, sent = found?.cells === cells && spikes ? found.sent?.[index] ?? 0 : 0;
+    const share = sent && found ? ` × ${(sent / spikes).toFixed(2).replace("-", "−")} for ${network.labels[found.label]}` : "";
+    tip.textContent = `${name}: ${state}${share}`;
     const width = tip.offsetWidth, frame = at("frame").clientWidth;
     const left = Math.min(Math.max(x - width / 2, 0), frame - width);
     tip.style.transform = `translate(${left}px, ${Math.max(y - 46, 0)}px)`;

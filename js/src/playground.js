@@ -3,6 +3,7 @@
 import {Loop, calm, colours, watchColours} from "./canvas.js";
 import {CLASS_COLOURS, PRESETS, describe, diagnosis} from "./commentary.js";
 import {button, choice, framed, legend, make, slider} from "./controls.js";
+import {Guide} from "./guide.js";
 import {
   AnswersPlot, CurvePlot, DecisionPlot, MembranePlot, RasterPlot, Series, SurrogatePlot, busiest, trace,
 } from "./learning_plots.js";
@@ -17,6 +18,7 @@ import {REACH, Runner} from "./trainer.js";
  * @import {Colours} from "./canvas.js"
  * @import {Model, Place, Plane, Table} from "./commentary.js"
  * @import {Option} from "./controls.js"
+ * @import {Hint} from "./guide.js"
  * @import {DataName, NeuronKey, NeuronName, Range, Settings} from "./setup.js"
  * @import {Digits, Membranes, Neurons, Order, Report, Which} from "./trainer.js"
  *
@@ -126,6 +128,7 @@ class Playground {
     /** @type {Which} */ this.which = {index: 0};
     /** @type {?Place} */ this.watched = null; // the neuron whose membrane is shown
     this.chosen = false; // whether by the reader
+    this.changed = 0; // when a setting was
     this.shownData = "";
     this.losses = new Series();
     this.rights = new Series();
@@ -154,6 +157,8 @@ class Playground {
     this.draw = framed(() => this.paint());
     this.loop = new Loop((passed) => this.advance(passed));
     this.buttons();
+    this.guide = new Guide(at("guide"), this.hints(), "That was the first minute. Next: press a button of “Break it on " +
+      "purpose”, and read under “Health of the layers” why nothing is learned.");
     /** @param {Colours} palette */
     const recolour = (palette) => {
       this.palette = palette;
@@ -165,6 +170,46 @@ class Playground {
     watchColours(this.root, recolour);
     addEventListener("hashchange", () => this.readLink());
     this.readLink();
+    if (location.hash.length < 2) this.guide.begin();
+  }
+
+  /** The first minute. @returns {Hint[]} */
+  hints() {
+    /** @param {string} name */
+    const control = (name) => [...this.at("settings").querySelectorAll(".control")].find((one) => (
+      one.querySelector("label")?.textContent?.startsWith(name))) ?? null;
+    const hidden = () => /** @type {Report} */ (this.report).rates.slice(0, -1).flatMap((layer) => [...layer]);
+    const silent = () => {
+      const rates = hidden();
+      return `${rates.filter((rate) => rate === 0).length} of ${rates.length} hidden neurons never fire`;
+    };
+    const right = () => this.tests.at(-1)?.accuracy ?? 0, updates = () => this.report?.updates ?? 0;
+    const settled = () => performance.now() - this.changed > 1500 &&
+      `With a threshold of ${this.settings.threshold}, ${silent()}, and ${percent()}.`;
+    const percent = () => `${(100 * right()).toFixed(0)} % of the test set are right`;
+    return [
+      {
+        text: "Nothing is learned so far: neurons with a cross never fire. Press Play, or the space bar.",
+        at: () => this.play, done: () => updates() > 0 && "It learns.",
+      },
+      {
+        text: "Watch the crosses: which of them vanish?", at: () => this.at("network"),
+        done: () => (right() > 0.9 || updates() > 2000) && `${percent()} after ${updates()} updates; ${silent()}.`,
+      },
+      {
+        text: "Drag the threshold θ up to 5. Which neurons fall silent?", at: () => control("threshold"),
+        done: () => this.settings.threshold >= 4 && settled(),
+      },
+      {
+        text: "Press ↺ beside it: the threshold is 1 again.", at: () => control("threshold"),
+        done: () => this.settings.threshold < 1.5 && settled(),
+      },
+      {
+        text: "Click an orange neuron, or choose one by the arrow keys: below is its membrane over the steps of a sample, " +
+          "with a disc where it fires.",
+        at: () => this.at("network"), done: () => this.chosen && this.at("membrane-text").textContent,
+      },
+    ];
   }
 
   missing() {
@@ -230,6 +275,7 @@ class Playground {
       link.addEventListener("click", (event) => {
         if (event.ctrlKey || event.metaKey || event.shiftKey) return; // a tab of its own
         event.preventDefault();
+        this.guide.close();
         this.use(readLink(link.hash), true);
         this.play.focus({preventScroll: true});
         scrollTo({top: 0, behavior: calm() ? "auto" : "smooth"});
@@ -345,6 +391,9 @@ class Playground {
   /** @param {keyof Settings} key @param {Value} value */
   change(key, value) {
     const {settings} = this;
+    this.changed = performance.now();
+    if (key === "threshold") setTimeout(() => this.guide.check(), 1600); // also where it is paused
+    if (key === "data") this.guide.close();
     if (key === "data" || key === "neuron") {
       const fresh = key === "data" ? defaults(/** @type {DataName} */ (value), settings.neuron) :
         defaults(settings.data, /** @type {NeuronName} */ (value));
@@ -372,6 +421,7 @@ class Playground {
     const {data, neuron = "Leaky", ...rest} = preset.set;
     this.settings = {...defaults(data, neuron), ...rest};
     this.at("preset-text").textContent = preset.text;
+    this.guide.close(); // the reader has found something else to do
     this.controls();
     this.start(true);
   }
@@ -548,17 +598,19 @@ class Playground {
     this.neuronText();
     if (this.position < 0 && (calm() || !this.passes)) this.position = settings.steps - 1 + 0.5;
     this.showStep();
+    this.guide.check();
   }
 
   /** How each layer is: how much it fires, which of its neurons are of no use, what gradient arrives. */
   health() {
     const {report} = /** @type {Playground & {report: Report}} */ (this), {rates, gradients, updates} = report;
+    const wrong = diagnosis(report); // random weights leave many neurons silent: no alarm before it has learned
     /** @param {Array<Node|string>} cells @param {"td"|"th"} tag */
     const row = (cells, tag = "td") => make("tr", {}, ...cells.map((cell) => {
       return cell instanceof Node ? cell : make(tag, tag === "th" ? {scope: "col"} : {}, cell);
     }));
     /** @param {string} text @param {boolean} isBad */
-    const bad = (text, isBad) => make("td", {className: isBad ? "bad" : ""}, text);
+    const bad = (text, isBad) => make("td", {className: isBad && (updates || wrong) ? "bad" : ""}, text);
     /** @param {number} value */
     const size = (value) => (value === 0 ? "0" : value >= 0.001 ? String(Number(value.toPrecision(2))) :
       value.toExponential(1).replace("-", "−"));
@@ -571,7 +623,7 @@ class Playground {
     });
     this.at("layers").replaceChildren(
       row(["", "spikes per neuron and step", "silent", "fire always", "gradient of the weights"], "th"), ...rows);
-    this.at("diagnosis").textContent = diagnosis(report);
+    this.at("diagnosis").textContent = wrong;
   }
 
   sampleText() {
@@ -595,6 +647,7 @@ class Playground {
     if (!this.report) return; // the rows are those of the network before
     Object.assign(this, {watched: place, chosen: true});
     this.say(this.showMembrane());
+    this.guide.check();
   }
 
   /** The membrane of a neuron in the shown sample, of the one that fires most until the reader chooses; in words. */

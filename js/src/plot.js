@@ -15,8 +15,8 @@ const DASHES = {solid: [], dash: [6, 4], dot: [2, 3]};
  * @typedef {{title?: string, min?: number, max?: number, log?: boolean, ticks?: Array<number|Tick>, bare?: boolean,
  *   grid?: boolean}} AxisOptions
  * @typedef {Array<ArrayLike<number>>} Points [xs, ys]
- * @typedef {{colour?: string, opacity?: number, width?: number, dash?: string}} Paint `colour`: by its name in
- *   style.css, or as CSS has it; `dash`: "solid", "dash" or "dot"
+ * @typedef {{colour?: string, opacity?: number, width?: number, dash?: string, name?: string}} Paint `colour`: by its
+ *   name in style.css, or as CSS has it; `dash`: "solid", "dash" or "dot"; `name`: what a text calls it
  * @typedef {"line"|"dots"|"bars"|"boxes"|"rule"|"pixels"|"text"} Kind of a mark: the key that it has
  */
 /** @template T @typedef {Paint & T & {[K in Exclude<Kind, keyof T>]?: undefined}} Marked */
@@ -85,6 +85,14 @@ class Axis {
 }
 
 /**
+ * A mark among those that a text names, or beside them. @param {Mark} mark @param {boolean} named @returns {Mark}
+ */
+function emphasised(mark, named) {
+  if (!named) return {...mark, opacity: 0.2 * (mark.opacity ?? 1)};
+  return {...mark, opacity: 1, ...(mark.line && {width: (mark.width ?? 2) + 1.5})};
+}
+
+/**
  * A panel. `show(marks)` draws; marks are, in the order in which they are painted:
  *
  *     {line: [xs, ys], colour, width, dash: "dash", step: true, fill: 0.15}   // xs null: 0, 1, 2, …; NaN is a gap
@@ -94,6 +102,8 @@ class Axis {
  *     {rule: "x" | "y", at, colour, dash}
  *     {pixels: values, rows, columns, x, y, gap, colour, opacity}             // values 0 to 1 as opacity, from the top
  *     {text, x, y, colour}
+ *
+ * Each may have a `name`, for the words of a text that name it.
  */
 export class Plot {
   /**
@@ -112,6 +122,7 @@ export class Plot {
     this.element = make("div", {className: "plot"}, this.canvas, this.tip);
     this.canvas.style.height = `${height}px`;
     this.marks = /** @type {Mark[]} */ ([]);
+    this.lit = /** @type {?string} */ (null); // the name of the marks that stand out
     this.handles = /** @type {Handle[]} */ ([]);
     this.dragging = false;
     this.pointed = /** @type {?number[]} */ (null); // in pixels
@@ -159,6 +170,18 @@ export class Plot {
     this.draw();
   }
 
+  /** @param {string} name */
+  knows(name) {
+    return this.marks.some((mark) => mark.name === name);
+  }
+
+  /** Marks of that name stand out; null: all are as they were. @param {?string} name */
+  light(name) {
+    if (name === this.lit) return;
+    this.lit = name;
+    this.ask();
+  }
+
   /** Pixels from the left edge. @param {number} value */
   across(value) {
     const {left, right} = this.margins;
@@ -198,7 +221,8 @@ export class Plot {
     const over = this.equal ? 0 : 6; // marks on the upper edge
     context.rect(left, top - over, width - left - right + 1, height - top - below + over + 1);
     context.clip();
-    for (const mark of this.marks) this.paint(context, mark);
+    const lit = this.lit !== null && this.marks.some(({name}) => name === this.lit) ? this.lit : undefined;
+    for (const mark of this.marks) this.paint(context, lit === undefined ? mark : emphasised(mark, mark.name === lit));
     if (this.pointed) {
       context.strokeStyle = this.colours.muted;
       context.lineWidth = 1;

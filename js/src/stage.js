@@ -10,6 +10,7 @@ import {BELOW_ZERO, calm, faint, surface} from "./canvas.js";
 
 const NARROW = 430; // px of width under which layers lie below each other
 const MOST_LINES = 260; // between two groups in one step
+const MOST_SENDERS = 24; // to a label in question
 const LEVELS = 10; // shades of a membrane: cells of one shade are drawn at once
 const FONT = "system-ui, -apple-system, \"Segoe UI\", Roboto, sans-serif";
 
@@ -26,17 +27,20 @@ const FONT = "system-ui, -apple-system, \"Segoe UI\", Roboto, sans-serif";
  * @typedef {Dots & {cells: Cells}} CellDots
  * @typedef {CellDots|(Dots & {cells?: undefined})} Group
  * @typedef {{group: CellDots, cells: Cells, index: number, x: number, y: number}} Neuron
+ * @typedef {{label: number, cells: ?Cells, sent: ?Float64Array, pixels: ?Float64Array}} Votes what brought a label its
+ *   votes, see why.js
  */
 
 export class Stage {
   /**
    * @param {HTMLCanvasElement} canvas
    * @param {Network} network
-   * @param {{colours: Colours, picked: function(Cells, number): void, pointed: function(?Neuron): void,
-   *   wake: function(): void}} options `picked`: a neuron was pressed; `pointed`: one is under the pointer or chosen by
-   *   keys: {cells, index, x, y}, or null; `wake`: something is to be drawn
+   * @param {{colours: Colours, picked: function(Cells, number): void, asked: function(number): void,
+   *   pointed: function(?Neuron): void, wake: function(): void}} options `picked`: a neuron was pressed; `asked`: the
+   *   bar of a label; `pointed`: a neuron is under the pointer or chosen by keys: {cells, index, x, y}, or null; `wake`:
+   *   something is to be drawn
    */
-  constructor(canvas, network, {colours, picked, pointed, wake}) {
+  constructor(canvas, network, {colours, picked, asked, pointed, wake}) {
     this.canvas = canvas;
     this.network = network;
     this.colours = colours;
@@ -64,6 +68,7 @@ export class Stage {
     this.bars = new Float32Array(network.labels.length);
     this.phase = 1;
     this.pointer = /** @type {?Neuron} */ (null);
+    this.why = /** @type {?Votes} */ (null); // shown in place of membranes and spikes
     this.upright = false;
     surface(canvas, (context, width, height) => {
       this.context = context;
@@ -73,11 +78,15 @@ export class Stage {
       this.draw();
       this.wake();
     });
-    canvas.addEventListener("pointermove", (event) => this.point(this.at(event)));
+    canvas.addEventListener("pointermove", (event) => {
+      this.point(this.at(event));
+      if (!this.pointer) canvas.style.cursor = this.barAt(event) < 0 ? "" : "pointer";
+    });
     canvas.addEventListener("pointerleave", () => this.point(null));
     canvas.addEventListener("click", (event) => {
-      const neuron = this.at(event);
+      const neuron = this.at(event), label = this.barAt(event);
       if (neuron) this.picked(neuron.cells, neuron.index);
+      else if (label >= 0) asked(label);
     });
     canvas.addEventListener("keydown", (event) => this.key(event));
     canvas.addEventListener("blur", () => this.point(null));
@@ -261,9 +270,11 @@ export class Stage {
     const {context, width, height} = this;
     if (!context) return;
     context.clearRect(0, 0, width, height);
-    if (!calm()) this.groups.forEach((group, place) => this.drawLines(group, place));
+    if (this.why) this.drawSent(this.why);
+    else if (!calm()) this.groups.forEach((group, place) => this.drawLines(group, place));
     for (const group of this.groups) {
-      if (group.kind === "pixels") this.drawPixels(group);
+      if (this.why && group.kind !== "votes") this.drawShares(group, this.why);
+      else if (group.kind === "pixels") this.drawPixels(group);
       else this.drawCells(group);
       this.drawTitle(group);
     }
@@ -369,6 +380,7 @@ export class Stage {
     const leaders = arrived || network.t > 1 ? answer.leaders : [];
     network.labels.forEach((label, k) => {
       const leads = leaders.includes(k), bar = faint(colours.orange, leads ? 1 : 0.5);
+      if (this.why?.label === k) this.drawAsked(group, k);
       context.fillStyle = leads ? colours.ink : colours.muted;
       context.font = `${leads ? 700 : 400} ${bold ? Math.min(each * 0.55, 17) : 12}px ${FONT}`;
       if (this.upright) {
@@ -392,6 +404,69 @@ export class Stage {
         context.fillRect(start, group.y[k] - tall / 2, Math.max(this.bars[k] * room, 0), tall);
       }
     });
+  }
+
+  /** A frame round the bar of the label in question. @param {Group} group @param {number} k */
+  drawAsked({box, each, x, y}, k) {
+    const {context, colours, upright} = this;
+    context.strokeStyle = colours.accent;
+    context.lineWidth = 2;
+    if (upright) context.strokeRect(x[k] - each / 2 + 1, box.y, each - 2, box.h);
+    else context.strokeRect(box.x - 1, y[k] - each / 2 + 1, box.w, each - 2);
+  }
+
+  /** From the neurons that sent most to the label in question. @param {Votes} why */
+  drawSent({label, cells, sent}) {
+    const {context, colours, groups} = this, group = groups.find((one) => one.cells && one.cells === cells);
+    const last = groups[groups.length - 1];
+    if (!sent || !group) return;
+    const most = Math.max(...sent.map(Math.abs)), order = Array.from(sent.keys()).filter((i) => sent[i]);
+    order.sort((a, b) => Math.abs(sent[b]) - Math.abs(sent[a]));
+    for (const i of order.slice(0, MOST_SENDERS)) {
+      const strong = Math.abs(sent[i]) / most;
+      context.strokeStyle = faint(sent[i] > 0 ? colours.blue : colours.crimson, 0.2 + 0.6 * strong);
+      context.lineWidth = 0.7 + 2 * strong;
+      context.setLineDash(sent[i] > 0 ? [] : BELOW_ZERO);
+      context.beginPath();
+      context.moveTo(group.x[i], group.y[i]);
+      context.lineTo(last.x[label], last.y[label]);
+      context.stroke();
+    }
+    context.setLineDash([]);
+  }
+
+  /**
+   * What each pixel or neuron brought the label in question: for it blue, against it crimson.
+   * @param {Group} group @param {Votes} why
+   */
+  drawShares(group, {cells, sent, pixels}) {
+    const {context, colours, network} = this, {count, size} = group, isImage = group.kind === "pixels";
+    const values = isImage ? pixels : group.cells === cells ? sent : null, round = !isImage && size >= 7;
+    const most = values ? Math.max(1e-12, ...values.map(Math.abs)) : 1, side = isImage && size <= 4 ? size : size - 1;
+    /** @param {number} i @param {number} r half of its size */
+    const fill = (i, r) => {
+      context.beginPath();
+      if (round) context.arc(group.x[i], group.y[i], r, 0, 7);
+      else context.rect(group.x[i] - r, group.y[i] - r, 2 * r, 2 * r);
+      context.fill();
+    };
+    const whole = isImage ? side / 2 : Math.max(size * 0.42, 0.8);
+    for (let i = 0; i < count; i++) {
+      context.fillStyle = colours.faint;
+      fill(i, whole);
+      if (isImage && !values && network.image[i]) {
+        context.fillStyle = faint(colours.ink, 0.7 * Math.min(Math.max(network.image[i], 0), 1));
+        fill(i, whole);
+      }
+      const strong = values ? Math.abs(values[i]) / most : 0;
+      if (!values || strong < 0.01) continue;
+      context.fillStyle = faint(values[i] > 0 ? colours.blue : colours.crimson, 0.15 + 0.85 * strong);
+      // Those against it are hollow: colour alone does not say it.
+      fill(i, isImage ? whole : whole * Math.sqrt(0.2 + 0.8 * strong));
+      if (values[i] > 0 || size < 7) continue;
+      context.fillStyle = colours.page;
+      fill(i, whole * 0.28);
+    }
   }
 
   /** @param {Group} group @param {number} place */
@@ -455,6 +530,14 @@ export class Stage {
       }
     }
     return best;
+  }
+
+  /** The label whose bar is at a pointer, or -1. @param {MouseEvent} event */
+  barAt({clientX, clientY}) {
+    const box = this.canvas.getBoundingClientRect(), x = clientX - box.left, y = clientY - box.top;
+    const group = this.groups[this.groups.length - 1], {box: place, size, each} = group;
+    const [along, across, from] = this.upright ? [x, y, place.y] : [y, x, place.x], middles = this.upright ? group.x : group.y;
+    return across < from + size + 8 ? -1 : middles.findIndex((middle) => Math.abs(middle - along) < each / 2);
   }
 
   /** @param {?Neuron} neuron */

@@ -16,7 +16,7 @@
 #
 # | | |
 # |---|---|
-# | Time | 15 minutes, and 5 more for the optional part |
+# | Time | 25 minutes |
 # | GPU minutes | 0 |
 # | Before this | a little Python |
 #
@@ -61,19 +61,19 @@ viz.embed(page, height=560, compact=True)
 # - Press *Pause*, then *One step*, to see single spikes.
 # - Click a neuron to silence it. How many must be silent before the answer is wrong?
 #
-# The network runs in this page. You have it as a file, too: `reads_what_you_draw.html`, beside this notebook, opens in
-# any browser and shows more. In notebook 04 you train such a network yourself, in seconds.
+# The network runs in this page. The file `reads_what_you_draw.html`, beside this notebook, holds the same network and
+# opens in any browser. In notebook 04 you train such a network yourself, in seconds.
 
 # %% [markdown]
 # ## How this course works
 #
 # **Predict, run, compare.** Guess *before* you see a result. People who commit to a guess remember the result better than
-# people who only watch. So each notebook has fields for your predictions. What the cells below find is hidden until you
-# *Lock* your guess, or *Skip* it. You also say how sure you are, and at the end you see how often you were right. Open
-# *What to notice* when you have looked for yourself.
+# people who only watch. What the cells below a prediction find is hidden until you *Lock* your guess, or *Skip* it. You
+# also say how sure you are, and at the end you see how often you were right. Open *What to notice* when you have looked
+# for yourself.
 #
-# **Afterwards you can** say that your machine works, use predictions, exercises, hints and the scorecard, and read a
-# tensor of spikes: `[T, B, N]`, **time first**.
+# **Afterwards you can** say that your machine works, use predictions, exercises, hints and the scorecard, and read an
+# array of spikes: `[T, B, N]`, **time first**.
 #
 # Each notebook starts with the same three cells. *Setup* and *Imports* are folded: they only load the kit. Between them are
 # the **settings**. `QUICK` keeps all sizes small. `SOLVE = True` fills in all exercises, for instructors.
@@ -107,12 +107,14 @@ doctor.report()
 # %% [markdown] tags=["slide"]
 # ## One neuron
 #
-# The membrane of a neuron is like a leaky bucket. Input fills it, and the leak empties it. When it is full, the neuron
-# fires a **spike** and starts again from empty:
+# The wall of a neuron, its *membrane*, stores electric charge, much as a bucket stores water. The bucket is *leaky*: it
+# has a hole, and the fuller it is, the faster it loses water. Input fills it. When it is full, the neuron fires a
+# **spike** and starts again from empty:
 #
 # $$v \leftarrow v + \frac{x - v}{\tau}, \qquad \text{a spike and } v \leftarrow 0 \text{ where } v \ge 1.$$
 #
-# The level $v$ and the input $x$ are in units of the full bucket, the time constant $\tau$ is in time steps.
+# The level $v$ and the input $x$ are in units of the full bucket. The *time constant* $\tau$ is the number of time steps in
+# which the level loses about two thirds of its distance to $x$.
 #
 # **Predict first.** The bucket is full at 1. Here $\tau = 20$ steps, and the input is 0.9 in all of 100 steps. What does
 # the neuron do?
@@ -135,20 +137,22 @@ viz.explorers.population(neurons=1, steps=100, current=1.5, only_current=True)
 # <summary><b>What to notice</b></summary>
 #
 # Up to an input of 1 the leak wins and the neuron never fires. Above 1 it fires regularly. Triangles
-# mark the spikes; after each the membrane starts again from 0. Notebook 01 explains every feature of this curve.
+# mark the spikes; after each the level starts again from 0. Notebook 01 explains every feature of this curve.
 #
 # </details>
 #
 # ## Spikes are tensors, and time comes first
 #
-# The page at the top runs a network that you can also call in Python. Everywhere in snnkit, spike trains are a tensor
-# of zeros and ones of shape `[T, B, N]`:
+# The page at the top runs a network that you can also call in Python. Everywhere in snnkit, spikes are a tensor (PyTorch's
+# word for an array) of zeros and ones of shape `[T, B, N]`:
 #
 # | axis | what | here |
 # |---|---|---|
 # | `T` | time steps | 20 |
-# | `B` | batch: independent samples | 20 images |
-# | `N` | neurons (or channels, height, width) | 128 hidden, 10 output |
+# | `B` | the *batch*: independent samples that are computed together | 20 images |
+# | `N` | neurons | 128 hidden, 10 output |
+#
+# The next figure is a *raster*: each row is a neuron, time runs to the right, and each mark is a spike.
 #
 # **Predict first.** The first image is a 5, shown for 20 steps. How many of the 128 hidden neurons fire at least once?
 
@@ -221,8 +225,8 @@ hint("preflight.1")
 # %% [markdown]
 # ### Exercise 00.2 · Time first (1 minute, ●○○)
 #
-# You show a batch of 32 images of 8 × 8 pixels, one neuron per pixel, for 20 time steps. What is the shape of the spikes?
-# Replace the dots by three numbers.
+# You show a *batch*, here 32 images at once, of 8 × 8 pixels, one neuron per pixel, for 20 time steps. What is the shape
+# of the spikes? Replace the dots by three numbers.
 
 # %% tags=["exercise"]
 shape = (..., ..., ...)
@@ -262,35 +266,9 @@ outcome("preflight.c", 1 if right["batch first"] == right["time first"] else 2)
 #
 # </details>
 #
-# ## For reference (optional)
+# ## When you are stuck
 #
-# ### Where the data are
-#
-# `data.load(name)` gives images as bytes `[N, 1, H, W]` and labels `[N]`. The **digits** are always available, even
-# offline. MNIST and Fashion-MNIST are downloaded once and checked, or read from the folder that the environment
-# variable `SNNKIT_DATA` names. In a room with bad Wi-Fi the instructor passes that folder round on a USB stick.
-
-# %% tags=["slide"]
-for name in ("digits", "mnist", "fashion"):
-    print(f"{name:8} {'here' if data.available(name) else 'not here yet'}")
-
-viz.show(viz.figures.image_grid(images, labels, columns=10, title="Twenty digits and their labels"))
-
-# %% [markdown] tags=["slide"]
-# ### GPU: when, and when not
-#
-# **Not now.** Notebooks 00 to 04 need none. Colab gives everyone a limited allowance, and a GPU uses it up even while
-# you only read. The top of each notebook says how many GPU minutes it needs.
-#
-# When you need one: on **Colab**, menu *Runtime → Change runtime type → T4 GPU*, then run again from the top, because a
-# new runtime starts empty. Afterwards *Runtime → Disconnect and delete runtime* releases it. On your **own machine**
-# the card above says whether PyTorch sees a GPU. In both cases `DEVICE = "auto"` finds it:
-
-# %%
-print(f"DEVICE = {DEVICE!r} selects: {data.resolve_device(DEVICE)}")
-
-# %% [markdown] tags=["slide"]
-# ### When you are stuck
+# Your cells run in a Python process, the *kernel* of the notebook. It remembers every cell that it has run.
 #
 # | what you see | what to do |
 # |---|---|
@@ -304,6 +282,14 @@ print(f"DEVICE = {DEVICE!r} selects: {data.resolve_device(DEVICE)}")
 # Your progress is saved in one small file on the machine where the kernel runs (on Colab it is lost with the runtime);
 # nothing is sent anywhere.
 #
+# **A GPU?** Not now: notebooks 00 to 04 need none. The top of each notebook says how many GPU minutes it needs. On Colab:
+# *Runtime → Change runtime type → T4 GPU*, then run again from the top. Release it afterwards by *Runtime → Disconnect and
+# delete runtime*. `DEVICE = "auto"` finds a GPU where there is one.
+
+# %%
+print(f"DEVICE = {DEVICE!r} selects: {data.resolve_device(DEVICE)}")
+
+# %% [markdown]
 # ## Check yourself
 
 # %%

@@ -10,28 +10,24 @@
 # [![Open In Colab](drawings/open_in_colab.svg)](https://colab.research.google.com/github/snnkit/snnkit/blob/main/notebooks/06_event_data.ipynb)
 
 # %% [markdown] tags=["slide"]
-# # 06 · Event data
+# # 06 · Events and time
 #
-# A film is a stack of photographs: thirty times a second, all pixels are read, whether anything has happened or not. An
-# *event camera* takes no photographs. Each of its pixels measures its light and sends an event when the light has
-# changed, and only then. The output is not an image but a list: *this pixel, at this microsecond, became brighter*.
-# These are spikes made by silicon. They suit spiking networks, but they need their own methods, from the file format to
-# training.
+# Spikes are events in time. So far we made them from still images, which have no time in them. Here the data are events,
+# from a sensor that works like a layer of neurons. And we test by experiment whether a network uses time at all.
 #
 # **Afterwards you can**
 #
-# - say what an event camera reports, what it cannot detect, and when it saves bytes;
-# - turn events into frames, time surfaces and voxel grids, and say which information each of them loses;
-# - remove noise from a recording with one number per pixel;
+# - say what an event camera reports, and when it saves bytes;
+# - turn events into tensors, and say which information is lost;
 # - distinguish changes of a recording that preserve its label from those that do not;
-# - train a spiking network on events, and test by experiment whether it uses time at all;
+# - train a spiking network on events, and test whether the task needs time and whether the network uses it;
 # - recognise mistakes that raise no error.
 #
 # | | |
 # |---|---|
-# | Time | 75 minutes |
+# | Time | 75 minutes, and 15 more for the optional part |
 # | GPU minutes | 0. Everything runs on a CPU; where there is a GPU, the training uses it |
-# | Before this | 03 encodings (its section 6 has an event player), 04 training |
+# | Before this | 03 encodings, 04 training |
 
 # %% tags=["bootstrap"] cellView="form"
 # @title Setup: run this cell first
@@ -66,13 +62,11 @@ PUBLISHED: str = ""  # "nmnist", "shd" or "dvs_gesture": opens that data set at 
 
 # %%
 import math
-import tempfile
 from dataclasses import replace
-from pathlib import Path
 
 import torch
 
-from snnkit import data, loss, measure, models, train
+from snnkit import data, loss, models, train
 from snnkit.lab import course, viz
 from snnkit.lab.course import attempt, hint, outcome, predict, quiz, scorecard, solution
 from snnkit.lab.viz import figures
@@ -85,24 +79,58 @@ draw = torch.Generator().manual_seed(SEED)
 torch.set_num_threads(1)  # on tensors this small, several threads mostly wait for each other
 
 # %% [markdown] tags=["slide"]
-# ## 1 · One pixel
+# ## 1 · A camera that sees changes
 #
-# A pixel of an event camera computes the logarithm of its light. It stores one number: the logarithm at its last event.
-# With the light $I$ in lux, at time $t$ in seconds,
+# A film reads all its pixels thirty times a second, whether anything has happened or not. Each pixel of an *event camera*
+# watches its own light, and sends an event only when the light has changed. The *polarity* of an event says whether the
+# pixel became brighter (ON) or darker (OFF).
+#
+# Such a camera looks at a handwritten three. A digit on paper does not move, so the camera does: three short movements,
+# *saccades*, round a small triangle in 0.3 s. Drag the slider below the picture.
+
+# %%
+recordings, labels = {}, {}
+for split in ("train", "test"):
+    recordings[split], labels[split] = events.record_digits(split, seed=SEED)
+of_digit = [recordings["train"][int((labels["train"] == digit).nonzero()[0])] for digit in range(10)]
+three = of_digit[3]
+
+
+# %% tags=["slide"]
+def seen(ms):
+    """ON (blue) minus OFF (orange) in the 20 ms that end here."""
+    off, on = events.to_frames(three, window=20_000)[ms // 20 - 1]
+    figure = figures.image_grid((on - off)[None], title=f"A three, from {ms - 20} to {ms} ms")
+    return figure.update_traces(colorscale=viz.theme.SIGNED, zmin=-3, zmax=3).update_layout(height=420)
+
+
+viz.show(viz.frames(seen, "ms", range(20, 301, 20), start=4))
+
+# %% [markdown]
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# Each stroke has an ON side and an OFF side: the camera moves it off some pixels and onto others. When the camera turns
+# in another direction, other edges appear. A bright and a dark pixel that do not change look the same, because neither
+# sends anything.
+#
+# </details>
+#
+# ### One pixel
+#
+# A pixel stores one number: the logarithm of the light at its last event. With the light $I$ in lux, at time $t$ in
+# seconds,
 #
 # $$ L(t) = \ln\big(I(t) + I_d\big), \qquad \text{event at } t \text{ when } \lvert L(t) - L(t_\text{last}) \rvert \ge \theta, \qquad
 # p = \operatorname{sign}\big(L(t) - L(t_\text{last})\big). \tag{1} $$
 #
-# The *polarity* $p$ is ON (brighter) or OFF (darker). The threshold $\theta$ has no unit: a difference of logarithms is
-# a ratio. $\theta = 0.2$ means a change by the factor $e^{0.2}$, about 22 %. $I_d$ is the light below which the pixel
-# detects nothing. (Notebook 03 encoded a heartbeat by its changes. The logarithm is new here.)
+# $p$ is the polarity. The threshold $\theta$ has no unit: a difference of logarithms is a ratio. $\theta = 0.2$ means a
+# change by the factor $e^{0.2}$, about 22 %. $I_d$ is the light below which the pixel detects nothing.
 #
 # A hand passes three times, and each time takes away 60 % of the light. We compare moonlight (0.2 lux), an office (500
-# lux) and sunlight (100 000 lux). Beside it is a pixel of an ordinary camera: 8 bits, 30 frames a second, exposed for
-# the office.
+# lux) and sunlight (100 000 lux).
 #
-# **Predict first.** How many events does the hand cause in each of the three lights? And what does the ordinary
-# camera record?
+# **Predict first.** How many events does the hand cause in each of the three lights?
 
 # %%
 predict("event_data.a")
@@ -124,27 +152,17 @@ def pixel(light, threshold=0.2, blind=0.02):
 time = torch.arange(0, 1, 1e-4)  # seconds
 hand = 1 - 0.6 * torch.sin(3 * torch.pi * time) ** 8  # share of the light that is left
 hand = hand * (1 + 0.05 * time)  # and a cloud moves away meanwhile
-lights = {"moon, 0.2 lux": 0.2, "office, 500 lux": 500.0, "sun, 100 000 lux": 1e5}
-films, levels, counts = {}, {}, {}
-for name, lux in lights.items():
-    film = (255 * lux * hand[::333] / 700).round().clamp(0, 255)  # exposed so that 700 lux is white
+levels, counts = {}, {}
+for name, lux in {"moon, 0.2 lux": 0.2, "office, 500 lux": 500.0, "sun, 100 000 lux": 1e5}.items():
     sent = pixel(lux * hand)
-    films[name] = (time[::333], film)
     # Each event says: one threshold up, or one down. So their sum is what the receiver knows of the light.
-    total = [0.0, *(0.2 * torch.tensor([p for _, p in sent]).cumsum(0)).tolist()]
-    levels[name] = ([0.0, *(sample * 1e-4 for sample, _ in sent), 1.0], [*total, total[-1]])
+    steps = 0.2 * torch.tensor([polarity for _, polarity in sent]).cumsum(0)
+    levels[name] = [0.0] + [sample * 1e-4 for sample, _ in sent], [0.0, *steps]
     counts[name] = len(sent)
-    repeats = int((film.diff() == 0).sum())
-    print(
-        f"{name:17} {len(sent):3} events; the 8-bit pixel goes from {film.min():3.0f} to {film.max():3.0f}, "
-        f"{repeats} of its {len(film)} frames repeat the one before"
-    )
-look = {"x_title": "time (s)", "shape": "hv"}
-title = "An ordinary pixel sees the hand in one light only"
-viz.show(figures.lines(films, title=title, y_title="pixel value (8 bits)", between=(-8, 263), **look))
-look |= {"faint": ["sun, 100 000 lux"], "between": (-0.95, 0.15)}
-title = "The sum of the events is the same in the office and in the sun"
-viz.show(figures.lines(levels, title=title, y_title="change of L", **look))
+    print(f"{name:17} {len(sent):3} events")
+look = {"x_title": "time (s)", "shape": "hv", "y_title": "change of L", "faint": ["sun, 100 000 lux"]}
+figure = figures.lines(levels, title="The sum of the events is the same in the office and in the sun", **look)
+viz.show(figure.update_yaxes(range=[-0.95, 0.15]))
 moon, office, sun = counts.values()
 alike = "office and sun the same" if office == sun else "office and sun different"
 outcome("event_data.a", f"{alike}, the moon {'fewer' if moon < office else 'as many' if moon == office else 'more'}")
@@ -153,80 +171,41 @@ outcome("event_data.a", f"{alike}, the moon {'fewer' if moon < office else 'as m
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# In the sun there is two hundred times more light than in the office, and yet the events are the
-# same. A hand that takes 60 % of the light changes $L$ by $\ln 0.4 = -0.92$, whatever the light is. That is four
-# thresholds down and four up again, three times: 24 events. Only in moonlight, where $I_d$ begins to matter, there are
-# fewer. The 8-bit pixel records the hand in only one of the three lights. It is black in the first and white in the
-# last. The ratio of the brightest to the faintest usable light is about 60 dB (1000 : 1) for an ordinary sensor. For
-# the first widely used event camera it was 120 dB (a million to one) [1].
+# In the sun there is two hundred times more light than in the office, and yet the events are the same. A hand that takes
+# 60 % of the light changes $L$ by $\ln 0.4 = -0.92$, whatever the light is. That is four thresholds down and four up
+# again, three times: 24 events. Only in moonlight, where $I_d$ begins to matter, there are fewer. An ordinary sensor that
+# is exposed for the office would be black in moonlight and white in the sun. The ratio of the brightest to the faintest
+# usable light is about 1000 : 1 for it, and a million to one for the first widely used event camera [1].
 #
 # </details>
-#
-# In moonlight and in sunlight every frame of the ordinary pixel repeats the one before: numbers without news. A camera
-# sends such numbers for each part of the scene where nothing happens. The event pixel is silent there. And when
-# something happens, it does not wait for the next frame, 33 ms at worst, but reports within microseconds.
 #
 # ## 2 · A recording is a list
 #
 # ![Left, a dark bar moves across four frames of 36 pixels: 144 numbers. Right, the same movement as events in time: dots where a pixel became darker, and where it became brighter again. Below, one event: its time in microseconds, its column, its row, and whether it became brighter or darker.](drawings/address_events.svg)
 #
-# The list has no frames and no zeros: a pixel that sees no change is not in it. (In this notebook $x$ and $y$ are the
-# column and the row of a pixel, $p$ is a polarity, and $L$ is a logarithm of light.)
+# Each event is its time and its address: *this pixel, at this microsecond, became brighter*. The list has no frames and no
+# zeros. (In this notebook $x$ and $y$ are the column and the row of a pixel, and $p$ is a polarity.)
 #
-# We point 16 × 16 such pixels at a handwritten digit. A digit on paper does not move, so the camera does: three short
-# movements, *saccades*, round a small triangle in 0.3 s. N-MNIST was recorded like this [2], with a camera on a motor.
-# Our camera is simulated. Its thresholds differ by 3 % from pixel to pixel, there is some noise, and after each event a
-# pixel is silent for 1 ms (the *refractory period*).
+# N-MNIST was recorded like our digits [2], with a camera on a motor. Our camera is simulated, with 16 × 16 pixels. Its
+# thresholds differ by 3 % from pixel to pixel, and there is some noise. After each event a pixel is silent for 1 ms, its
+# *refractory period*.
 
 # %% tags=["slide"]
-recordings, labels = {}, {}
-for split in ("train", "test"):
-    recordings[split], labels[split] = events.record_digits(split, seed=SEED)
-of_digit = [recordings["train"][int((labels["train"] == digit).nonzero()[0])] for digit in range(10)]
-three = of_digit[3]
 print(f"{len(recordings['train'])} + {len(recordings['test'])} recordings; a three: {three}")
 print(f"\n{'t (µs)':>8} {'x':>3} {'y':>3}  p")
-for row in range(6):
-    t, x, y, p = (getattr(three, name)[row].item() for name in "txyp")
+for t, x, y, p in zip(*(getattr(three, name)[:6].tolist() for name in "txyp"), strict=True):
     print(f"{t:8} {x:3} {y:3}  {'ON' if p else 'OFF'}")
 cloud = events.to_frames(three, steps=300).clamp(max=1)
 viz.show(figures.event_cloud(cloud, dt=1e-3, title="A three in 0.3 s"))
 
-# %% [markdown]
-# <details>
-# <summary><b>What to notice</b></summary>
-#
-# Rotate the figure with the mouse. Along the time axis you see a three. From the side, each stroke
-# is a ribbon that bends twice, where the saccades meet. A bright pixel and a dark pixel that do not change look the
-# same, because neither is in the list. Events tell you the *changes* of the image, but never the image.
-#
-# </details>
-#
-# This is the **address-event representation**: each event is its time and its address. The files of N-MNIST use 40 bits
-# per event: 8 for the column, 8 for the row, 1 for the polarity, 23 for the microseconds. Let us write a file, and read
-# it with the kit's reader.
-
-
-# %%
-def forty_bits(recording):
-    """5 bytes per event, as in the files of N-MNIST: uint8 [n, 5]."""
-    t, high = recording.t, recording.p.long() << 7 | recording.t >> 16
-    return torch.stack([recording.x.long(), recording.y.long(), high, t >> 8 & 255, t & 255], 1).to(torch.uint8)
-
-
-with tempfile.TemporaryDirectory() as folder:
-    path = Path(folder) / "three.bin"
-    path.write_bytes(forty_bits(three).numpy().tobytes())
-    again = events.read_nmnist(path)
-    print(f"{path.stat().st_size:,} bytes for {len(three):,} events; read again: {again}")
-same = all(torch.equal(getattr(three, name), getattr(again, name)) for name in "txyp")
-print(f"the same events: {same}; 23 bits of microseconds are enough for {2**23 / 1e6:.1f} s")
-
 # %% [markdown] tags=["slide"]
+# Rotate the figure with the mouse. Along the time axis you see a three. From the side, each stroke is a ribbon that bends
+# twice, where the saccades meet.
+#
 # ### What does it cost?
 #
-# Five bytes an event: a pixel that sends $r$ events per second costs $5r$ bytes per second. A pixel of a film costs one
-# byte per frame. So with $f$ frames per second
+# An event takes five bytes in the files of N-MNIST. A pixel that sends $r$ events per second costs $5r$ bytes per second,
+# and a pixel of a film one byte per frame. So with $f$ frames per second
 #
 # $$ \text{events are cheaper where}\quad 5\,r < f \qquad (r \text{ in events per second and pixel},\ f \text{ in Hz}). \tag{2} $$
 #
@@ -240,40 +219,30 @@ predict("event_data.b")
 pixels = math.prod(three.size)
 images, digits = data.load("digits")
 paper = torch.nn.functional.interpolate(data.to_unit(images[digits == 3][:1]), size=(16, 16), mode="bilinear")
-nowhere = torch.zeros(49, 2)  # a camera that does not move
-try:
-    events.record(paper, nowhere)
-except ValueError as error:
-    print("without noise,", error)
-still = events.record(paper, nowhere, noise=0.1, duration=10_000_000, generator=draw)[0]
-
-needed = {}  # bytes per second
-print(f"\n{'':32}{'events/s and pixel':>20}{'bytes/s':>12}")
-for name, recording in {"events of the moving digit": three, "events of the still one, noise": still}.items():
-    rate = len(recording) / (recording.duration / 1e6) / pixels
-    needed[name] = 5 * rate * pixels
-    print(f"{name:32}{rate:20.2f}{needed[name]:12,.0f}")
-for name, frames in {"30": 30, "1 000": 1000, "1 000 000": 1_000_000}.items():
-    print(f"{f'film, {name} frames/s':32}{'':20}{frames * pixels:12,}")
+still = events.record(paper, torch.zeros(49, 2), noise=0.1, duration=10_000_000, generator=draw)[0]  # does not move
+both = {"events of the moving digit": three, "events of the still one, noise": still}
+needed = {name: 5 * len(one) / (one.duration / 1e6) for name, one in both.items()}  # bytes per second
+needed |= {f"film, {rate:,} frames/s": rate * pixels for rate in (30, 1000, 1_000_000)}
+for name, size in needed.items():
+    print(f"{name:32}{size:14,.0f} bytes/s")
 outcome("event_data.b", "the events" if needed["events of the moving digit"] > 30 * pixels else "the film")
 
 # %% [markdown] tags=["slide"]
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# (a) The film at 30 frames per second needs only a quarter of the bytes. This scene is a close-up
-# with only edges, and all of them move. A film needs more only for a finer resolution in time: about ten times as many
-# bytes at a frame per millisecond, ten thousand times as many at a frame per microsecond. A claim that events save
-# bytes must say compared with which film. (b) None: a perfect camera cannot detect a static digit. A real one sends
-# noise. Events are better in scenes with little change: a street at night, a belt in a factory, a room where old people
-# may fall.
+# (a) The film at 30 frames per second needs only a quarter of the bytes. This scene is a close-up with only edges, and
+# all of them move. A film needs more only for a finer resolution in time: about ten times as many bytes at a frame per
+# millisecond. A claim that events save bytes must say compared with which film. (b) None: a perfect camera cannot detect
+# a static digit. A real one sends noise. Events are better in scenes with little change: a street at night, a belt in a
+# factory, a room where old people may fall.
 #
 # </details>
 #
 # ## 3 · Events to frames
 #
-# A network needs tensors. The simplest method: divide time into windows, and count. Channel 0 counts OFF, channel 1
-# counts ON (so do SpikingJelly and tonic):
+# A network needs tensors. The simplest method: divide time into windows, and count. A *channel* is one of several images
+# of the same scene. Channel 0 counts OFF, channel 1 counts ON (so do SpikingJelly and tonic):
 #
 # $$ F[k, c, y, x] = \#\{\, i : k\,\Delta \le t_i < (k+1)\,\Delta,\ \ c_i = c,\ y_i = y,\ x_i = x \,\}, \qquad \Delta \text{ in µs}. \tag{3} $$
 #
@@ -298,55 +267,9 @@ def count_events(recording, window):
 count_events = attempt("event_data.1", count_events)
 
 # %% [markdown] tags=["slide"]
-# **Predict first.** How many times faster than the loop below is your function?
-
-# %%
-predict("event_data.c")
-
-
-# %%
-def in_a_loop(recording, window):
-    """The same, event by event."""
-    frames = torch.zeros(-(-recording.duration // window), 2, *recording.size)
-    columns = (getattr(recording, name).tolist() for name in "txyp")
-    for t, x, y, p in zip(*columns, strict=True):
-        frames[t // window, int(p), y, x] += 1
-    return frames
-
-
-def anywhere(count, size=(128, 128)):
-    """Random events on the whole sensor within a second."""
-    t = torch.randint(1_000_000, (count,), generator=draw).sort().values
-    y, x = (torch.randint(limit, (count,), generator=draw) for limit in size)
-    return events.Events(t, x, y, torch.rand(count, generator=draw) < 0.5, size, 1_000_000)
-
-
-few, many = anywhere(3_000), anywhere(1_000_000)
-assert torch.equal(in_a_loop(few, 50_000), count_events(few, 50_000))
-candidates = {
-    "a loop": lambda: in_a_loop(few, 50_000),
-    "count_events": lambda: count_events(many, 50_000),
-    "events.to_frames": lambda: events.to_frames(many, window=50_000),
-}
-times = measure.race(candidates, repeats=5, warmup=1)
-rates = {name: len(few if name == "a loop" else many) / times[name].median for name in candidates}
-for name, rate in rates.items():
-    print(f"{name:17} {rate / 1e6:8.2f} million events per second, {rate / rates['a loop']:6.0f} × the loop")
-outcome("event_data.c", rates["count_events"] / rates["a loop"])
-
-# %% [markdown]
-# <details>
-# <summary><b>What to notice</b></summary>
-#
-# The loop is too slow for one busy camera. Your function is fast enough for several. The kit's
-# function has one more idea: the list is sorted, so a window is a *slice* of the list. It counts slice by slice, into
-# few enough cells to stay in the processor's cache, and needs no time index at all.
-#
-# </details>
-#
 # ## 4 · Which information is lost?
 #
-# Within a window, a count loses the order. Here are three more ways to turn events into a tensor. Each preserves other
+# Within a window, a count loses the order. There are other ways to turn events into a tensor, and each preserves other
 # information:
 #
 # - **Spikes**: was there any event? `to_frames(…).clamp(max=1)`. This also loses the number of events.
@@ -356,9 +279,8 @@ outcome("event_data.c", rates["count_events"] / rates["a loop"])
 #
 # It loses all events except the last one of each pixel, but stores that one to the microsecond.
 #
-# - **Voxel grid** [4]. Each event is shared between the two bins $k$ on both sides of its time $t^*_i$, in units of
-#   bins: $V_k = \sum_i p_i \max(0,\, 1 - \lvert k - t^*_i \rvert)$, with $p_i = \pm 1$. It is smooth in time, but ON
-#   and OFF events of the same pixel cancel.
+# - **Voxel grid** [4]. Each event, as +1 or −1, is shared between the two time bins next to it. ON and OFF events of the
+#   same pixel cancel.
 #
 # How can you test which information a representation loses? Change this information in the input, and see whether the
 # output changes. Let us reverse time.
@@ -418,10 +340,10 @@ viz.show(figures.image_grid(torch.stack(panels), names, columns=5, title=title))
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# The sum of all events is *the same image* either way. No network after it, however deep, can
-# distinguish the films. With polarity they differ, since an ON event forwards is an OFF event backwards: polarity
-# contains part of the direction of time. The time surface is white where the stroke went *last*, so it shows the
-# direction of motion. A representation decides which information the network can never use. Choose it deliberately.
+# The sum of all events is *the same image* either way. No network after it, however deep, can distinguish the films. With
+# polarity they differ, since an ON event forwards is an OFF event backwards. The time surface is white where the
+# stroke went *last*, so it shows the direction of motion. A representation decides which information the network can
+# never use. Choose it deliberately.
 #
 # </details>
 #
@@ -462,26 +384,23 @@ outcome("event_data.e")
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# (a) Neither. 1 ms shows a few dots. In 300 ms the camera returns to its start, so ON and OFF of
-# each pixel cancel, except for a remainder of one, rarely two. About 20 or 30 ms show strokes with a bright and a dark
-# side. This is about the time in which an edge crosses a pixel, so it depends on the motion. (b) About 30 ms: an
-# exponential has the same weight as a window of length $\tau$, but without an edge. (c) The time surface. After a turn
-# each pixel must first change by a whole threshold from its last event. For some milliseconds hardly anything is sent,
-# and an empty window contains no information. The time surface still contains the last events. (A leaky membrane is
-# such a surface, except that it adds up: there, too, $\tau$ is the time constant.)
+# (a) Neither. 1 ms shows a few dots. In 300 ms the camera returns to its start, so ON and OFF of each pixel cancel. About
+# 20 or 30 ms show strokes with a bright and a dark side. This is about the time in which an edge crosses a pixel, so it
+# depends on the motion. (b) About 30 ms: an exponential has the same weight as a window of length $\tau$, but without an
+# edge. (c) The time surface. After a turn each pixel must first change by a whole threshold from its last event. For
+# some milliseconds hardly anything is sent, and an empty window contains no information. (A leaky membrane is such a
+# surface, except that it adds up: there, too, $\tau$ is the time constant.)
 #
 # </details>
 #
-# ## 5 · Noise
+# ## 5 · Noise (optional, 15 minutes)
 #
-# A pixel sometimes sends an event although nothing has changed: thermal noise, leaking switches. This is *background
-# activity*. You can recognise it because it is isolated. A moving edge crosses one pixel after another, so real events
-# have other events near them.
+# A pixel sometimes sends an event although nothing has changed: thermal noise, leaking switches. You can recognise it
+# because it is isolated. A moving edge crosses one pixel after another, so real events have other events near them.
 #
 # A **background-activity filter** accepts an event if one of the 8 pixels around it fired within the last $\delta$
 # microseconds: the neighbour *supports* the event. It needs only one number per pixel, *when did a neighbour last
-# fire?*, and eight writes per event. It is old and simple, and newer filters are compared with it. (In jAER it is the
-# [BackgroundActivityFilter](https://sourceforge.net/p/jaer/wiki/filt.net.sf.jaer.eventprocessing.filter.BackgroundActivityFilter/).)
+# fire?* It is old and simple, and newer filters are compared with it.
 #
 # ### Exercise 06.3 · Which events have support? (8 minutes, ●●●)
 #
@@ -536,72 +455,29 @@ for span in spans:
     accepted = supported(noisy, 1000 * span)
     passed["real events"].append(100 * accepted[real].float().mean().item())
     passed["noise"].append(100 * accepted[~real].float().mean().item())
-passed["noise, by (5)"] = [100 * (1 - math.exp(-8 * 2 * NOISE * span / 1e3)) for span in spans]
-look = {"x_title": "δ (ms)", "y_title": "accepted (%)", "log": "x", "faint": ["noise, by (5)"]}
+look = {"x_title": "δ (ms)", "y_title": "accepted (%)", "log": "x"}
 viz.show(figures.lines(passed, x=spans, title="Events that the filter accepts", **look))
 best = max(range(len(spans)), key=lambda i: passed["real events"][i] - passed["noise"][i])
 print(f"the curves are farthest apart at δ = {spans[best]} ms:")
 print(f"{passed['real events'][best]:.0f} % of the real events accepted, {passed['noise'][best]:.0f} % of the noise")
 outcome("event_data.f", spans[best])
 
-# %%
-accepted = supported(noisy, 1000 * spans[best])
-four = {
-    "without noise": clean,
-    "with noise": noisy,
-    "accepted": noisy.where(accepted),
-    "rejected": noisy.where(~accepted),
-}
-panels = torch.stack([count_events(recording, 50_000)[1].sum(0) for recording in four.values()])
-names = [f"{name}: {int(panel.sum())}" for name, panel in zip(four, panels, strict=True)]
-viz.show(
-    figures.image_grid(panels.clamp(max=4), names, columns=2, title="All events from 50 to 100 ms").update_layout(
-        height=640
-    )
-)
-
 # %% [markdown] tags=["slide"]
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# Both curves rise, and you choose a compromise between them. The pale line is the probability that
-# noise supports noise. 8 neighbours of two polarities, each at the rate $r_n$ = 3 Hz, fire within $\delta$ (in s) with
-# probability
+# Both curves rise, and you choose a compromise between them. An edge needs some milliseconds from one pixel to the next, so
+# real events find support within this time. Noise needs longer to find noise by chance. Some real events are always
+# rejected, because the first event of an edge has no support yet.
 #
 # </details>
 #
-# $$ P = 1 - e^{-8 \cdot 2 \cdot r_n\,\delta}. \tag{5} $$
-#
-# For short $\delta$ the measured noise is above it, because the strokes support noise next to them. For long $\delta$
-# it is below: at the beginning no pixel has fired yet, and pixels at the border have fewer neighbours. Some real events
-# are always rejected, because the first event of an edge has no support yet.
-#
-# The other setting is in the camera. A longer refractory period limits a defective pixel, but it also loses real
-# events. Other noise is mostly too rare to meet it. (1 ms, as above, costs nothing: no edge is so fast that it crosses
-# two thresholds of a pixel within 1 ms.)
-
-# %%
-for dead in (0, 1000, 5000, 20_000, 50_000):
-    quiet = events.record_digits("train", 8, refractory=dead, seed=SEED)[0]
-    print(f"dead for {dead / 1000:4g} ms after an event: {sum(map(len, quiet)) / len(quiet):6.0f} events per recording")
-
-# %% [markdown] tags=["slide"]
 # ## 6 · A network that learns from events
 #
-# Recordings have different lengths, and a batch is one tensor. `events.collate` counts each recording in windows of the
-# same length. It pads the shorter ones with silence, and this is true: nothing happened any more.
-
-# %%
-lengths = (120_000, 200_000, 300_000)  # µs
-shorter = [replace(one.where(one.t < end), duration=end) for one, end in zip(of_digit, lengths, strict=False)]
-batch, numbers = events.collate(zip(shorter, range(3), strict=True), window=20_000)
-print("one batch:", tuple(batch.shape), "labels", numbers.tolist())
-print("events per window:\n", batch.flatten(2).sum(2).int().T.numpy())
-
-# %% [markdown] tags=["slide"]
-# For the digits all lengths are equal, and we take $T = 16$ windows and spikes (was there an event?). The network is
-# small: two convolutions with stride 2, each followed by leaky neurons ($\beta = 0.9$ per step), and ten leaky outputs
-# that vote with spikes. It has 10 074 weights.
+# We take $T = 16$ windows and spikes (was there an event?). The network is small: two *convolutions*, layers that slide
+# the same few weights over the image, with a *stride* of 2, so that they move two pixels at a time. Each is followed by
+# leaky neurons ($\beta = 0.9$ per step). Ten leaky outputs vote with spikes. It has 10 074 weights. (`events.collate` makes
+# a batch of recordings that differ in length: it pads the shorter ones with silence.)
 #
 # **Predict first.** The dense network of notebook 04 saw the *brightness* of these digits and got some 98 % of the
 # test right. This one gets no brightness at all. What will it reach?
@@ -641,16 +517,14 @@ outcome("event_data.g", 100 * accuracy(frames["test"], labels["test"]))
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# It is well above nine in ten after a few epochs (`QUICK = False` trains three times as long). The
-# edges were enough. An alternative is `models.EventRecurrentNet(512)`, one layer of 128 neurons with recurrent
-# connections: with `lr=3e-3` it reaches about the same accuracy, with eight times the weights.
+# It is well above nine in ten after a few epochs (`QUICK = False` trains three times as long). The edges were enough.
 #
 # </details>
 #
 # ### Which changes preserve the label?
 #
-# There are 1442 recordings to train with, and *augmentation* can make more. A change is allowed if the label stays true.
-# It is useful if the network is not yet invariant to it.
+# There are 1442 recordings to train with, and *augmentation* can make more: changed copies of them. A change is allowed if
+# the label stays true. It is useful if the network is not yet invariant to it.
 #
 # **Predict first.** For each of the seven changes below: is it allowed for digits? And which of the four on the card
 # costs our network the most accuracy?
@@ -689,16 +563,13 @@ for digit in (0, 8):
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# - *Lost events and jitter* are allowed. A tenth of the events or 3 ms cost little. A loss of half of the events would
-#   need training.
-# - *Shifts* are allowed, and cost much accuracy. Use them first for augmentation.
+# - *Lost events, jitter and shifts* are allowed. Shifts cost much accuracy, so use them first for augmentation.
 # - *Mirrored* is not allowed: a mirrored 3 is not a 3. But a mirrored 0 is a 0, and a mirrored 8 is an 8. So why does
 #   the network fail on most of these, too? It has learned digits *as this camera records them*. The camera always moves
 #   round in the same direction, so a given side of a stroke is always ON at a given time. In the mirror it is the other
-#   side, and the digit is a little further to the right.
+#   side.
 # - *Backwards* and *ON and OFF exchanged* are allowed for digits. The second of them ruins the accuracy, for the same
-#   reason. (For DVS Gesture, at the end of this notebook, backwards is not allowed: an arm that circles clockwise then
-#   circles counter-clockwise, which is *another class*.)
+#   reason. (An arm that circles clockwise circles counter-clockwise when played backwards, which is *another gesture*.)
 #
 # </details>
 #
@@ -718,10 +589,9 @@ print(f"{accuracy(frames['test'], labels['test']):.1%} of those in place")
 # %% [markdown] tags=["slide"]
 # ## 7 · Does it need time?
 #
-# Does a spiking network on event data with microseconds really use time? Do not assume it: test it. We blur time. Of
-# the 16 frames, groups of $16/T$ neighbouring frames are replaced by their mean. With $T = 1$ all frames of a recording
-# are the same, and no information about time is left. The number of steps and of events stays the same, so nothing else
-# changes.
+# Does a spiking network on event data really use time? Do not assume it: test it. We blur time. Of the 16 frames, groups
+# of $16/T$ neighbouring frames are replaced by their mean. With $T = 1$ all frames of a recording are the same, and no
+# information about time is left. The number of steps and of events stays the same, so nothing else changes.
 #
 # Two tasks, one network (with one channel: we drop the polarity):
 #
@@ -788,21 +658,19 @@ outcome("event_data.i", reached["which way?"][0])
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# The digits do not need time. With everything in one frame the network reads them as well as with
-# sixteen, within a few percent. The direction of the camera is the opposite. At $T = 1$ it *cannot* be known, since
-# forwards and backwards give the same image (section 4): the accuracy is at chance. Two windows are enough to recognise
-# it nearly always.
+# The digits do not need time. With everything in one frame the network reads them as well as with sixteen, within a few
+# percent. The direction of the camera is the opposite. At $T = 1$ it *cannot* be known, since forwards and backwards give
+# the same image (section 4): the accuracy is at chance. Two windows are enough to recognise it nearly always.
 #
-# (Why choose at random for each recording? The first version of this cell played the first half of them forwards and
-# the second half backwards. At full size it was right 59 % of the time at $T = 1$, where the direction cannot be known.
-# The digits in the file are sorted by writer. We think that the network had learned to recognise the writers. With
-# random choices it is 50 %. An experiment in which you know one answer for certain is worth ten without.)
+# Why choose at random for each recording? A first version played the first half of them forwards and the second half
+# backwards. It was right 59 % of the time at $T = 1$, where the direction cannot be known: the digits in the file are
+# sorted by writer, and we think that the network had learned to recognise the writers. An experiment in which you know
+# one answer for certain is worth ten without.
 #
 # </details>
 #
-# This is not a weakness of our small data set. On N-MNIST, too, a network that gets only sums of events is among the
-# best. So that data set does not need time, and a good result on it says nothing about a network's use of spike times
-# [5].
+# On N-MNIST, too, a network that gets only sums of events is among the best. So that data set does not need time, and a
+# good result on it says nothing about a network's use of spike times [5].
 #
 # But *needs* is not *uses*. The network of section 6 got the frames in the right order. Does it use the order?
 #
@@ -829,10 +697,9 @@ outcome("event_data.j", min(left, key=left.get))
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# It does. The order contains useful information, the direction of the camera. So the network
-# learned to use it, although it could do without. Look at the table of section 6 again: *backwards* and *ON and OFF
-# exchanged* consist of the same windows, in opposite order. (Why?) Yet one costs about ten percentage points, and the
-# other most of the accuracy.
+# It does. The order contains useful information, the direction of the camera. So the network learned to use it, although
+# it could do without. Look at the table of section 6 again: *backwards* and *ON and OFF exchanged* consist of the same
+# windows, in opposite order. (Why?) Yet one costs about ten percentage points, and the other most of the accuracy.
 #
 # </details>
 #
@@ -867,44 +734,14 @@ outcome("event_data.k", max(share for name, share in left.items() if name != "no
 # <summary><b>What to notice</b></summary>
 #
 # A tensor of integers has no unit, no flag and no named axis, so nothing can raise an error. If the mistake were in the
-# *training* set as well, most of the accuracy would be back, and you would never notice. That is the worst case: a
-# network that works only on your files. The remedy is simple: **look at one frame, and print the first and the last
-# time, before you train.**
+# *training* set as well, most of the accuracy would be back, and you would never notice: a network that works only on
+# your files. The remedy is simple: **look at one frame, and print the first and the last time, before you train.**
 #
 # </details>
 #
-# The fifth mistake is the hardest to notice. Events come from several files or packets and are *not in order*. A
-# histogram does not mind. A time surface in which the *last write wins* does:
-
-# %%
-shuffled = torch.randperm(len(three), generator=draw)
-t, x, y, p = (getattr(three, name)[shuffled] for name in "txyp")
-
-
-def last_write_wins(t, x, y):
-    """Time of the latest event [16, 16] in ms, if times never decrease."""
-    last = torch.zeros(16, 16)
-    for when, column, row in zip(t.tolist(), x.tolist(), y.tolist(), strict=True):
-        last[row, column] = when / 1000
-    return last
-
-
-truth, wrong = last_write_wins(three.t, three.x, three.y), last_write_wins(t, x, y)
-print(f"{(truth != wrong).float().mean():.0%} of the pixels are wrong, by {(truth - wrong).mean():.0f} ms on average")
-try:
-    events.Events(t, x, y, p, three.size)
-except ValueError as error:
-    print("the kit:", error)
-ordered = events.in_order(t, x, y, p, three.size)
-print("in order again:", torch.equal(ordered.t, three.t))
-try:
-    events.from_numpy(three.numpy().astype([("x", "i2"), ("y", "i2"), ("t", "f4"), ("p", "?")]), three.size)
-except TypeError as error:
-    print("times as floats, perhaps seconds?", error)
-
-# %% [markdown] tags=["slide"]
-# The kit's `Events` checks order, range and type once, when a recording is made. It cannot check the unit, so it prints
-# the duration. (A recording of 0.0003 s should make you suspicious.)
+# The kit's `Events` checks order, range and type once, when a recording is made. (`events.in_order` sorts events that come
+# from several files.) It cannot check the unit, so it prints the duration. A recording of 0.0003 s should make you
+# suspicious.
 #
 # ## 9 · Real recordings
 #
@@ -945,8 +782,8 @@ scorecard("event_data")
 # Every network so far had a loss and a gradient. **[07 · Local learning](07_local_learning.ipynb)** has neither: synapses
 # learn from the spikes that they see.
 #
-# Meanwhile: `QUICK = False`; the recurrent network in section 7; `events.record` with your own scene, for example two
-# crossing dots.
+# Meanwhile: `QUICK = False`; `models.EventRecurrentNet` in place of the convolutions; `events.record` with your own scene,
+# for example two crossing dots.
 #
 # **Worth reading**
 #

@@ -12,22 +12,20 @@
 # %% [markdown] tags=["slide"]
 # # 10 · Moving house: `.to(device)`, nested modules and state
 #
-# A GPU has its own memory. Before it can help you, everything that belongs to your network must move there: weights,
-# time constants, membranes, images. `.to(device)` is one line, and mostly it is enough. This notebook is about the other
-# cases: what it moves, what it leaves behind, and how you see the difference.
+# A GPU has its own memory. Before it can help you, everything in your network must move there: weights, time constants,
+# membranes, images. Mostly `.to(device)` is enough. This notebook is about the other cases.
 #
 # **Afterwards you can**
 #
-# - say of every tensor in a network whether it is a parameter, a buffer, state or a plain attribute, and what
-#   `.to(device)`, `state_dict()` and the optimizer do with each;
-# - move a neuron, a nested network, and a network in the middle of a recording;
-# - read a device error, and recognise the one mistake that raises no error at all;
-# - save on one machine, load on another, and choose a precision knowing its effect on the membranes;
+# - say of every tensor in a network what `.to(device)`, `state_dict()` and the optimizer do with it;
+# - move a nested network, and a network in the middle of a recording;
+# - recognise the one mistake that raises no error at all;
+# - save on one machine and load on another;
 # - transfer data to a GPU in one small copy instead of a thousand.
 #
 # | | |
 # |---|---|
-# | Time | 60 minutes |
+# | Time | 65 minutes, and 5 more for the optional part |
 # | GPU minutes | 0: where there is no GPU, a device named *meta* takes its place. With a GPU the same cells use it |
 # | Before this | 01 neuron, 04 training; you have written a `torch.nn.Module` once |
 
@@ -63,13 +61,12 @@ DEVICE: str = "auto"  # "auto", "cpu" or "cuda"
 
 # %%
 import copy
-import pickle
 import tempfile
 from pathlib import Path
 
 import torch
 
-from snnkit import data, encode, loss, measure, neuron, nn, surrogate, train
+from snnkit import data, encode, loss, measure, neuron, nn, train
 from snnkit.lab import course, viz
 from snnkit.lab.course import attempt, hint, outcome, predict, quiz, scorecard, solution
 from snnkit.lab.viz import figures
@@ -81,6 +78,74 @@ away = device if device.type == "cuda" else torch.device("meta")  # the other de
 torch.set_num_threads(1)  # for layers this small, starting a second thread takes longer than the work
 print(f"the network starts on cpu; the other device is {away}")
 
+
+def result_of(function, *args):
+    """The result of a call, or the error it raises, in one line."""
+    try:
+        return f"fine: {function(*args)}"
+    except Exception as error:
+        return f"{type(error).__name__}: {str(error).splitlines()[0]}"
+
+
+images, labels = data.to_device(*data.load("digits", "train"), device)
+test_images, test_labels = data.to_device(*data.load("digits", "test"), device)
+
+
+def encoder(batch):
+    return encode.repeat(batch, 8)
+
+
+@torch.no_grad()
+def accuracy(net):
+    """The share of test images for which the readout neuron with the highest membrane is the right one."""
+    net.eval()
+    out, _ = net(encoder(data.to_unit(test_images)))
+    return (out.amax(0).argmax(1) == test_labels).float().mean().item()
+
+
+def fit(net):
+    """The network, trained on the digits for some epochs."""
+    settings = {"encode": encoder, "loss": loss.membrane_max_cross_entropy, "epochs": 3 if QUICK else 10}
+    settings |= {"batch_size": 64, "lr": 1e-2, "device": device, "progress": False}
+    train.fit(net, (images, labels), (test_images, test_labels), **settings)
+    return net
+
+
+WAYS = ["plain tensor", "tensor in a list", "buffer", "unsaved buffer", "parameter"]
+
+
+class Layer(torch.nn.Module):
+    """A Linear whose output is scaled by a fixed gain per neuron: x [B, 4] to [B, 3]."""
+
+    def __init__(self, storage):
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 3)
+        gain = torch.linspace(0.5, 1.5, 3)
+        if storage == "plain tensor":
+            self.gain = gain
+        elif storage == "tensor in a list":
+            self.gain = [gain]
+        elif storage == "parameter":
+            self.gain = torch.nn.Parameter(gain)
+        else:
+            self.register_buffer("gain", gain, persistent=storage == "buffer")
+
+    def forward(self, x):
+        gain = self.gain[0] if isinstance(self.gain, list) else self.gain
+        return gain * self.linear(x)
+
+
+def transfer(megabytes=1.6, microseconds_each=10.0, gigabytes_per_s=16.0):
+    """Time of a transfer against the number of copies it is divided into."""
+    n = torch.logspace(0, 3, 31).round().unique()
+    bus = megabytes / gigabytes_per_s  # MB / (GB/s) = ms
+    knee = max(1.0, bus * 1e3 / microseconds_each)
+    curves = {"time": bus + n * microseconds_each / 1e3, "bytes alone": torch.full_like(n, bus)}
+    title = f"{megabytes:g} MB: the copies cost more than the bytes from {knee:.0f} copies on"
+    axes = {"x_title": "copies", "y_title": "time (ms)", "log": "xy", "faint": ["bytes alone"]}
+    return figures.lines(curves, x=n, title=title, marks={"knee": knee} if knee <= 1000 else {}, **axes)
+
+
 # %% [markdown] tags=["slide"]
 # ![Left the host, a CPU with its memory; right the device, a GPU with its own. Weights, buffers and images cross the bus by .to(device). A plain tensor stays behind, and its place on the device is empty.](drawings/host_and_device.svg)
 
@@ -91,11 +156,31 @@ print(f"the network starts on cpu; the other device is {away}")
 
 # %% [markdown]
 # A tensor is on exactly one device. The program that adds two tensors (the *kernel*) runs *on* the GPU or *on* the CPU,
-# and cannot reach the memory of the other.
+# and cannot reach the memory of the other. Without a GPU, your second device is `meta`. There a tensor has shape, dtype
+# and device, but no numbers.
 #
-# If you have no GPU, your second device is `meta`, which is part of every PyTorch. A tensor on `meta` has shape, dtype
-# and device, but no numbers. That is enough to see what moved, and PyTorch raises the same errors as between CPU and
-# GPU. One difference: nothing can be copied back from `meta`, so we always move a copy of the network.
+# **Explorer.** This layer scales the output of a `Linear` by a fixed `gain`. Choose how it stores the gain, and move it to
+# the other device. (Its class `Layer` is in the cell of the imports.)
+#
+# 1. Find a way to store the gain that leaves it behind. What does the tree show *before* the move?
+# 2. Which of the five are saved in a *checkpoint*, the file with a network's weights?
+
+
+# %%
+def moved_layer(storage="plain tensor", where="cpu", other=away):
+    """The tree of a Layer after its move."""
+    return viz.module_tree(Layer(storage).to("cpu" if where == "cpu" else other))
+
+
+viz.explore(moved_layer, storage=WAYS, where=["cpu", "other device"])
+
+# %% [markdown]
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# The tree warns before the move, when everything still works: the plain tensor will be left behind. No checkpoint has it.
+#
+# </details>
 
 # %% [markdown] tags=["slide-more"]
 # **Predict first.** `w` is on the other device. Which of these three sums work?
@@ -109,14 +194,6 @@ predict("moving_house.a")
 
 
 # %%
-def result_of(function, *args):
-    """The result of a call, or the error it raises, in one line."""
-    try:
-        return f"fine: {function(*args)}"
-    except Exception as error:
-        return f"{type(error).__name__}: {str(error).splitlines()[0]}"
-
-
 w = torch.ones(3, device=away)
 sums = {
     "w + torch.ones(3)": lambda: (w + torch.ones(3)).device,
@@ -132,26 +209,17 @@ outcome("moving_house.a", sum(result.startswith("fine") for result in results.va
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# In the third line `torch.tensor(2.0)` is on the CPU, and yet there is no error. A tensor with *no
-# dimensions* is treated as a plain number and copied to the device. That is convenient, and it causes the worst bug of
-# this notebook (section 6).
+# In the third line `torch.tensor(2.0)` is on the CPU, and yet there is no error. A tensor with *no dimensions* is
+# treated as a plain number and copied to the device. It causes the worst bug of this notebook (section 6).
 #
 # </details>
 
 # %% [markdown] tags=["slide"]
 # ## 2 · What a neuron contains
 #
-# The LIF neuron of notebook 01 ($\tau$ in time steps):
-#
-# $$v[t] = v[t-1] + \frac{x[t] - v[t-1]}{\tau}$$
-#
-# $$s[t] = H(v[t] - \theta), \qquad v[t] \leftarrow (1 - s[t])\,v[t]$$
-#
-# - $\tau$ and $\theta$ belong to the neuron: the same for every image.
-# - $v$ belongs to the current input *sequence*: it is **state**.
-
-# %% [markdown] tags=["slide"]
-# There are five ways to store a tensor in PyTorch:
+# In a LIF neuron, $\tau$ and $\theta$ belong to the neuron: the same for every image. The membrane $v$ belongs to the
+# current input *sequence*: it is *state*. PyTorch has five ways to store a tensor (`state_dict()` is what a checkpoint
+# holds):
 #
 # | stored as | made by | moved by `.to()` | in `state_dict()` | trained |
 # |---|---|---|---|---|
@@ -162,23 +230,15 @@ outcome("moving_house.a", sum(result.startswith("fine") for result in results.va
 # | **state** | `out, state = cell(x)`: returned to you | by you | by you | no |
 
 # %% [markdown]
-# A Python number (`tau=2.0`) is none of these. It has no device and works on every device. The neurons of the kit choose
-# the right way by themselves: a number stays a number, a tensor becomes a buffer, a `Parameter` becomes a parameter.
-# `viz.module_tree` shows it:
+# A Python number (`tau=2.0`) is none of these. It has no device and works on every device. In the neurons of the kit a
+# number stays a number, a tensor becomes a buffer, a `Parameter` becomes a parameter:
 
 # %%
 taus = torch.linspace(2, 8, 4)  # one time constant per neuron, in time steps
-cells = torch.nn.ModuleDict(
-    {
-        "number": neuron.LIF(tau=2.0),
-        "tensor": neuron.LIF(tau=taus),
-        "learned": neuron.LIF(tau=torch.nn.Parameter(taus.clone())),
-    }
-)
-viz.module_tree(cells)
+viz.module_tree(torch.nn.ModuleDict({"number": neuron.LIF(tau=2.0), "tensor": neuron.LIF(tau=taus)}))
 
 # %% [markdown]
-# Now we move one of them, and run it there on 10 steps for a batch of 2.
+# Now we move one of them, and run it there. (Nothing can be copied back from `meta`, so we move a copy.)
 #
 # ```python
 # moved = copy.deepcopy(cell).to(away)
@@ -220,13 +280,9 @@ viz.module_tree(moved, state)
 # ## 3 · You move the state
 #
 # State is an argument and a return value: `out, state = cell(x, state)`. The module stores nothing between two calls.
+# So no membrane of an earlier batch can stay behind on the old device. The price: *you* must move the state.
 #
 # A long recording comes in two chunks, and you get a GPU in between.
-
-# %% [markdown]
-# State outside the module makes moving easier: no membrane of an earlier batch can stay behind on the old device. Some
-# libraries store the membrane in the module, as a plain attribute. It is a common reason why a network runs once and
-# then fails after `.to("cuda")`. The price: *you* must move the state.
 
 # %% [markdown] tags=["slide-more"]
 # **Predict first.** The network moves and the second chunk moves. You pass on the state of the first chunk. What
@@ -249,8 +305,7 @@ viz.module_tree(moved, state)
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# The error names the field, both devices, and the remedy. (The same check raises an error when the batch size has
-# changed, as in the last batch of an epoch. A state fits only the batch that produced it.)
+# The error names the field, both devices, and the remedy.
 #
 # </details>
 #
@@ -289,67 +344,13 @@ print("in two chunks on the CPU, the same spikes as in one run:", torch.equal(ag
 # ## 4 · Nested modules
 #
 # A network is a tree of modules. `.to()` goes from each module to its submodules, and in each to its parameters and
-# buffers. **What is not registered is not moved.**
+# buffers, which are *registered*. **What is not registered is not moved.**
 #
 # - Registered: a `Parameter`, a `Module`, a buffer
-# - Not registered: a plain *tensor*, a Python *list* of modules
+# - Not registered: a plain *tensor*, a Python *list*
 
 # %% [markdown]
-# The layer below scales the output of a `Linear` by a fixed `gain` per neuron. It can store the gain in five ways.
-
-# %%
-WAYS = ["plain tensor", "tensor in a list", "buffer", "unsaved buffer", "parameter"]
-
-
-class Layer(torch.nn.Module):
-    """A Linear whose output is scaled by a fixed gain per neuron: x [B, 4] to [B, 3]."""
-
-    def __init__(self, storage):
-        super().__init__()
-        self.linear = torch.nn.Linear(4, 3)
-        self.register_buffer("calls", torch.tensor(0))
-        gain = torch.linspace(0.5, 1.5, 3)
-        if storage == "plain tensor":
-            self.gain = gain
-        elif storage == "tensor in a list":
-            self.gain = [gain]
-        elif storage == "parameter":
-            self.gain = torch.nn.Parameter(gain)
-        else:
-            self.register_buffer("gain", gain, persistent=storage == "buffer")
-
-    def forward(self, x):
-        gain = self.gain[0] if isinstance(self.gain, list) else self.gain
-        return gain * self.linear(x)
-
-
-# %% [markdown]
-# **Explorer.** Choose how the gain is stored, and move the layer to another device or precision.
-#
-# 1. Find a way to store the gain that leaves it behind. What does the tree show *before* the move?
-# 2. Which ways work with `where = other device`? Which of them are saved in a checkpoint?
-# 3. Convert the layer to `float64`. What happened to the integer?
-
-
-# %%
-def moved_layer(storage="plain tensor", where="cpu", dtype="float32", other=away):
-    """The tree of a Layer after its move."""
-    return viz.module_tree(Layer(storage).to("cpu" if where == "cpu" else other, getattr(torch, dtype)))
-
-
-viz.explore(moved_layer, storage=WAYS, where=["cpu", "other device"], dtype=["float32", "float64", "bfloat16"])
-
-# %% [markdown]
-# <details>
-# <summary><b>What to notice</b></summary>
-#
-# A buffer of integers (`calls`) moves, but a change of dtype leaves it as it is:
-# `.to(torch.float64)` converts floating-point tensors only. And with the plain tensor everything looks fine as long as
-# all tensors are on the CPU.
-#
-# </details>
-#
-# What happens when the layer runs on the other device?
+# The layer of section 1 on the other device:
 
 # %%
 for storage in WAYS:
@@ -360,33 +361,12 @@ for storage in WAYS:
 
 # %% [markdown]
 # The tensors left behind raise an error. The fix is one line: `self.register_buffer("gain", gain)`, or
-# `torch.nn.Parameter` if it is to be learned. (In your own neuron `self.number("gain", gain)` does either, and checks
-# the values as well.) Please do not write `gain.to(x.device)` in `forward`. It hides the mistake, copies at every call,
-# and the checkpoint (the saved file) still lacks the gain.
+# `torch.nn.Parameter` if it is to be learned. Please do not write `gain.to(x.device)` in `forward`. It copies at every
+# call, and the checkpoint still lacks the gain.
 #
-# **Lists.** The same happens with whole modules, but here there is no error until you look for the weights.
-
-
-# %%
-class Stack(torch.nn.Module):
-    """Two Linear layers, stored in a list or in a ModuleList."""
-
-    def __init__(self, container):
-        super().__init__()
-        self.layers = container([torch.nn.Linear(4, 4) for _ in range(2)])
-
-
-for container in (list, torch.nn.ModuleList):
-    stack = Stack(container)
-    count = sum(p.numel() for p in stack.parameters())
-    print(f"{container.__name__:10} {count:3} trainable numbers, {len(stack.state_dict())} tensors to save")
-print("an optimizer for the list:", result_of(torch.optim.Adam, Stack(list).parameters()))
-viz.module_tree(Stack(list))
-
-# %% [markdown]
-# PyTorch does not look into Python's `list` and `dict`. It looks into `torch.nn.ModuleList`, `ModuleDict`, `Sequential`
-# and `ParameterList`. (With one registered layer besides, even the optimizer would raise no error. The layers in the
-# list would stay at their initial weights.)
+# The same happens to whole modules in a list, but without an error at first: their weights do not move, are not saved and
+# never learn. PyTorch does not look into Python's `list` and `dict`. It looks into `torch.nn.ModuleList`, `ModuleDict`
+# and `Sequential`.
 #
 # ### Exercise 10.2 · Repair a network (8 minutes, ●●○)
 #
@@ -422,19 +402,13 @@ out, state = net(torch.rand(10, 2, 6, device=away))
 viz.module_tree(net, state)
 
 # %% [markdown] tags=["slide"]
-# ## 5 · A convolutional network moves
+# ## 5 · A whole network moves
 #
-# The image as a constant current → two convolutions and a linear layer, each followed by neurons → ten leaky
-# integrators as readout. (Norse's page on hardware acceleration moves a similar network [1].)
-
-# %% [markdown]
-# Here it reads digits of 8 × 8 pixels. Note three details:
+# It reads digits of 8 × 8 pixels. The image is a constant current, and a leaky integrator for each digit is the readout.
 #
-# - `nn.TimeBatched(module)` runs a module without state on all time steps at once. `nn.Sequential` does this by itself
-#   for plain modules. Written out, it groups convolution and normalisation.
-# - The second layer learns *one time constant per channel*: a parameter of shape `[C, 1, 1]`, which broadcasts against
-#   `[B, C, H, W]`. (`PLIF` learns a number whose sigmoid is $1/\tau$, so $\tau$ cannot fall below one step.)
+# - The hidden neurons learn *one time constant each*: a parameter.
 # - `Standardise` holds mean and standard deviation of the training images. They are measured once, so they are buffers.
+# - A *batch norm* brings each neuron's input to mean 0 and variance 1. Its running means and variances are buffers, too.
 
 
 # %%
@@ -454,93 +428,50 @@ class Standardise(torch.nn.Module):
 
 
 # %%
-def conv(inputs, outputs):
-    layers = torch.nn.Conv2d(inputs, outputs, 3, padding=1, bias=False), torch.nn.BatchNorm2d(outputs)
-    return nn.TimeBatched(torch.nn.Sequential(*layers))
-
-
-def conv_net(standardise=Standardise):
-    """A fresh network: images over time [T, B, 1, 8, 8] to the membranes of ten readout neurons [T, B, 10]."""
-    return nn.Sequential(
-        standardise(),
-        conv(1, 12),
-        neuron.LIF(tau=2.0, detach_reset=True),
-        torch.nn.MaxPool2d(2),
-        conv(12, 24),
-        neuron.PLIF(init_tau=2.0, shape=(24, 1, 1), detach_reset=True),
-        torch.nn.MaxPool2d(2),
-        torch.nn.Flatten(),
-        torch.nn.Linear(24 * 2 * 2, 10),
-        neuron.LI(),
-    )
-
-
-# %%
-images, labels = data.to_device(*data.load("digits", "train"), device)
-test_images, test_labels = data.to_device(*data.load("digits", "test"), device)
-
-
-def encoder(batch):
-    return encode.repeat(batch, 8)
+def block(inputs):
+    neurons = neuron.PLIF(init_tau=2.0, shape=(100,), detach_reset=True)
+    return torch.nn.Linear(inputs, 100, bias=False), torch.nn.BatchNorm1d(100), neurons
 
 
 def build(standardise=Standardise):
-    """A fresh network, standardised for the training images, on our device: the same seed, the same weights."""
+    """A fresh network on our device: the same seed, the same weights."""
     train.seed_everything(SEED)
-    net = conv_net(standardise)
-    net[0].measure(data.to_unit(images).cpu())
+    net = nn.Sequential(
+        standardise(),
+        torch.nn.Flatten(),
+        *block(64),
+        *block(100),
+        torch.nn.Linear(100, 10),
+        neuron.LI(),
+    )
     return net.to(device)
 
 
 net = build()
+net[0].measure(data.to_unit(images))
 out, state = net(encoder(data.to_unit(test_images[:16])))
-print("membranes of the readout:", tuple(out.shape), "on", out.device)
 viz.module_tree(net, state)
 
 # %% [markdown]
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# - `BatchNorm2d` is the best-known module with buffers: `running_mean` and `running_var` are measured, not trained.
-#   Without them a loaded network would be useless. `num_batches_tracked` is a buffer of integers.
-# - Compare the bytes. For 16 small images the *state* is already larger than the weights, and it grows with the batch.
-#   In training the inputs of all $T$ steps are added. The activity fills a GPU, not the network.
+# Compare the bytes. The weights stay as they are. The *state* grows with the batch, and in training the activity of all
+# steps is added: that is what fills a GPU.
 #
 # </details>
 #
-# Train it (one short run), then move it as a whole. Without a GPU the `meta` run still checks every shape and every
-# device on the way, in no time and with no memory. It is a cheap test before you queue for an expensive machine.
+# Train it, then move it as a whole. Without a GPU the `meta` run still checks every shape and every device on the way:
+# a cheap test before you queue for an expensive machine. (`fit` and `accuracy` are in the cell of the imports.)
 
 
 # %%
-@torch.no_grad()
-def accuracy(net):
-    """The share of test images for which the readout neuron with the highest membrane is the right one."""
-    net.eval()
-    out, _ = net(encoder(data.to_unit(test_images)))
-    return (out.amax(0).argmax(1) == test_labels).float().mean().item()
-
-
-settings = {"encode": encoder, "loss": loss.membrane_max_cross_entropy, "epochs": 3 if QUICK else 10}
-settings |= {"batch_size": 64, "lr": 2e-2, "device": device, "progress": False}
-
-
-def fit(net):
-    train.fit(net, (images, labels), (test_images, test_labels), **settings)
-    return net
-
-
 fit(net)
 print(f"right on {accuracy(net):.1%} of the test images, on {device}")
 
 there = copy.deepcopy(net).to(away)
 out, state = there(encoder(data.to_unit(test_images[:16]).to(away)))
 print(f"moved to {away}: {tuple(out.shape)}, left behind: {list(viz.module_tree(there).left_behind) or 'nothing'}")
-
-# %% [markdown]
-# If your other device is a GPU, its numbers may differ from the CPU's in the last digit, because sums are added in
-# another order. A membrane within that last digit of the threshold then fires a step earlier or later. This is no bug.
-# Compare rates and accuracies between devices, not single spikes.
 
 # %% [markdown] tags=["slide"]
 # ## 6 · What broke?
@@ -575,12 +506,14 @@ checkpoint = Path(tempfile.mkdtemp()) / "net.pt"
 def next_day(trained, standardise):
     """A fresh network of the same kind, loaded from the checkpoint of the trained one."""
     torch.save(trained.state_dict(), checkpoint)
-    fresh = conv_net(standardise).to(device)
+    fresh = build(standardise)
     fresh.load_state_dict(torch.load(checkpoint, weights_only=True))
     return fresh
 
 
-his = fit(build(HisStandardise))
+his = build(HisStandardise)
+his[0].measure(data.to_unit(images).cpu())
+fit(his)
 for name, trained, standardise in (("his", his, HisStandardise), ("ours", net, Standardise)):
     fresh = next_day(trained, standardise)
     print(f"{name:5} trained: {accuracy(trained):.1%}   loaded: {accuracy(fresh):.1%}")
@@ -602,11 +535,8 @@ viz.module_tree(HisStandardise())
 # </details>
 
 # %% [markdown]
-# The fix is `register_buffer`. Without the tree it may take a day to discover.
-#
-# Spiking networks are full of such numbers: $\theta$, $\tau$, $\beta$. If one of them is a tensor, register it. (In a
-# library that stores its neurons' constants as plain 0-dimensional tensors, a *learned* time constant reaches neither
-# the optimizer nor the checkpoint [2].)
+# The fix is `register_buffer`. Spiking networks are full of such numbers: $\theta$, $\tau$, $\beta$. If one of them is a
+# tensor, register it. (This happens in libraries, too [2].)
 #
 # ## 7 · Copy, save, load
 #
@@ -618,9 +548,9 @@ viz.module_tree(HisStandardise())
 # | `copy.deepcopy(net)` | a full copy, plain attributes included, on the same device |
 # | `state_dict()` into a fresh network | registered tensors only; the code builds the rest |
 #
-# For a file the third is best. It contains tensors and names, nothing that could run code when it is opened
-# (`weights_only=True`), and it still loads after you rename a file of your project. The device of each tensor *is*
-# saved, so a checkpoint written on `cuda` cannot simply be opened on a laptop. `map_location` sets the device:
+# For a file the third is best. It contains nothing that could run code when it is opened (`weights_only=True`). The
+# device of each tensor *is* saved, so a checkpoint written on `cuda` cannot simply be opened on a laptop. `map_location`
+# sets the device:
 
 # %%
 torch.save(net.state_dict(), checkpoint)
@@ -629,57 +559,20 @@ for where in ("cpu", str(away)):
     devices = {str(tensor.device) for tensor in loaded.values()}
     print(f"map_location={where!r}: {len(loaded)} tensors on {', '.join(devices)}")
 
-laptop = conv_net()  # built on the CPU
-laptop.load_state_dict(torch.load(checkpoint, map_location="cpu", weights_only=True))
-print(f"the laptop's copy is as accurate as the original: {accuracy(laptop.to(device)):.1%} and {accuracy(net):.1%}")
 
 # %% [markdown]
-# State is not in a `state_dict`: it belongs to a sequence, not to the network. To stop in the middle of a recording and
-# continue tomorrow, save `move_state(state, "cpu")` with it.
-#
-# Whole modules are sent with `pickle`: between processes, and to the workers of a cluster (notebook 15). This works if
-# every class and function in them has a name that can be imported. A surrogate of the kit has one; a `lambda` has none:
-
-# %%
-for name, spike in {"ATan()": surrogate.ATan(), "a lambda": lambda u: (u >= 0).float()}.items():
-    cell = neuron.LIF(surrogate=spike)
-    print(f"{name:9}", result_of(lambda cell: f"{len(pickle.dumps(cell))} bytes", cell))
+# State is not in a `state_dict`: it belongs to a sequence, not to the network. To continue a recording tomorrow, save
+# `move_state(state, "cpu")` with it.
 
 # %% [markdown] tags=["slide"]
 # ## 8 · Changing the precision: dtypes
 #
-# `.to()` also takes a dtype. bfloat16 halves the bytes and has the range of float32, but only 8 significant bits: there
-# are 128 numbers from 1 to 2.
-#
-# **Predict first.** We convert the network to bfloat16, and the images as well. What is the dtype of the spikes? Of the
-# membrane?
-
-# %%
-predict("moving_house.f")
-
-# %%
-for dtype in (torch.float32, torch.float64, torch.bfloat16):
-    small = copy.deepcopy(net).to(dtype)
-    out, state = small(encoder(data.to_unit(test_images[:16]).to(dtype)))
-    size = viz.module_tree(small, state).bytes("parameter")
-    membrane = state[2].v.dtype
-    print(f"{dtype!s:15} parameters {size:6,} bytes   output {out.dtype!s:15} membrane {membrane}")
-outcome("moving_house.f", int(membrane == torch.float32) if out.dtype == torch.bfloat16 else 2)
-
-print(result_of(lambda: copy.deepcopy(net).to(torch.bfloat16)(encoder(data.to_unit(test_images[:1])))[0].dtype))
-
-# %% [markdown]
-# <details>
-# <summary><b>What to notice</b></summary>
-#
-# Input and weights must have the same dtype (the last line: a convolution raises an error otherwise). But the membrane
-# stays in float32, whatever the dtype of input and output.
-#
-# </details>
+# `.to()` also takes a dtype. *bfloat16* is a 16-bit format. It halves the bytes and has the range of float32, but only 8
+# significant bits: there are 128 numbers from 1 to 2. If you convert a network of the kit, its weights and spikes become
+# bfloat16, but its membranes stay in float32.
 
 # %% [markdown] tags=["slide"]
-# Is this necessary? Take a neuron without leak that gets 0.001 per step. Its threshold is 1, so it should fire every
-# 1000 steps.
+# Is this necessary? A neuron without leak and with threshold 1 gets 0.001 per step. It should fire every 1000 steps.
 #
 # **Predict first.** When does it fire if its membrane is a bfloat16?
 
@@ -704,20 +597,16 @@ viz.show(
 )
 outcome("moving_house.g", 2 if min(trace[-100:]) == max(trace[-100:]) else 0)
 
-spikes, _ = neuron.IF()(torch.full((LONG, 1), SMALL, dtype=torch.bfloat16))
-print(f"a neuron of the kit, bfloat16 in and out: {int(spikes.sum())} spike, at step {int(spikes.argmax())}")
-
 # %% [markdown]
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# Up to 0.25 the two nearly agree. From there the bfloat16 membrane rises too fast: 0.001 is rounded up to the distance
-# between two neighbouring numbers, 0.00195. At 0.5 that distance doubles. Now 0.001 is less than half of it and is
-# rounded to zero: the membrane does not move any more, and this neuron will *never* fire.
+# Up to 0.25 the two nearly agree. From there 0.001 is rounded up to the distance between two neighbouring numbers,
+# 0.00195. At 0.5 that distance doubles. Now 0.001 is less than half of it and is rounded to zero: this neuron will
+# *never* fire.
 #
 # A membrane is a sum over time, and low precision fails for sums of many small terms. So the kit's neurons compute in
-# float32 (in float64 for float64 input), and use low precision for input and output only: most of the bytes are there.
-# Notebook 13 has more on precision.
+# float32, and use low precision for input and output only: most of the bytes are there.
 #
 # </details>
 
@@ -726,8 +615,16 @@ print(f"a neuron of the kit, bfloat16 in and out: {int(spikes.sum())} spike, at 
 #
 # $$t = n\,t_0 + \frac{\text{bytes}}{\text{bandwidth}} \qquad (n \text{ copies, } t_0 \text{ seconds for each})$$
 #
-# - The bus (PCIe 3 × 16): 16 GB/s. The GPU's own memory (V100): 898 GB/s [3].
+# - *Bandwidth* is bytes per second. The bus between CPU and GPU (PCIe 3 × 16) has 16 GB/s, the GPU's own memory (V100)
+#   898 GB/s [3].
 # - $t_0$: some microseconds, however small the copy is.
+
+# %% [markdown]
+# **Explorer: which term dominates?** The line shows the time of a whole transfer, divided into 1 to 1000 copies. Where is
+# the knee? What does a ten times faster bus change for a small recording that is divided into 1000 pieces?
+
+# %%
+viz.explore(transfer, megabytes=(0.1, 20.0, 0.1), microseconds_each=(1.0, 30.0, 1.0), gigabytes_per_s=(4.0, 60.0, 4.0))
 
 # %% [markdown]
 # You can influence both terms. `measure.Transfers` counts copies between devices (to `meta` as well, so you need no GPU).
@@ -745,12 +642,10 @@ def one_sequence(device):
 
 
 # %% [markdown]
-# **Predict first.** 64 images of 8 × 8 bytes, shown for 100 steps. How many bytes does `step_by_step` transfer? And
-# `one_sequence`?
+# **Predict first.** 64 images of 8 × 8 bytes, shown for 100 steps. How many bytes does `step_by_step` transfer?
 
 # %%
 predict("moving_house.h")
-predict("moving_house.i")
 
 # %%
 counted = []
@@ -760,14 +655,13 @@ for program in (step_by_step, one_sequence):
     counted.append(seen.bytes)
     print(f"{program.__name__:13} copies: {seen.count:4}   bytes: {seen.bytes:9,}   (the images: {batch.numel():,})")
 outcome("moving_house.h", counted[0] / 1000)
-outcome("moving_house.i", 0 if counted[1] == counted[0] else 1)
 
 # %% [markdown]
 # <details>
 # <summary><b>What to notice</b></summary>
 #
 # One copy instead of a hundred, but still 400 times the bytes of the images. float32 is four times uint8. And the view
-# with stride 0, which costs nothing on the CPU, is written out in full for the transfer.
+# with stride 0 is written out in full for the transfer.
 #
 # </details>
 #
@@ -790,8 +684,14 @@ with measure.Transfers() as seen:
 print(f"pack_light    copies: {seen.count:4}   bytes: {seen.bytes:9,}   {tuple(sequence.shape)} on {sequence.device}")
 
 # %% [markdown]
-# Now we measure the time. With a GPU the cell below times real transfers. Without one it copies from the CPU to the CPU:
-# there is no bus, but the two terms of the model are the same.
+# The best transfer is none. `data.to_device` holds MNIST on the GPU as one uint8 tensor (47 MB), and batches are made
+# there. Reading results costs time as well: `.item()`, `float(loss)` and `print(tensor)` wait until the GPU has finished
+# all earlier work. Once per epoch is fine. Once per time step can make a GPU slower than a laptop.
+#
+# ### Measured, and pinned memory (optional)
+#
+# With a GPU the cell below times real transfers. Without one it copies from the CPU to the CPU: there is no bus, but the
+# two terms of the model are the same.
 
 # %%
 recording = torch.rand(T, 64, 64)  # [T, B, N], a recording that changes over time: 1.6 MB
@@ -815,41 +715,14 @@ each = (times[f"{T} copies"].median - times["one copy"].median) / (T - 1)
 print(f"so each further copy costs {each * 1e6:.1f} µs here")
 
 # %% [markdown]
-# **Explorer: which term dominates?** The line shows the time of a whole transfer, divided into 1 to 1000 copies. Set
-# `microseconds_each` to the value that you have just measured. Where is the knee? What does a ten times faster bus
-# change for a small recording that is divided into 1000 pieces?
-
-
-# %%
-def transfer(megabytes=1.6, microseconds_each=10.0, gigabytes_per_s=16.0):
-    """Time of a transfer against the number of copies it is divided into."""
-    n = torch.logspace(0, 3, 31).round().unique()
-    bus = megabytes / gigabytes_per_s  # MB / (GB/s) = ms
-    knee = max(1.0, bus * 1e3 / microseconds_each)
-    curves = {"time": bus + n * microseconds_each / 1e3, "bytes alone": torch.full_like(n, bus)}
-    title = f"{megabytes:g} MB: the copies cost more than the bytes from {knee:.0f} copies on"
-    axes = {"x_title": "copies", "y_title": "time (ms)", "log": "xy", "faint": ["bytes alone"]}
-    return figures.lines(curves, x=n, title=title, marks={"knee": knee} if knee <= 1000 else {}, **axes)
-
-
-viz.explore(transfer, megabytes=(0.1, 20.0, 0.1), microseconds_each=(1.0, 30.0, 1.0), gigabytes_per_s=(4.0, 60.0, 4.0))
-
-# %% [markdown]
-# **Pinned memory.** The GPU can fetch data by itself only from memory that the operating system promises not to move
-# ("pinned", page-locked). The driver first copies ordinary memory to a pinned buffer: one more copy, and the program
-# waits for it. `x.pin_memory()` returns a copy of a tensor in pinned memory. Then `x.to("cuda", non_blocking=True)`
-# returns at once, and the transfer runs while Python prepares the next batch. Three rules:
+# The GPU can fetch data by itself only from *pinned* memory, which the operating system promises not to move. The driver
+# first copies ordinary memory to a pinned buffer, and the program waits for it. `x.pin_memory()` returns a pinned copy of
+# a tensor. Then `x.to("cuda", non_blocking=True)` returns at once, and the transfer runs while Python prepares the next
+# batch. Two rules:
 #
-# - From ordinary memory `non_blocking=True` gains little. Several small copies need not wait for each other, but no
-#   transfer overlaps with Python's work. Pinning a tensor *just* to copy it once costs more than it saves [4]. Pin what
-#   you send again and again.
-# - Be careful in the other direction. After `y = x.to("cpu", non_blocking=True)` the numbers of `y` may not have
-#   arrived. Call `torch.cuda.synchronize()` before you read them.
-# - The best transfer is none. The kit holds MNIST on the GPU as one uint8 tensor (47 MB) and makes batches there:
-#   `data.to_device`.
-#
-# Reading results also costs time: `.item()`, `float(loss)` and `print(tensor)` all wait until the GPU has finished all
-# earlier work. Once per epoch is fine. Once per time step can make a GPU slower than a laptop.
+# - Pinning a tensor *just* to copy it once costs more than it saves [4]. Pin what you send again and again.
+# - After `y = x.to("cpu", non_blocking=True)` the numbers of `y` may not have arrived. Call `torch.cuda.synchronize()`
+#   before you read them.
 #
 # ## Quiz
 
@@ -862,9 +735,8 @@ scorecard("moving_house")
 # %% [markdown]
 # ## Where next
 #
-# Everything is now on the right device. The next goal is speed: **[11 · Fused multi-step
-# neurons](11_fused_neurons.ipynb)** shows how a neuron uses the memory of the device, and runs all its time steps in
-# one kernel.
+# The next goal is speed: **[11 · Fused multi-step neurons](11_fused_neurons.ipynb)** shows how a neuron uses the memory of
+# the device.
 #
 # **Worth reading**
 #
@@ -879,4 +751,4 @@ scorecard("moving_house")
 # 5. A. Paszke et al., *PyTorch: an imperative style, high-performance deep learning library*, NeurIPS (2019).
 #    [arXiv:1912.01703](https://arxiv.org/abs/1912.01703)
 # 6. W. Fang et al., *SpikingJelly: an open-source machine learning infrastructure platform for spike-based intelligence*, Science Advances 9 (2023).
-#    [doi:10.1126/sciadv.adi1480](https://doi.org/10.1126/sciadv.adi1480). The equation of section 2 is that of its LIF.
+#    [doi:10.1126/sciadv.adi1480](https://doi.org/10.1126/sciadv.adi1480). The LIF neuron of section 2 is its LIF.

@@ -12,23 +12,23 @@
 # %% [markdown] tags=["slide"]
 # # 11 · Fused multi-step neurons
 #
-# A spiking neuron does about ten additions and multiplications per time step. Your processor does billions per second.
-# And yet a layer of neurons, written in the obvious way, can take longer than the convolutions before it. This notebook
-# shows where the time goes (it is not the arithmetic), and runs all time steps of a layer in one kernel.
+# A spiking neuron does about ten additions and multiplications per time step, and a processor does billions per second.
+# Yet a layer of neurons, written in the obvious way, can take longer than the convolutions before it. This notebook
+# shows where the time goes, and gets most of it back.
 #
 # **Afterwards you can**
 #
-# - count the bytes that a neuron moves, and predict from them how much a fused kernel can gain;
-# - explain step by step and layer by layer, and what *fused*, *recompute* and *memory bound* mean;
-# - read the code that is generated from your own neuron: as a graph, as C++ and as a Triton kernel for a GPU;
-# - write a step that can be fused, and recognise one that cannot;
-# - draw a roofline with the numbers of your machine, and say what limits your program.
+# - count the bytes that a neuron moves, and predict from them how much faster it can become;
+# - order the work step by step or layer by layer, and know what each costs;
+# - read the C++ and the GPU code that is generated from your own neuron;
+# - write a step that can be compiled over time, and recognise one that cannot;
+# - say whether arithmetic or memory limits a program.
 #
 # | | |
 # |---|---|
-# | Time | 65 minutes |
-# | GPU minutes | 0. Everything runs on a CPU; where there is a GPU the same cells use it, and at full size one of them measures for 10 minutes |
-# | Before this | 02 surrogate gradients, 10 devices. You know what registers and caches are |
+# | Time | 80 minutes, and 5 more for the optional parts |
+# | GPU minutes | 0. Everything runs on a CPU; where there is a GPU the same cells use it |
+# | Before this | 02 surrogate gradients, 10 devices |
 
 # %% tags=["bootstrap"] cellView="form"
 # @title Setup: run this cell first
@@ -87,14 +87,40 @@ if compiler_missing:
 # %% [markdown] tags=["slide"]
 # ## 1 · One step, many kernels
 #
-# One step of the LIF neuron of notebook 10 ($\tau$ in time steps, the rest without units):
+# **Explorer: the race.** The same layer of neurons runs forward in two ways: as a loop over time in Python (`eager`),
+# and as one compiled program. The spikes are compared first, then the times are measured on your machine.
+#
+# 1. Go from 1024 to 16,384 neurons. How much longer does the loop take?
+# 2. Go from 8 to 128 steps. And now?
+# 3. Is there a size at which the loop wins?
+#
+# (A program that runs for the first time is compiled first, for some seconds.)
+
+# %%
+viz.explorers.engine_race()
+
+# %% [markdown]
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# - With 16 times the neurons the loop takes far less than 16 times as long. With 16 times the steps it takes 11 to 16
+#   times as long. So for small layers it hardly pays for neurons. It pays for steps.
+# - The compiled program wins most where layers are small and sequences are long.
+# - Circles are medians, lines reach from the 10th to the 90th percentile. Where they overlap, the measurement shows no
+#   difference.
+#
+# </details>
+
+# %% [markdown] tags=["slide"]
+# Why is the loop so slow? Here is what one step computes. It is the kit's LIF neuron ($\tau$ in time steps, the rest
+# without units):
 #
 # $$v \leftarrow v + \frac{x - v}{\tau}, \quad s = H(v - \theta), \quad v \leftarrow (1 - s)\,v \tag{1}$$
 
 # %% [markdown]
-# In PyTorch that is a few lines of tensors. Each operator in them is a *kernel*: a separate program. It reads its
-# tensors from memory, does one operation on each number, writes the result to memory, and ends. The next kernel reads
-# that result again. It is like driving to the shop for every single egg.
+# In PyTorch that is a few lines. Each operator in them is a *kernel*: a separate program. It reads its tensors from
+# memory, does one operation on each number, writes the result to memory, and ends. Starting it is a *launch*. The next
+# kernel reads that result again. It is like driving to the shop for every single egg.
 
 # %% [markdown] tags=["slide-more"]
 # **Predict first.** How many kernels does one step of (1) take? How many bytes do they read and write for one neuron, if
@@ -124,15 +150,17 @@ outcome("fused_neurons.b", moved)
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# - Each kernel writes one result per neuron, and all but two of the ten are thrown away within the same step. The two are
-#   the membrane, which only the next step needs, and the spike, the only result that we want.
+# - Each kernel writes one result per neuron. Only two of the ten results are needed after the step: the membrane, for
+#   the next step, and the spike.
 # - `ge` writes a boolean, one byte, and `_to_copy` converts it to a number.
-# - The table does not show one more cost: launching a kernel takes a few microseconds, however little it does.
+# - The table does not show the launches. Each takes a few microseconds, however little the kernel does. In the race they
+#   were most of the loop's time.
 #
 # </details>
 #
-# Now imagine one kernel for the whole sequence. It holds $v$ in a register, reads $x[0]$, computes, writes $s[0]$, reads
-# $x[1]$, … Intermediate values never leave the processor. That is *fusion*, here over operations *and* over time.
+# Now imagine one kernel for the whole sequence. It holds $v$ in a *register*, a place for one number inside the
+# processor. It reads $x[0]$, computes, writes $s[0]$, reads $x[1]$, … Intermediate values never leave the processor.
+# Such a kernel is *fused*: over operations *and* over time.
 #
 # ### Exercise 11.1 · Count the bytes (7 minutes, ●●○)
 #
@@ -189,16 +217,12 @@ print(f"training: {loop_training:.0f} bytes in the loop, {training} fused: {loop
 # | **layer by layer** | over layers: each layer handles the whole sequence | one layer, all steps: `[T, B, N]` |
 
 # %% [markdown]
-# If only memory traffic mattered, the ratios above would be the speed-ups. We will see.
-#
-# Step by step resembles biology. Layer by layer computes the same, as long as no connection leads *back* to an earlier
-# layer, and has two advantages. Layers without state (`Linear`, `Conv2d`, …) fold time into the batch: one large matrix
-# product instead of $T$ small ones. And the neurons get their whole input at once, which makes fusion over time
-# possible. The price: the whole sequence of every layer must be in memory.
+# Layer by layer computes the same in a *feed-forward* network. In a *recurrent* one, connections lead back to an earlier
+# layer, and only step by step is possible. Layer by layer has two advantages. Layers without state (`Linear`, `Conv2d`,
+# …) fold time into the batch: one large matrix product instead of $T$ small ones. And the neurons get their whole input
+# at once, which makes fusion over time possible. The price: the whole sequence of every layer must be in memory.
 #
 # ![Two layers and their neurons over four time steps. Step by step, sixteen small pieces of work are done in order, one column after the other. Layer by layer, each layer is one piece of work over all steps: the linear layers at once, the neurons along time within one launch.](drawings/layers_and_steps.svg)
-#
-# Notice the arrows on the right: only the neurons have to go along time, and they do so inside one piece of work.
 
 # %% [markdown] tags=["slide-more"]
 # **Predict first.** Two `Linear` layers, each followed by LIF neurons, and 32 steps: (a) step by step, (b) layer by
@@ -243,43 +267,42 @@ print(engine.explain(fused, x))
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# The spikes agree. (If a few do not: a matrix product of another size may add in another order.
-# Then a membrane within rounding error of its threshold may fire or not.) `explain` says which engine each layer used,
-# and why.
+# The spikes agree. (If a few do not: a matrix product of another size may add in another order. Then a membrane within
+# rounding error of its threshold may fire or not.) `explain` says which *engine*, which way of running neurons, each
+# layer used, and why.
 #
 # </details>
 
 # %% [markdown] tags=["slide"]
 # ## 3 · The benchmark
 #
-# A layer of LIF neurons, forward alone, and forward with backward, in different *engines*:
+# Small layers are slow because of launches. What about large ones? We time a layer of LIF neurons, forward alone, and
+# forward with backward, in different engines:
 #
 # | engine | what runs |
 # |---|---|
 # | `eager` | the loop over time in Python, one kernel per operation |
-# | `block` | four to eight steps at a time, compiled by `torch.compile`'s Inductor (C++ on a CPU, Triton on a GPU) |
+# | `block` | four to eight steps at a time, compiled by *Inductor*, the compiler behind `torch.compile` |
 # | `cpp` | all steps in one loop of C++, generated from the equation (CPU) |
-# | `triton` | all steps in one Triton kernel, generated from the equation (GPU) |
+# | `triton` | all steps in one kernel in *Triton*, a language for GPU kernels, generated from the equation (GPU) |
 
 # %% [markdown]
-# SpikingJelly's documentation has this experiment to show the benefit of fused neurons [1]: $2^{20}$ neurons, $T = 8
-# \dots 128$ steps, PyTorch's loop against a hand-written CUDA kernel. Now repeat it on your machine. All engines compute
-# the same equation.
+# SpikingJelly's documentation has this experiment [1]: $2^{20}$ neurons, $T = 8 \dots 128$ steps, PyTorch's loop against
+# a hand-written CUDA kernel. Now repeat it on your machine.
 
 # %% [markdown] tags=["slide-more"]
 # **Predict first.** By what factor is the best engine faster than `eager` in inference: at the smallest $T$, and at the
-# largest? (You know the ratio of the bytes.)
+# largest? (The layer is large now, and you know the ratio of the bytes.)
 
 # %%
 predict("fused_neurons.d")
 predict("fused_neurons.e")
 
 # %% [markdown]
-# `benchmark` is what `snnkit bench neurons` runs. It compares the spikes and gradients of each engine with those of
-# `eager` before it times anything. Then the engines take turns, so that a slow moment of the machine affects all of
-# them. The dashed *floor* is the time that a plain copy needs for the bytes of your exercise. No program can be faster,
-# unless its data come from a cache. (The first run compiles, for up to a quarter of a minute. Later runs load the
-# kernels from disk.)
+# `benchmark` compares the spikes and gradients of each engine with those of `eager` before it times anything. Then the
+# engines take turns, so that a slow moment of the machine affects all of them. The dashed *floor* is the time that a
+# plain copy needs for the bytes of your exercise. No program can be faster, unless its data come from a cache. (The
+# first run compiles, for up to a quarter of a minute.)
 
 # %% tags=["slide"]
 arguments = bench.neurons.Arguments(
@@ -325,26 +348,19 @@ outcome("fused_neurons.e", gain[STEPS[-1]])
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# - Look at the order of the lines and the gap between them, and compare it with the ratio of the bytes. If the gap is
-#   smaller at small $T$, the reason is fixed costs per call: checks, allocation, launching. The fused engines pay them
-#   once per sequence, the loop once per kernel.
-# - Both axes are logarithmic, so a slope of 1 is linear: twice the steps, twice the time. A smaller slope shows fixed
-#   costs again.
-# - Look at the distance to the floor. Small layers fit in the cache, so the copy is unusually fast and the floor
-#   unusually low.
-# - The vertical bars are the spread, from the 10th to the 90th percentile of the rounds. Where those of two engines
-#   overlap, the list says *undecided*. Close other programs and run the cell again.
-# - An outlier is rarely caused by an engine. On a CPU the reason is often that the operating system provides new memory,
-#   whose pages it must clear first. The fused engines keep large blocks for the next call; the loop allocates its steps
-#   every time.
+# - Compare the gap between the lines with the ratio of the bytes. If the gap is smaller at small $T$, the reason is
+#   fixed costs per call, such as checks and allocation.
+# - Both axes are logarithmic, so a slope of 1 is linear: twice the steps, twice the time.
+# - Small layers fit in the cache, so the copy is unusually fast and the floor unusually low.
+# - The vertical bars are the spread of the rounds. Where those of two engines overlap, the list says *undecided*. Close
+#   other programs and run the cell again.
 #
 # </details>
 #
-# ### Your run and others
+# ### Your run and others (optional)
 #
 # Times of different layer sizes cannot be compared directly, so we divide by $N \cdot T$: nanoseconds per neuron and
-# step. A flat line means linear in $T$. For each record you see the loop, the best fused engine, and other libraries
-# with the same equation.
+# step. A flat line means linear in $T$. (`snnkit bench show NAME` prints where a record comes from.)
 
 # %%
 others = {}
@@ -354,24 +370,19 @@ for name in [*records.names("neurons"), *records.names("published")]:
     where = (origin.get("hardware") or origin["device"]["name"]).partition(",")[0]
     others[where if where not in others else f"{where}, {name}"] = record
 viz.show(figures.per_neuron_step({"your run": mine} | others, title="A loop costs more for each neuron and step"))
-for name, record in others.items():
-    print(f"{name}\n{bench.heading(record)}", end="\n\n")
 
 # %% [markdown]
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# Look at the published loop in *Forward and backward*: it is not flat. With twice the steps, each
-# step was slower as well. That loop took slices `x[t]` from one large tensor. The gradient of *each* slice was a tensor
-# of the full size, almost all of it zeros: $T$ tensors of $T$ steps, $O(T^2)$. The loop of the `eager` engine splits the
-# sequence once (`unbind`), and is linear in $T$ (with a small bend where the sequence becomes larger than a cache). Such
-# a quadratic cost is easy to overlook: at $T = 8$ it is not visible.
+# Look at the published loop in *Forward and backward*: it is not flat. That loop took slices `x[t]` from one large
+# tensor. The gradient of *each* slice was a tensor of the full size, almost all of it zeros: $T$ tensors of $T$ steps,
+# $O(T^2)$. The loop of the `eager` engine splits the sequence once (`unbind`), and is linear in $T$.
 #
 # </details>
 #
-# **What runs where, and why.** A fused neuron waits for memory, not for arithmetic. The memory of a GPU delivers many
-# times as many bytes per second as that of a CPU, so a GPU pays once the layer is large. The same numbers as bars, the
-# fastest of each machine:
+# A fused neuron waits for memory. That of a GPU delivers many times as many bytes per second, so a GPU pays once the
+# layer is large. The fastest engine of each machine (`snnkit bench record` adds yours):
 
 # %% tags=["slide"]
 bars = {}
@@ -383,80 +394,15 @@ if device.type == "cpu":
     bars["this GPU: there is none"] = {}
 viz.show(figures.shares(bars, "ns", title="LIF forward, T = 32: time per neuron and step"))
 
-# %% [markdown]
-# **Numbers from your GPU.** On a GPU and with `QUICK = False`, the next cell runs for ten minutes. It compares each engine
-# with the loop in float64, measures what this kit publishes for CPUs, and writes one file. Send it in, and others can
-# compare theirs with it.
-
-# %%
-if device.type == "cuda" and not QUICK:
-    to_send = bench.record.benchmark(bench.record.Arguments(device="cuda", minutes=10))
-else:
-    print("Needs a GPU and QUICK = False; or, in a terminal of a machine with a GPU: snnkit bench record")
-
-# %% [markdown] tags=["slide"]
-# ### Small layers
-#
-# Most layers are far smaller than those of section 3.
-#
-# **Predict first.** A layer of 1024 neurons runs for 8 steps in the *loop*. (a) How many times longer does it take with
-# 16 times the neurons? (b) And with 16 times the steps?
-
-# %%
-predict("fused_neurons.f")
-predict("fused_neurons.g")
-
-
-# %%
-def layer(name, neurons, steps):
-    """A function that runs LIF neurons forward in an engine."""
-    cell, x = neuron.LIF(engine=name), 2 * torch.rand(steps, 1, neurons, device=device)
-    return torch.no_grad()(lambda: cell(x)[0])
-
-
-sizes = {"small": (1024, 8), "16 times the neurons": (16 * 1024, 8), "16 times the steps": (1024, 16 * 8)}
-for name in timed[:2]:
-    race = measure.race({size: layer(name, *shape) for size, shape in sizes.items()}, repeats=7, clock=clock)
-    small, *longer = (measured.median for measured in race.values())
-    print(f"{name:6} {small * 1e6:5.0f} µs; 16 times the neurons: {longer[0] / small:5.1f} times as long, ", end="")
-    print(f"16 times the steps: {longer[1] / small:5.1f} times as long")
-    if name == "eager":
-        outcome("fused_neurons.f", longer[0] / small)
-        outcome("fused_neurons.g", longer[1] / small)
-
-# %% [markdown]
-# **Explorer.** Each change of a control runs LIF neurons forward, in the loop and in one engine, and first compares
-# their spikes. It times your machine, so it needs the kernel. Is there a size at which the loop wins? (An engine that
-# runs for the first time compiles first, for some seconds.)
-
-# %%
-viz.explorers.engine_race()
-
-# %% [markdown]
-# <details>
-# <summary><b>What to notice</b></summary>
-#
-# - The loop mainly pays for *launching* kernels, again at every step, and at these sizes less for the neurons. So 16
-#   times as many neurons take far less than 16 times as long, but 16 times the steps take 11 to 16 times as long. The
-#   fused engine launches once per sequence, and for a small layer this is most of its time. So its time grows little
-#   with either.
-# - The *speed-up* is largest for small layers and long sequences, and the loop should not win at any of these sizes.
-#   Compiling takes a second or two, once on a machine. So on a CPU `auto` compiles small layers, too, where the results
-#   stay those of the loop to the last bit.
-# - Circles are medians, lines reach from the 10th to the 90th percentile. Where they overlap, the measurement shows no
-#   difference.
-#
-# </details>
-
 # %% [markdown] tags=["slide"]
 # ## 4 · Your own neuron
 #
-# The kernel is *generated*, so your own neuron gets one, too. One condition: the step must be **elementwise**. Each
+# The kernel is *generated*, so your own neuron gets one, too. One condition: the step must be *elementwise*. Each
 # neuron computes only with its own numbers.
 
 # %% [markdown]
-# (Hand-written kernels exist only for some neurons.) Take a neuron with a refractory period. After a spike it rests for
-# two steps: it ignores its input and does not fire. For one neuron, with plain numbers, this is easy to write:
+# Take a neuron with a *refractory period*. After a spike it rests for two steps: it ignores its input and does not fire.
+# For one neuron, with plain numbers, this is easy to write:
 
 
 # %%
@@ -475,9 +421,8 @@ for x_t in (5.0, 5.0, 5.0, 5.0):
     print("spike" if spike else "-", end="  ")
 
 # %% [markdown]
-# With tensors, `if rest > 0` makes no sense: the condition has a different value for each neuron. It would not make a
-# good kernel either. Neurons in the same vector register execute the same instruction at the same time; a single one
-# cannot branch. So compute both cases for all neurons, then choose: `torch.where(condition, this, that)`.
+# With tensors, `if rest > 0` makes no sense: the condition has a different value for each neuron. So compute both cases
+# for all neurons, then choose: `torch.where(condition, this, that)`.
 #
 # ### Exercise 11.2 · A step that fuses (8 minutes, ●●●)
 #
@@ -552,12 +497,13 @@ for name, measured in times.items():
 #
 # 1. **The graph.** The step runs once on symbolic tensors; every operation is recorded (`make_fx`).
 # 2. **The program.** The same for *one* neuron: assignments to scalars.
-# 3. **C++**: that program inside three loops: tiles of neurons that fit in the cache, time, neurons of a tile.
+# 3. **C++**: that program inside three loops: over *tiles* (groups of neurons that fit in the cache), over time, and over
+#    the neurons of a tile.
 # 4. **Triton**: the same program, with the loop over time inside the kernel.
 
 # %% [markdown]
-# Your `if`s, loops and classes are not part of the record; it is a plain list of operations. Those without an effect on
-# the result are left out of the program. You need no GPU to read the Triton kernel.
+# Your `if`s, loops and classes are not part of the record; it is a plain list of operations. You need no GPU to read the
+# Triton kernel.
 
 # %%
 viz.generated(Resting())
@@ -572,21 +518,14 @@ viz.generated(Resting())
 # - **Where the state is stored.** In the C++ loop `s0[at + i]` is an array, but one tile of it stays in the processor's
 #   second-level cache from the first step to the last. In Triton it is a register. In both cases only `x` is read from
 #   main memory and only spikes are written to it: 8 bytes.
-# - **Loads come first** in Triton: eight steps of `x` are requested before the first is used, so that the GPU waits
-#   once instead of eight times.
-# - `tl.fma(a, b, nil)` is $a \cdot b - 0$: an unusual way to write a product. It prevents the compiler from merging it
-#   with the next addition. Merging would be slightly *more* precise, but the spikes would no longer be equal to those of
-#   `eager` to the last bit.
 #
 # </details>
 #
-# (A GPU is not needed to *check* such a kernel: with `TRITON_INTERPRET=1` in the environment, Triton runs it in NumPy.
-# That is far too slow for real work, but the kit's tests use it.)
+# ### And `torch.compile` alone? (optional)
 #
-# And what does `torch.compile` do without an engine? It generates such kernels from any PyTorch program. Here is the
-# code of its Inductor for *one* step. The operations are fused, but at every step the state is read from memory and
-# written back (`in_ptr…`, `out_ptr…`). The `block` engine gives it several steps at once, so that the states in between
-# stay in registers.
+# Inductor generates such kernels from any PyTorch program. Here is its code for *one* step. The operations are fused,
+# but at every step the state is read from memory and written back (`in_ptr…`, `out_ptr…`). The `block` engine gives it
+# several steps at once, so that the states in between stay in registers.
 
 
 # %%
@@ -607,10 +546,9 @@ compiler_missing or viz.inductor(one_step, *torch.rand(3, N, device=device))
 #   back in time.
 
 # %% [markdown]
-# Autograd stores, for every operation that needs it. Recomputing computes more and moves less. This pays as long as
-# memory is the bottleneck, and it leaves room for a larger batch. Here is the backward program of one neuron: the first
-# lines are those of forward, again. `g` is the gradient of the spike, `d0` and `d1` those of the state. The results are
-# the gradients of `x` and of the previous state.
+# Autograd stores. Recomputing computes more and moves less. This pays as long as memory is the bottleneck, and it leaves
+# room for a larger batch. Here is the backward program of one neuron: the first lines are those of forward, again. `g`
+# is the gradient of the spike, `d0` and `d1` those of the state.
 
 # %%
 viz.generated(Resting(), backward=True)
@@ -652,25 +590,11 @@ if len(timed) > 1:
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# The fused engines store `x`, and a little for the states at some steps. (Nothing else holds `x`: `Linear`, `Conv2d` and
-# batch norm store their *inputs* for backward, not their outputs.)
+# The fused engines store `x`, and a little for the states at some steps.
 #
 # </details>
 #
-# **Spikes of one byte.** Inference needs no gradients, and a spike is one bit. `out_dtype=torch.uint8` stores it in a
-# byte: 5 bytes moved instead of 8, and a quarter of the memory for the output.
-
-# %%
-cell = Resting()  # engine="auto"
-with torch.no_grad():
-    wide, _ = cell(x)
-    narrow, _ = cell(x, out_dtype=torch.uint8)
-print(f"float32: {wide.nbytes / 1e6:.1f} MB   uint8: {narrow.nbytes / 1e6:.1f} MB   equal: {(wide == narrow).all()}")
-
-try:
-    cell(x.detach().requires_grad_(), out_dtype=torch.uint8)
-except ValueError as error:
-    print(f"with gradients: ValueError: {error}")
+# Inference needs no gradients. There `cell(x, out_dtype=torch.uint8)` stores a spike in one byte instead of four.
 
 # %% [markdown] tags=["slide"]
 # ## 7 · What broke?
@@ -711,15 +635,12 @@ outcome("fused_neurons.j")
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# The mean mixes neurons. No neuron can compute step 2 before *all* have computed step 1, so a neuron cannot run through
-# all time steps alone. With the `if`, the data of all neurons decide which operations come next, so there is no fixed
-# program. (On a GPU the host also waits for the data at every step.) The engine warns once and uses the loop: slower,
-# but never wrong.
+# The mean mixes neurons. No neuron can compute step 2 before *all* have computed step 1. With the `if`, the data of all
+# neurons decide which operations come next, so there is no fixed program. The engine warns once and uses the loop: slower, but never wrong.
 #
 # The fix depends on the purpose. Here the mean is of the *input*, which is known for all steps in advance. So it can be
 # a separate layer, run layer by layer, and the neuron stays elementwise. With the mean of the *membranes* the loop would
-# be necessary: that is recurrence, and it has its cost. The impatient neuron needs no `if` at all: in a fused kernel the
-# reset is free.
+# be necessary: that is recurrence. The impatient neuron needs no `if` at all: in a fused kernel the reset is free.
 #
 # </details>
 
@@ -745,7 +666,7 @@ print(engine.explain(repaired, fair_input))
 # - the *rate* of arithmetic (operations per second);
 # - the *bandwidth* of memory (bytes per second).
 #
-# The machine does both at the same time: while it computes with some numbers, it loads the next.
+# While the machine computes with some numbers, it loads the next.
 
 # %% [markdown]
 # ### Exercise 11.3 · The roofline (4 minutes, ●○○)
@@ -762,7 +683,7 @@ def least_seconds(operations, bytes, rate, bandwidth):
 least_seconds = attempt("fused_neurons.3", least_seconds)
 
 # %% [markdown] tags=["slide"]
-# Divide the operations by that time: the **roofline** [2], the rate that a program can reach,
+# Divide the operations by that time, and you get the *roofline* [2], the rate that a program can reach:
 #
 # $$\text{rate} \le \min\big(\text{bandwidth} \cdot \text{intensity},\ \text{rate}_{\max}\big) \tag{2}$$
 #
@@ -771,8 +692,7 @@ least_seconds = attempt("fused_neurons.3", least_seconds)
 # On the slope a program is *memory bound*, on the flat part *compute bound*.
 
 # %% [markdown]
-# To see both we need neurons with different amounts of arithmetic. `Busy(k)` multiplies and adds its input $k$ more
-# times before it behaves like any leaky neuron.
+# To see both, `Busy(k)` multiplies and adds its input $k$ more times before it behaves like any leaky neuron.
 
 
 # %%
@@ -848,20 +768,20 @@ viz.show(figures.roofline(runs, bandwidth, rate, title=f"Neurons in the roofline
 # <summary><b>What to notice</b></summary>
 #
 # - The fused points move to the right with $k$: more operations for the same 8 bytes. As long as they are on the slope,
-#   *the additional arithmetic is nearly free*: compare the first times. A real neuron (`k = 0`, or an adaptive threshold,
-#   or a second current) is in this region.
-# - The loop is far to the left. It does the same operations but moves a dozen times the bytes, and in addition pays for
-#   launching each kernel. Faster arithmetic would not help it.
-# - Is it *above* the roof? Then you see the effect of the cache. The tensors of one step are small, and the next kernel
-#   reads them from the cache. `Traffic` counts the bytes that are requested, and a cache delivers them faster than
-#   memory. The whole sequence does not fit in it.
-# - The flat part is not the manufacturer's peak. It is the best rate that any of these neurons reached here, on a CPU
-#   with one thread.
+#   *the additional arithmetic is nearly free*. A real neuron (`k = 0`, or one with a second current) is there.
+# - The loop is far to the left. It does the same operations but moves a dozen times the bytes. Faster arithmetic would
+#   not help it. Is it *above* the roof? Then the next kernel reads the small tensors of one step from the cache.
+# - The flat part is not the manufacturer's peak. It is the best rate that any of these neurons reached here.
 #
 # </details>
 #
-# **Explorer: under the roof.** This is a model of the loop and of the fused kernel with *your* roofline, as just
-# measured. In the loop every operation moves about nine bytes and costs one launch. Drag the diamond.
+# There are two ways to more speed: bring the points closer to the roof, or move fewer bytes. Narrower numbers do that,
+# or fusion of the neuron with the layer before it, so that `x` is never written at all.
+#
+# ### Explorer: under the roof (optional, 5 minutes)
+#
+# This is a model of the loop and of the fused kernel with *your* roofline, as just
+# measured. Drag the diamond.
 #
 # 1. At which number of operations does the fused neuron become compute bound? Does the loop ever?
 # 2. Make the layer small (`log2 neurons` = 10). Which of the two becomes slow, and why?
@@ -871,11 +791,6 @@ viz.show(figures.roofline(runs, bandwidth, rate, title=f"Neurons in the roofline
 viz.explorers.under_the_roof(rate, bandwidth)
 
 # %% [markdown]
-# There are two ways to more speed: bring the points closer to the roof, or raise what the roof allows. The first is
-# engineering. The second needs fewer bytes: narrower numbers, spikes of a byte or a bit, or fusion of the neuron with
-# the layer before it, so that `x` is never written at all. (`torch.compile` of a whole model does that for short
-# sequences: it inlines the loop and merges it with the normalisation in front.)
-#
 # ## Quiz
 
 # %%
@@ -887,11 +802,10 @@ scorecard("fused_neurons")
 # %% [markdown]
 # ## Where next
 #
-# One layer is fast now. **[12 · A 128-channel conv SNN with AMP](12_conv_snn.ipynb)** uses it in a real network: 128
-# channels, Fashion-MNIST, mixed precision, and the question how much of a training step the neurons still take.
+# One layer is fast now. **[12 · A 128-channel conv SNN with AMP](12_conv_snn.ipynb)** uses it in a real network, with
+# the question how much of a training step the neurons still take.
 #
-# Meanwhile: `snnkit bench neurons --help`. It runs the benchmark of section 3 at any size, together with other
-# libraries (`make peers`), and writes a record that says where its numbers come from.
+# Meanwhile: `snnkit bench neurons` runs the benchmark of section 3 at any size, together with other libraries.
 #
 # **Worth reading**
 #

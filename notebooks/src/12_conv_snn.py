@@ -12,28 +12,23 @@
 # %% [markdown] tags=["slide"]
 # # 12 · A 128-channel conv SNN with AMP
 #
-# SpikingJelly's tutorial has a network that is many people's first step beyond toy problems. It has two convolutions, two
-# linear layers, 13 million weights and 127 498 spiking neurons. It classifies small images of clothes [1]. In this
-# notebook you count what it costs, find where the time goes, make each part fast, and train it. Most of these techniques
-# do not change the result. You will see exactly which ones do, and how.
+# The network of this notebook has 13 million weights and 127 498 spiking neurons, and it classifies small images of
+# clothes [1]. You count what it costs, find where the time goes, make each part fast, and train it. Most of this does not
+# change the result. You will see what does.
 #
 # **Afterwards you can**
 #
-# - count parameters and operations of a convolutional SNN on paper, and know when the count is misleading;
-# - compute what does not depend on time only once, and everything else for all time steps together;
-# - train in mixed precision: which numbers may be 16 bits wide, which must not, and why you need a gradient scaler;
-# - read a trained network layer by layer: rates, dead neurons, feature maps over time, and the milliseconds of each layer;
+# - count parameters and operations on paper, and know when the count is misleading;
+# - compute once what does not depend on time, and everything else for all time steps together;
+# - train with 16-bit numbers: know which may be that narrow, and which must not;
 # - recognise a network that ignores its input by the value of its loss.
 #
 # | | |
 # |---|---|
-# | Time | 65 minutes, and 5 more for the optional part |
+# | Time | 80 minutes, and 15 more for the optional parts |
 # | GPU minutes | 0 with `QUICK = True`. At full size (`QUICK = False`) a GPU trains all 128 channels |
-# | Before this | 04 training, 11 fused neurons. You have seen a convolution |
-#
-# With `QUICK = True` the training has 16 channels and images of 8 × 8 pixels. That is too small for
-# a GPU: a CPU core needs seconds, and a GPU would mostly wait for Python. The timings of sections 2, 3 and 7 use 16
-# channels on a CPU and all 128 on a GPU.
+# | Before this | 04 training, 11 fused neurons |
+# | Sizes | training: 16 channels and images of 8 × 8 pixels; timings: 16 channels on a CPU, all 128 on a GPU |
 
 # %% tags=["bootstrap"] cellView="form"
 # @title Setup: run this cell first
@@ -96,28 +91,48 @@ def show(image):
 print(f"on {where}: timings use {CHANNELS} channels and batches of {BATCH} images")
 course.start("conv_snn", solve=SOLVE)
 
+digits, their_classes = data.load("digits", "test")
+tiny = {"dataset": "digits", "channels": 16, "hidden": 256, "lr": 8e-3, "samples": None, "epochs": 3, "seed": SEED}
+trained = train.recipes.run(train.recipes.get("mnist-small", **tiny), device="cpu").model.eval()
+with torch.no_grad():
+    guesses = trained(show(data.to_unit(digits)))[0].sum(0).argmax(1)
+shown = {"encode": show, "layers": {"conv 1": 2, "conv 2": 6}, "classes": data.CLASSES["digits"]}
+print(f"trained a small network of 16 channels on digits: {(guesses == their_classes).float().mean():.0%} right")
+
 # %% [markdown] tags=["slide"]
-# ## 1 · The network on paper
+# ## 1 · The network at work and on paper
 #
+# A *convolution* slides small filters over an image. Each filter gives one *channel*: an image of its responses. Here
+# each pixel of a channel drives a neuron.
+#
+# **Explorer: watch the feature maps.** You see a small version of the network, just trained on digits. A coloured
+# pixel is a spike. Each column is one channel, each row a time step, and the last row is the mean over time.
+#
+# 1. Compare the first step with the others. Which pixels fire first, and why those? (The input is the same at each step.)
+# 2. Which channels respond to edges, which to the stroke itself, and which to the background?
+# 3. Go to the second layer: how much of the image can you still recognise?
+
+# %%
+viz.explorers.feature_maps(trained, digits, their_classes, guesses, **shown)
+
+# %% [markdown] tags=["slide"]
 # ![An image of 28 by 28 pixels becomes 128 maps of spikes of the same size, which are pooled to 14 by 14; a second convolution gives 128 maps of 14 by 14, pooled to 7 by 7; then a layer of 2048 neurons and one of 10. This is done at each of four time steps, and the mean of each of the ten outputs over the steps gives the answer.](drawings/conv_net.svg)
 #
-# The same image is shown at each of $T = 4$ steps. The neurons are the simplest possible, *integrate and fire* without a
+# This is the full network. The same image is shown at each of $T = 4$ steps. The neurons *integrate and fire* without a
 # leak. The membrane $v$ adds up the input $x$. The neuron spikes at $\theta = 1$, and $v$ starts again at 0. A *batch
-# norm* [5] brings each channel to mean 0 and variance 1 before the neurons. So they are neither silent, nor do they fire
-# all the time. No convolution or linear layer has a bias.
+# norm* [5] brings each channel to mean 0 and variance 1 before the neurons, so that they are neither silent nor fire all
+# the time. *Pooling* keeps the largest value of each 2 × 2 pixels.
 
 # %% [markdown]
-# **Predict first.** Which layer has most of the 13 million parameters? Which does most of the multiplications? And
-# after which are most of the neurons?
+# **Predict first.** Which layer has most of the 13 million parameters? Which does most of the multiplications?
 
 # %%
 predict("conv_snn.a")
 predict("conv_snn.b")
-predict("conv_snn.c")
 
 # %% [markdown]
-# You can check this without computing anything. On PyTorch's `meta` device tensors have shapes but no numbers. The whole
-# network costs nothing there, and PyTorch's FLOP counter still counts. One FLOP is one multiplication *or* one addition.
+# On PyTorch's `meta` device the whole network costs nothing, and PyTorch's FLOP counter still counts. One FLOP is one
+# multiplication *or* one addition.
 
 # %%
 with torch.device("meta"):
@@ -130,20 +145,17 @@ costs
 LAYERS = {"conv 1": 0, "conv 2": 4, "linear 1": 9, "linear 2": 11}
 outcome("conv_snn.a", max(LAYERS, key=lambda name: costs[LAYERS[name]].parameters))
 outcome("conv_snn.b", max(LAYERS, key=lambda name: costs[LAYERS[name]].flops))
-NEURONS = {"conv 1": 2, "conv 2": 6, "linear 1": 10, "linear 2": 12}
-outcome("conv_snn.c", max(NEURONS, key=lambda name: costs[NEURONS[name]].neurons))
 
 # %% [markdown]
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# - Nearly all parameters are in the first linear layer. Two thirds of the operations are in the second convolution. Most
-#   neurons follow the first. A convolution uses its few weights again at each pixel; a linear layer uses each of its
-#   many weights once.
+# - Nearly all parameters are in the first linear layer. Two thirds of the operations are in the second convolution. A
+#   convolution uses its few weights again at each pixel; a linear layer uses each of its many weights once. Most
+#   neurons follow the first convolution.
 # - *runs* says for how many of the four steps a layer is computed. For the first two it is **one**: the image does not
-#   change, so their output does not change either (section 2).
-# - Neurons and pooling have no cost in this table, because they do almost no multiplications. Remember this until
-#   section 7.
+#   change (section 2).
+# - Neurons and pooling have no cost in this table. Remember this until section 7.
 #
 # </details>
 #
@@ -169,12 +181,13 @@ print(f"conv 1: {first:12,} FLOPs; counted {costs[0].flops:12,}")
 print(f"conv 2: {second:12,} FLOPs; counted {costs[4].flops:12,}")
 
 # %% [markdown]
-# **Explorer.** How the cost of the whole network changes with its width and with the number of steps. The lower bar is
-# the same net with an image that is *not* known to be static: everything is computed at each step.
+# ### Explorer: the price (optional)
 #
-# 1. How does the total depend on $T$ and on the number of channels? With twice the channels, how many times the FLOPs?
-# 2. At which setting does "once" save most? Is that a setting you would use?
-# 3. How would an input of 3 or 64 channels change the first convolution? (`in_channels`)
+# How does the cost of the whole network change with its width and with the number of steps? The lower bar is the same
+# net with an image that is *not* known to be static: everything is computed at each step.
+#
+# 1. With twice the channels, how many times the FLOPs? And with twice the steps?
+# 2. How would an input of 3 or 64 channels change the first convolution? (`in_channels`)
 
 # %%
 viz.explorers.conv_costs()
@@ -182,13 +195,10 @@ viz.explorers.conv_costs()
 # %% [markdown] tags=["slide"]
 # ## 2 · Once instead of T times
 #
-# The first version of the tutorial moved the static part out of the loop over time by hand [2]. The current one repeats
-# the image and computes everything $T$ times [1]. Here you need no extra code. `encode.repeat` gives a *view* with a
-# stride of 0 in time (notebook 04). Each layer without state notices this, computes one step, and returns a view of the
-# same kind. The first layer with state ends this: from the first IF on, every step is different.
-#
-# One layer needs care: a batch norm *in training* depends on the number of samples. The wrapper `nn.Once` states that
-# $T$ copies give the same result as one: copies have the same mean and the same variance.
+# SpikingJelly's tutorial repeats the image and computes everything $T$ times [1]; its first version moved the static part
+# out of the loop by hand [2]. Here `encode.repeat` gives a *view* with a stride of 0 in time (notebook 04). Each layer
+# without state notices this, computes one step, and returns a view of the same kind. The first layer with state ends
+# this: from there on, every step is different.
 
 # %% [markdown]
 # **Predict first.** At the published size this saves 1.6 % of the FLOPs. A training step, forward and backward, also
@@ -228,39 +238,22 @@ for name, counted in {"this net": net, "published size": models.FashionConvNet(1
     print(f"counted, {name:15} {flops:5.1%} of the FLOPs saved, {moved:4.0%} of the bytes")
 outcome("conv_snn.d", 100 * moved)
 
-# %% [markdown]
-# And the time? The two kinds of input take turns, so that a busy machine disturbs both alike.
-
-# %% tags=["slide"]
-ways = {"once": static, "T times": copied}
-fronts = measure.race({name: lambda x=x: net[:2](x)[0] for name, x in ways.items()}, 9, clock=clock)
-whole = measure.race({name: lambda x=x: training_pass(net, x) for name, x in ways.items()}, 9, clock=clock)
-bars = {
-    f"{part}, {name}": {part: timing.median * 1e3}
-    for part, times in {"first two layers, forward": fronts, "whole training pass": whole}.items()
-    for name, timing in times.items()
-}
-viz.show(figures.shares(bars, "ms", title=f"A static image: once or T times, on this {where.type}"))
-
 # %% [markdown] tags=["slide"]
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# The first two layers gain much, at times more than the factor $T$, at times less: memory decides,
-# not arithmetic. And the share of the FLOPs does not predict the gain of the whole step. At the published size 1.6 % of
-# the FLOPs are saved, and about a quarter of the bytes (a third at batch 128). The first convolution has one input channel, so it multiplies
-# little. But it writes the largest tensor of the network, and the batch norm reads and writes this tensor again,
-# forward and backward. The saved time is somewhere between the two shares. FLOPs tell you what a processor computes,
-# not what it waits for (the roofline of notebook 11 [7]).
+# At the published size 1.6 % of the FLOPs are saved, and about a quarter of the bytes. The first convolution has one
+# input channel, so it multiplies little. But it writes the largest tensor of the network, and the batch norm reads and
+# writes this tensor again, forward and backward. The saved time is somewhere between the two shares. FLOPs tell you what
+# a processor computes, not what it waits for (the roofline of notebook 11 [7]).
 #
 # </details>
 
 # %% [markdown]
 # ## 3 · All steps at once
 #
-# The rest of the network must be computed for each step. There are two orders (notebook 11). *Step by step* passes one
-# step after the other through all layers. *Layer by layer* passes all steps through one layer after the other. Layers
-# without state do not depend on time, so they process $T$ steps of $B$ images as one batch of $T \cdot B$.
+# The rest of the network must be computed for each step, in one of the two orders of notebook 11. Layer by layer, the
+# layers without state process $T$ steps of $B$ images as one batch of $T \cdot B$.
 #
 # ### Exercise 12.2 · Fold time into the batch (8 minutes, ●●○)
 #
@@ -279,9 +272,6 @@ def all_steps(layer, x):
 all_steps = attempt("conv_snn.2", all_steps)
 
 # %% [markdown]
-# With this function, the layers of our net can run in three ways. State is an argument and a return value, so step by
-# step needs no special mode: it is a loop over sequences of one step.
-#
 # **Predict first.** The same network, the same input, step by step or layer by layer: when do the output *spikes*
 # differ? In training mode, in evaluation mode, in both, or never?
 
@@ -314,33 +304,24 @@ with torch.no_grad():
         loops.train(mode == "training")
         agree[mode] = (step_by_step() == layer_by_layer()).float().mean().item()
         print(f"in {mode} mode the two orders agree in {agree[mode]:.2%} of the output spikes")
-    ways = {"step by step": step_by_step, "layer by layer": layer_by_layer, "... fused": lambda: net.eval()(static)[0]}
-    for name, timing in measure.race(ways, 9, clock=clock).items():
-        print(f"{name:15} {timing.median * 1e3:7.2f} ms forward")
-    net.train()
 outcome("conv_snn.e", "in training" if agree["training"] < 0.999 < agree["evaluation"] else "never")
 
 # %% [markdown]
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# - In evaluation the order makes no difference. (One spike in thousands may differ, because a product of another size may
-#   add in another order. Then a membrane within rounding error of 1 may fire or not.)
+# - In evaluation the order makes no difference, apart from a rounding error in one spike of thousands.
 # - *In training it does*, because of the second batch norm. Step by step, it normalises each step with the statistics of
-#   that step. Layer by layer, it uses those of all steps together, which also fit the running averages that evaluation
-#   uses later. SpikingJelly's layer-by-layer mode does this, too. Remember it when you move weights between frameworks.
-# - Step by step, the network cannot know that the next image will be the same. So the first convolution is again
-#   computed four times.
-# - The price of layer by layer is memory: the outputs of all steps of a layer exist at the same time. Notebook 13 is
-#   about that.
+#   that step. Layer by layer, it uses those of all steps together. Remember it when you move weights between frameworks.
+# - The price of layer by layer is memory: the outputs of all steps of a layer exist at the same time (notebook 13).
 #
 # </details>
 
 # %% [markdown] tags=["slide"]
 # ## 4 · Mixed precision
 #
-# A float32 has 24 binary digits, more than a network needs in most places. With 16 bits there are half as many bytes to
-# move, and the matrix units of GPUs and of newer CPUs are made for them. There are two formats with 16 bits:
+# A float32 has 24 binary digits, more than a network needs in most places. 16 bits are half as many bytes to move, and
+# the matrix units of GPUs are made for them. There are two formats with 16 bits:
 #
 # | | digits (binary) | largest | smallest normal | smallest at all |
 # |---|---|---|---|---|
@@ -348,9 +329,8 @@ outcome("conv_snn.e", "in training" if agree["training"] < 0.999 < agree["evalua
 # | bfloat16 | 8 | $3.4 \cdot 10^{38}$ | $2^{-126}$ | $2^{-133}$ |
 # | float16 | 11 | 65 504 | $2^{-14} \approx 6 \cdot 10^{-5}$ | $2^{-24} \approx 6 \cdot 10^{-8}$ |
 #
-# Spikes are 0 and 1: exact in all of them. *Automatic mixed precision* (AMP) leaves the weights in float32 and converts
-# each operation according to a list. Convolutions and matrix products use 16 bits. Sums that need more digits stay in
-# float32.
+# Spikes are 0 and 1: exact in all of them. *Mixed precision* uses 16 bits for some operations and 32 for others. PyTorch's
+# automatic one (AMP) leaves the weights in float32, and computes convolutions and matrix products in 16 bits.
 
 # %% [markdown]
 # **Predict first.** Under AMP, which of these still has 32 bits: the output of a convolution, the spikes, the
@@ -376,22 +356,17 @@ outcome("conv_snn.f", dtypes.index(torch.float32))
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# The tensors between layers have 16 bits. Everything that *accumulates* stays in float32: membranes,
-# weights, the loss, the running statistics. `Precision.choose` takes bfloat16 where the chip supports it natively. On a
-# T4, the GPU of Colab, PyTorch's own check says yes, although the T4 only *emulates* bfloat16, slowly. With
-# `including_emulation=False` it says no, and float16 is chosen.
+# The tensors between layers have 16 bits. Everything that *accumulates* stays in float32: membranes, weights, the loss,
+# the running statistics. ([Notebook 10](10_moving_house.ipynb), section 8, shows what a bfloat16 membrane does.)
+# `Precision.choose` takes bfloat16 where the chip supports it natively, else float16.
 #
 # </details>
-#
-# Why does the membrane need float32? [Notebook 10](10_moving_house.ipynb), section 8, shows it: a bfloat16 membrane that
-# gets 0.001 per step stops at 0.5 and never fires. So the engines take input in 16 bits and return spikes in 16 bits, but
-# hold the state in float32 from the first step to the last. The state costs no memory traffic there (notebook 11).
 #
 # ### Backward: gradients are small
 #
 # float16 has more digits than bfloat16, but a much smaller range. Activations fit into it. But gradients are multiplied
-# by many factors below 1. First come the means over the batch, over ten classes and over $T$ steps. Then come weights and
-# slopes $\sigma'$ of the surrogate, layer after layer. For gradients we need real images: those on which the net will be trained.
+# by many factors below 1: means over batch, classes and steps, then weights and slopes $\sigma'$ of the surrogate, layer
+# after layer. We look at them with the images on which the net will be trained.
 
 # %%
 if DATASET == "auto":
@@ -399,7 +374,7 @@ if DATASET == "auto":
     DATASET = (there or ["digits"])[0]
 train_images, train_labels = data.to_device(*data.load(DATASET, "train"), where)
 test_images, test_labels = data.to_device(*data.load(DATASET, "test"), where)
-classes, size = data.CLASSES[DATASET], train_images.shape[-1]
+size = train_images.shape[-1]
 print(f"data: {DATASET}, {len(train_images)} training images of {size} × {size}, {len(test_images)} test images")
 
 # %% [markdown]
@@ -434,53 +409,20 @@ outcome("conv_snn.g", 100 * (nonzero < 2.0**-25).float().mean().item())
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# The gradients are in the band of *fewer digits*, where float16 loses them one by one, or beyond its
-# end, where they become zero. Those of the convolutions, far from the output, are the smallest. And this is the start of
-# training: as the loss shrinks, the gradients shrink as well.
+# The gradients are in the band of *fewer digits*, where float16 loses them one by one, or beyond its end, where they become
+# zero. And this is the start of training: as the loss shrinks, the gradients shrink as well.
 #
 # </details>
 #
-# The remedy costs one multiplication [4]. Gradients are linear in the loss: **multiply the loss by a large number, and
-# all gradients become larger by the same factor.** Divide by it in float32, before the optimizer uses them. bfloat16 has
-# the range of float32 and needs none of this.
+# The remedy is *loss scaling*, and costs one multiplication [4]. Gradients are linear in the loss: **multiply the loss by
+# a large number, and all gradients become larger by the same factor.** Divide by it in float32, before the optimizer uses
+# them. bfloat16 has the range of float32 and needs none of this.
 #
 # **Explorer.** Change the scale, in the picture above.
 #
-# 1. From which scale on is (nearly) nothing lost? At which does the first gradient become infinite? How wide is the
-#    range between them?
+# 1. From which scale on is (nearly) nothing lost? At which does the first gradient become infinite?
 # 2. PyTorch's scaler starts at $2^{16}$. Is this a good choice here?
 # 3. Choose bfloat16. What effect does the scale have now?
-#
-# How does this affect the *weights*? Their gradients are sums over many images and pixels, so a few lost terms may not
-# matter. Here is a real backward pass in float16, at several scales, compared with one at $2^{12}$. A scale below 1
-# stands for a later time, when the loss and all gradients have become that much smaller.
-
-
-# %%
-def weight_gradients(scale):
-    """Gradients of conv 1, conv 2 and linear 1, computed in float16."""
-    learner.zero_grad()
-    with torch.autocast(where.type, dtype=torch.float16):
-        out, _ = learner(show(data.to_unit(some)))
-    (scale * loss.rate_mse(out.float(), their_labels)).backward()
-    return [learner[i].weight.grad / scale for i in (0, 4, 9)]
-
-
-reference = weight_gradients(2.0**12)
-print("relative error    conv 1   conv 2   linear 1")
-for power in (-10, -6, 0, 5, 16):
-    errors = [(a - b).norm() / b.norm() for a, b in zip(weight_gradients(2.0**power), reference, strict=True)]
-    print(f"scale 2^{power:<4}    " + "".join(f"{error:9.1%}" for error in errors))
-
-# %% [markdown]
-# <details>
-# <summary><b>What to notice</b></summary>
-#
-# Early in training, float16 without a scaler is only slightly wrong, and the loss falls as it
-# should. This makes the mistake hard to see. Later, the first layers get gradients of mostly noise, and then no
-# gradients at all.
-#
-# </details>
 #
 # The best scale is not known in advance, and it changes while the network learns. `torch.amp.GradScaler` searches for
 # it. If a gradient is infinite or not a number, it *skips this update* and halves the scale. After 2000 good updates in
@@ -538,18 +480,49 @@ viz.show(figures.lines({"scale": powers}, x_title="update", y_title="scale: the 
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# The scale halves once per update until nothing overflows; the network learns nothing meanwhile.
-# Then the scaler tries the next power of two from time to time, which may cost one skipped update. No update with an
-# infinity ever reaches the weights.
+# The scale halves once per update until nothing overflows. Then the scaler tries the next power of two from time to time,
+# which may cost one skipped update. No update with an infinity ever reaches the weights.
+#
+# </details>
+
+# %% [markdown]
+# ### Without a scaler (optional)
+#
+# Gradients of *weights* are sums over many images and pixels, so a few lost terms may not matter. Here is a backward pass
+# in float16, at several scales, compared with one at $2^{12}$. A scale below 1 stands for a later time, when the loss and
+# all gradients have become that much smaller.
+
+
+# %%
+def weight_gradients(scale):
+    """Gradients of conv 1, conv 2 and linear 1, computed in float16."""
+    learner.zero_grad()
+    with torch.autocast(where.type, dtype=torch.float16):
+        out, _ = learner(show(data.to_unit(some)))
+    (scale * loss.rate_mse(out.float(), their_labels)).backward()
+    return [learner[i].weight.grad / scale for i in (0, 4, 9)]
+
+
+reference = weight_gradients(2.0**12)
+print("relative error    conv 1   conv 2   linear 1")
+for power in (-10, -6, 0, 5, 16):
+    errors = [(a - b).norm() / b.norm() for a, b in zip(weight_gradients(2.0**power), reference, strict=True)]
+    print(f"scale 2^{power:<4}    " + "".join(f"{error:9.1%}" for error in errors))
+
+# %% [markdown]
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# Early in training, float16 without a scaler is only slightly wrong, and the loss falls as it should. This makes the
+# mistake hard to see. Later, the first layers get gradients of mostly noise, and then no gradients at all.
 #
 # </details>
 
 # %% [markdown] tags=["slide"]
 # ## 5 · Train it
 #
-# A *recipe* is a network, a data set and every hyperparameter, as plain values. It is what a paper must state so that
-# others get the same weights. The loss is that of the source [1], a mean squared error. It compares the *firing rates*
-# (spikes per step) of the ten output neurons with their targets: 1 for the right class $y_b$ and 0 for the others,
+# The loss is that of the source [1], a mean squared error. It compares the firing rates (spikes per step) of the ten output
+# neurons with their targets: 1 for the right class $y_b$ and 0 for the others,
 #
 # $$L = \frac{1}{10\,B} \sum_{b,k} \Big( \frac{1}{T} \sum_t s_{bk}[t] - [k = y_b] \Big)^2 .$$
 
@@ -566,7 +539,8 @@ outcome("conv_snn.h", loss.rate_mse(silent, torch.tensor([3])).item())
 outcome("conv_snn.i", loss.rate_mse(busy, torch.tensor([3])).item())
 
 # %% [markdown]
-# The published recipe is in the kit. At full size a GPU runs it as it is; otherwise the network is smaller:
+# A *recipe* is a network, a data set and every hyperparameter, as plain values. The published one is in the kit. At full
+# size a GPU runs it as it is; otherwise the network is smaller:
 
 # %%
 if gpu and not QUICK and DATASET != "digits":
@@ -577,11 +551,10 @@ elif QUICK or DATASET == "digits":
     recipe = train.recipes.get("mnist-small", dataset=DATASET, epochs=epochs, seed=SEED, **small)
 else:
     recipe = train.recipes.get("mnist-small", dataset=DATASET, epochs=EPOCHS or 1, seed=SEED)
-
 mine, theirs = recipe.settings(), train.recipes.get("fashion").settings()
-print(f"{'':14} {'published':>14} {'this run':>14}")
-for name in [name for name in theirs if name not in ("name", "about") and (theirs[name] or mine[name])]:
-    print(f"{name:14} {theirs[name]!s:>14} {mine[name]!s:>14}{'' if theirs[name] == mine[name] else '   *'}")
+for name in theirs:
+    if name not in ("name", "about") and mine[name] != theirs[name]:
+        print(f"{name}: {mine[name]} here, {theirs[name]} published")
 
 # %% [markdown]
 # (The panel's button ends the training after the current update; the net keeps the weights that it has by then.)
@@ -604,35 +577,16 @@ else:
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# A silent output costs exactly 1/10: one of ten rates is wrong by 1. The loss starts there (the
-# panel's first point is the mean of a whole epoch), because
-# with PyTorch's initial weights the last layer is nearly silent. The net first learns to fire at all. If all ten fired
-# all the time, the loss would be 9/10. Look at the output rate: it rises towards 0.1, the rate of an output that is
-# confident and right. Then one neuron of ten fires, at every step.
+# A silent output costs exactly 1/10: one of ten rates is wrong by 1. The loss starts near there, because with PyTorch's
+# initial weights the last layer is nearly silent. The net first learns to fire at all. Look at the output rate: it rises
+# towards 0.1. Then one neuron of ten fires, at every step.
 #
 # </details>
 #
-# The authors report 93.1 % [1] and 93.5 % [3] on Fashion-MNIST, each the best of 64 epochs (their logs say batches of
-# 256 and of 128). In a shell, `snnkit train fashion` runs this training, with checkpoints; on a GPU this notebook does
-# it with `QUICK = False`.
-#
-# ### Which classes does it confuse?
-
-# %% tags=["slide"]
-with torch.no_grad():
-    votes = torch.cat([net(show(data.to_unit(part)))[0].sum(0) for part in test_images.split(500)])  # [N, 10]
-answers = votes.argmax(1)
-wrong = answers != test_labels
-tied = (votes == votes.amax(1, keepdim=True)).sum(1) > 1
-confused = torch.zeros(10, 10, dtype=torch.int64)
-confused.index_put_((test_labels.cpu(), answers.cpu()), torch.tensor(1), accumulate=True)
-viz.show(figures.confusion(confused, classes, title=f"Test images of {DATASET}: {int(wrong.sum())} mistakes"))
-print(f"in {int((wrong & tied).sum())} of the {int(wrong.sum())} mistakes two or more classes had equally many votes")
+# The authors report 93.1 % [1] and 93.5 % [3] on Fashion-MNIST, each the best of 64 epochs. In a shell,
+# `snnkit train fashion` runs this training; on a GPU this notebook does it with `QUICK = False`.
 
 # %% [markdown]
-# With $T = 4$ steps there are only five possible votes per class, 0 to 4. So ties happen, and `argmax` then takes the
-# first. Mistakes at ties come from the small number of steps; the others come from the network.
-#
 # ## 6 · Look inside
 #
 # **Predict first.** Which of the four spiking layers fires most, per neuron and step?
@@ -664,19 +618,6 @@ outcome("conv_snn.j", max(rates, key=lambda name: rates[name].mean()))
 # separate feature, so a dead neuron is a lost feature.
 #
 # </details>
-#
-# ### Explorer: watch the feature maps
-#
-# A spike is a pixel. Each column is one channel, each row a time step, and the last row is the mean over time, the
-# *rate*. You see the six most active channels for the image.
-#
-# 1. Compare the first step with the others. Which pixels fire first, and why those? (The input is the same at each step.)
-# 2. Which channels respond to edges, which to the stroke itself, and which to the background?
-# 3. Go to the second layer: how much of the image can you still recognise?
-
-# %%
-convolutions = {"conv 1": SPIKING["conv 1"], "conv 2": SPIKING["conv 2"]}
-viz.explorers.feature_maps(net, test_images, test_labels, answers, encode=show, layers=convolutions, classes=classes)
 
 # %% [markdown] tags=["slide"]
 # ## 7 · Where the time goes
@@ -722,20 +663,16 @@ outcome("conv_snn.k", 100 * as_loops["neurons"] / sum(as_loops.values()))
 # <summary><b>What to notice</b></summary>
 #
 # - As loops, the neurons can take more than both convolutions together. Fused, they need much less, and *other* parts
-#   become the largest. Optimisation always works like this: improve the largest part and measure again. Stop when
-#   most of the time goes into the work that you want.
-# - Parts with hardly any FLOPs, batch norm and pooling, take a large share. They wait for memory, as neurons do. With
-#   more channels, the convolutions take a larger share. Their work grows with the square of the width; that of the other
-#   parts grows in proportion to it.
-# - 16 bits help where the device has instructions for them and where bytes count. If the bar did not shrink, your
-#   processor has no such instructions and converts back and forth.
+#   become the largest. Optimisation always works like this: improve the largest part and measure again.
+# - Parts with hardly any FLOPs, batch norm and pooling, take a large share. They wait for memory, as neurons do.
+# - 16 bits help where the device has instructions for them. If the bar did not shrink, your processor converts back and
+#   forth.
 #
 # </details>
 #
 # ### One launch: CUDA graphs (optional)
 #
-# On a GPU there is one more cost that no GPU profile shows: Python. Every operation is a kernel that the CPU must look
-# up, check and launch, which takes a few microseconds each. Let us count them for one training step.
+# On a GPU there is one more cost: the launches, a few microseconds each. Let us count them for one training step.
 
 # %%
 small = models.FashionConvNet(CHANNELS, 16 * CHANNELS).to(where)
@@ -748,18 +685,10 @@ launching = 5e-3 * len(seen.kernels)
 print(f"{len(seen.kernels)} operations in one update; at 5 µs each, {launching:.1f} ms of launching")
 
 # %% [markdown]
-# If the GPU finishes the work of an update in less time, it waits for Python. A **CUDA graph** avoids this. The
-# operations of one whole update, from gathering the batch to the optimizer, are *recorded* once, with the addresses of
-# all their tensors. From then on they are *replayed* by a single launch. The recording holds the list of kernels, not
-# your code:
-#
-# - same shapes, same addresses: new images are copied into the old tensor (a smaller last batch runs as usual);
-# - no reading of values: `loss.item()`, `if x.max() > 1` and printing a value all need a result from the GPU during the
-#   update, and cannot be recorded;
-# - a Python number, such as a learning rate that is not a tensor, is a constant in the recording. When it changes, the
-#   graph is recorded again.
-#
-# `train.fit(..., graphed=True)` does this. Where it cannot, it says why and trains as usual:
+# If the GPU finishes the work of an update in less time, it waits for Python. A *CUDA graph* avoids this. The operations
+# of one whole update are *recorded* once, with the addresses of all their tensors. From then on they are *replayed* by a
+# single launch. So shapes must stay the same, and nothing may read a value during the update (`loss.item()`,
+# `if x.max() > 1`). `train.fit(..., graphed=True)` does this. Where it cannot, it says why and trains as usual:
 
 # %%
 few = images.repeat(40 if gpu else 5, 1, 1, 1), labels.repeat(40 if gpu else 5)
@@ -777,8 +706,6 @@ settings = {
     "amp": {"channels_last": False, "amp": True},
     "amp, channels_last": {"amp": True},  # the default for convolutions
 }
-if not QUICK:
-    settings["amp, channels_last, compile"] = {"amp": True, "compile": True}
 measured = {name: speed(**more) for name, more in settings.items()}
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
@@ -794,11 +721,9 @@ for warning in caught:
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# None of these is faster everywhere. `channels_last` stores the channels of a pixel next to each
-# other, which suits the matrix units of GPUs and, with enough channels, the convolutions of CPUs. `compile` merges
-# neighbouring operations, and the compilation takes time. Five batches hint at a good setting; on a busy machine not even
-# that: run the cell twice. For numbers that last there is `snnkit bench training`. It measures with repeats, beside other
-# libraries, and writes down where its numbers come from. The records that came with your version of the kit:
+# None of these is faster everywhere. `channels_last` stores the channels of a pixel next to each other, which suits the
+# matrix units of GPUs. Five batches only hint at a good setting. `snnkit bench training` measures with repeats, beside
+# other libraries. The records that came with your version of the kit:
 #
 # </details>
 
@@ -809,7 +734,6 @@ for kind, figure in {"training": figures.training_rates, "demo": figures.device_
         print(f"none of kind {kind!r}; `snnkit bench {kind} --out FILE.json` writes yours")
         continue
     viz.show(figure(loaded))
-    print("\n\n".join(bench.heading(record) for record in loaded))
 
 # %% [markdown]
 # **What runs where, and why.** `DEVICE = "auto"` takes the GPU if there is one. A convolution does much arithmetic with
@@ -879,14 +803,12 @@ outcome("conv_snn.l", min(("anna", "ben"), key=lambda name: abs(curves[name][-1]
 # <summary><b>What to notice</b></summary>
 #
 # - **Anna** clips while the gradients are still scaled. Their norm is 4096 times too large, so they are shortened to 1;
-#   then `scaler.step` divides by 4096. What remains is at most $1/4096$ of the allowed update: the loss stays at 0.1,
-#   silence. Clip *after* `unscale_`.
-# - **Ben** calls the optimizer himself. The gradients are never divided, so his first step is 4096 times too large.
-#   After that nearly all outputs fire nearly all the time, whatever the input: the loss jumps to 0.9 and comes down slowly. (With Adam,
-#   which does not depend on the size of gradients, he would not even have noticed, until the first infinity.)
+#   then `scaler.step` divides by 4096. What remains is at most $1/4096$ of the allowed update: the loss stays at 0.1.
+#   Clip *after* `unscale_`.
+# - **Ben** calls the optimizer himself. The gradients are never divided, so his first step is 4096 times too large. After
+#   that nearly all outputs fire nearly all the time: the loss jumps to 0.9 and comes down slowly.
 #
-# Both mistakes are common, and no error message will show them. The values of the loss for "all silent" and "all fire"
-# do: compute them for your loss *before* you train.
+# No error message shows these mistakes. The losses of "all silent" and "all fire" do: compute them *before* you train.
 #
 # </details>
 #
@@ -898,21 +820,14 @@ quiz("conv_snn")
 # %%
 scorecard("conv_snn")
 
-# %%
-print(
-    f"data set: {DATASET}, {recipe.channels} channels, {history.epochs} epochs, {seconds:.1f} s of training on {where}"
-)
-
 # %% [markdown]
 # ## Where next
 #
 # **[13 · Memory, precision, batching](13_memory_precision_batching.ipynb)**: layer by layer keeps all steps of all
 # layers in memory until the backward pass is finished. Which tensors use the memory, and which of them can you avoid?
 #
-# Meanwhile: `snnkit train fashion` trains the published network, `snnkit train mnist` the same with augmented digits, and
-# every setting is an option: `snnkit train mnist --channels 64 --epochs 3`. What would you change first to beat 93.5 %?
-# [17 · Taking a network home](17_taking_a_network_home.ipynb) stops such a run and continues it. It also makes
-# the weights smaller, and exports the network as a page that reads what you draw.
+# Meanwhile: `snnkit train fashion` trains the published network, and every setting is an option: `--channels 64`. What
+# would you change first to beat 93.5 %?
 #
 # **Worth reading**
 #

@@ -12,25 +12,21 @@
 # %% [markdown] tags=["slide"]
 # # 15 · Scaling out with Lightning
 #
-# At some point one GPU, or one night, is not enough. In this notebook a spiking network leaves your kernel. First it
-# becomes a *LightningModule*. Then two processes train it, and you kill them. At the end you have a batch script for a
-# cluster, and know how many of its GPUs are worth requesting. The network follows Norse's workshop for supercomputers
-# [1]: an encoder of 32 steps, two convolutions, and an answer given by the largest membrane potential. (One detail
-# differs: Norse multiplies an input by 10 to make the neurons fire; here the initial weights do it.) The network stays
-# the same in all sections.
+# At some point one GPU, or one night, is not enough. In this notebook a spiking network leaves your kernel. Two processes
+# train it, and you kill them. At the end you have a script for a cluster, and know how many of its GPUs are worth
+# requesting.
 #
 # **Afterwards you can**
 #
-# - write a LightningModule for a spiking network, and get devices, mixed precision, logs and checkpoints as arguments;
-# - say what ranks share and what they do not, and show that two of them compute the same gradient as one;
-# - start several processes from a notebook, and explain why they must not start *inside* it;
-# - kill a run with `kill -9` and resume it to the same weights, to the last bit;
-# - read and correct an sbatch script, line by line;
+# - write a LightningModule for a spiking network, and get devices, logs and checkpoints as arguments;
+# - show that two processes compute the same gradient as one, and start them from a notebook;
+# - kill a run of several processes and resume it to the same weights, to the last bit;
+# - correct an sbatch script, line by line;
 # - predict how fast a run will be on 2, 8 or 1000 GPUs, and check the prediction where you can.
 #
 # | | |
 # |---|---|
-# | Time | 80 minutes |
+# | Time | 80 minutes, and 10 more for the optional parts |
 # | GPU minutes | 0. Everything runs on a CPU with two processes; GPUs are used where there are any |
 # | Before this | 04 training, 13 memory (accumulating gradients). You have seen a convolution |
 # | Needs | `lightning` and `torchmetrics`; where they are missing: `pip install "snnkit[scale] @ git+https://github.com/snnkit/snnkit"` |
@@ -78,7 +74,7 @@ import torch
 from lightning.pytorch import LightningModule, Trainer, callbacks, loggers
 
 from snnkit import data, device, encode, loss, measure, models, neuron, nn, records, train
-from snnkit.lab import bench, course, exercises, hardware, viz
+from snnkit.lab import bench, course, hardware, viz
 from snnkit.lab.course import attempt, hint, outcome, predict, quiz, scorecard, solution
 from snnkit.train import lit, slurm
 
@@ -109,8 +105,34 @@ print(f"this kernel trains on {where}; {RANKS} ranks will train on {rank_device}
 # %% [markdown]
 # ## 1 · What is shared, and what is not
 #
-# The idea of *data parallel* training: every process, or **rank**, has the whole network and a part of the batch:
-#
+# In *data parallel* training every process, a *rank*, has the whole network and a part of the batch. Each computes the
+# gradient of its part. Then they add their gradients up, so that all have the sum. This is an *all-reduce*. The ranks
+# below stand in a ring, and their gradients are cut into four pieces. At each step a rank sends one piece to the next.
+# Move the slider from 0 to 6.
+
+# %% tags=["slide"]
+RING = 4
+
+
+def ring(step):
+    """How many ranks' gradients are in each piece at each rank, after so many steps."""
+    counts = torch.ones(RING, RING, dtype=torch.int64)
+    for k in range(1, step + 1):
+        before = counts.clone()
+        for rank in range(RING):
+            piece = (rank - k) % RING  # that the left neighbour sends
+            counts[rank, piece] = before[rank - 1, piece] + (before[rank, piece] if k < RING else 0)
+    phase = "before" if step == 0 else "reduce-scatter" if step < RING else "all-gather"
+    pieces, names = ([f"{what} {i}" for i in range(RING)] for what in ("piece", "rank"))
+    look = {"zmin": 0, "zmax": RING, "xgap": 3, "ygap": 3, "colorscale": viz.theme.INK}
+    figure = figures.panels(1, 1).add_heatmap(z=counts, x=pieces, y=names, colorbar_title_text="ranks added", **look)
+    title = f"Step {step}, {phase}: {int((counts == RING).sum())} of {RING * RING} are complete"
+    return figure.update_layout(title={"text": title}, height=300).update_yaxes(autorange="reversed")
+
+
+viz.show(viz.frames(ring, "step", range(2 * RING - 1), start=2))
+
+# %% [markdown]
 # ```
 #           a batch of 32 samples
 #          ┌─────────┴─────────┐
@@ -124,20 +146,19 @@ print(f"this kernel trains on {where}; {RANKS} ranks will train on {rank_device}
 #    w ← w − η·g         w ← w − η·g         the same step
 # ```
 #
-# After the start, weights are never sent. They begin equal and take equal steps, so they stay equal. The state of a *spiking* network
-# also stays on its rank: a membrane belongs to a sample, and a sample belongs to one rank. So nothing in the network
-# has to change.
+# Weights are never sent: they begin equal and take equal steps. The state of a *spiking* network also stays on its rank,
+# as a membrane belongs to a sample.
 #
-# But the mean must be the mean over all samples. DDP (*DistributedDataParallel*, PyTorch's engine for this [2]) adds
-# the gradients of all ranks and divides by their number:
+# But the mean must be the mean over all samples. DDP (*DistributedDataParallel*, PyTorch's engine for this [2]) divides
+# the sum of the gradients by the number of ranks:
 #
 # $$g = \frac{1}{R} \sum_{r=1}^{R} g_r, \qquad \text{but we need} \quad g = \frac{1}{M} \sum_{i=1}^{M} \nabla L_i. \tag{1}$$
 #
-# for $R$ ranks and $M$ samples. If all ranks have the same number of samples, both are equal. For the last batch of an
-# epoch this is rarely true.
+# for $R$ ranks and $M$ samples. Both are equal if all ranks have the same number of samples, which is rarely true for the
+# last batch of an epoch.
 #
-# **Predict first.** There are 5 samples and 4 ranks. Which rank gets which samples? One rank has two samples, and the
-# others one each: which weight does its mean loss need?
+# **Predict first.** There are 5 samples and 4 ranks. One rank has two samples, and the others one each: which weight does
+# its mean loss need?
 
 # %%
 predict("scaling_out.a")
@@ -161,8 +182,7 @@ def share(batch, rank, ranks):
 share = attempt("scaling_out.1", share)
 
 # %% [markdown]
-# Does this work for a real network? There are no processes yet. This kernel acts as four ranks, one after the other,
-# with 30 digits.
+# This kernel now acts as four ranks, one after the other, with 30 digits.
 
 # %%
 images, labels = (part[:30] for part in data.load("digits"))
@@ -180,26 +200,21 @@ def gradient_of(samples, net):
     return torch.cat([g.flatten() for g in torch.autograd.grad(mean, net.parameters())])
 
 
-train.seed_everything(SEED)
 net = models.ConvNet(size=8, widths=(12, 30, 128))
-batch = list(range(30))
-whole = gradient_of(batch, net)
-parts = [share(batch, rank, 4) for rank in range(4)]
+whole, parts = gradient_of(list(range(30)), net), [share(list(range(30)), rank, 4) for rank in range(4)]
 weighted = sum(weight * gradient_of(mine, net) for mine, weight in parts) / 4
 unweighted = sum(gradient_of(mine, net) for mine, _ in parts) / 4
-print("samples of each rank:", [len(mine) for mine, _ in parts], "  weights:", [round(w, 3) for _, w in parts])
-for name, gradient in {"with your weights": weighted, "all weights 1": unweighted}.items():
-    print(f"{name:18} gradient off by {((gradient - whole).norm() / whole.norm()).item():.0e} of its length")
+off = [((gradient - whole).norm() / whole.norm()).item() for gradient in (weighted, unweighted)]
+print(f"the gradient is off by {off[0]:.0e} of its length with your weights, by {off[1]:.0e} if all weights are 1")
 outcome("scaling_out.a", max(weight for _, weight in (share(list(range(5)), rank, 4) for rank in range(4))))
 
 # %% [markdown] tags=["slide"]
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# With weights it is the gradient of the whole batch, up to rounding. Without them it is off by a few
-# per cent in this batch, without any warning. PyTorch's `DistributedSampler` uses another method: it *repeats* samples
-# until their number is divisible by the number of ranks. That is worse in evaluation, where some images then count
-# twice. snnkit's loader distributes batches as you did, and passes your `weight` on with them.
+# With weights it is the gradient of the whole batch, up to rounding. Without them it is off by a few per cent, without any
+# warning. snnkit's loader distributes batches as you did. (PyTorch's `DistributedSampler` *repeats* samples until their
+# number is divisible.)
 #
 # </details>
 #
@@ -209,14 +224,9 @@ outcome("scaling_out.a", max(weight for _, weight in (share(list(range(5)), rank
 # three questions. What is the output (`forward`)? What is the loss of a batch (`training_step`)? Which optimizer
 # updates which weights (`configure_optimizers`)?
 #
-# You know the pieces of the workshop already:
-#
-# | piece | here | notebook |
-# |---|---|---|
-# | encoder | each pixel is a constant current into a LIF neuron, for 32 steps | 03 |
-# | network | conv → LIF → pool → conv → LIF → pool → linear → LIF → linear → LI | 12 |
-# | decoder | the output neurons never spike; take the **maximum over time** of each membrane | |
-# | loss | cross-entropy of these ten maxima | 04 |
+# The network follows Norse's workshop for supercomputers [1]. Each pixel is a constant current into an encoding neuron,
+# for 32 steps. Then come two convolutions and two linear layers. The ten output neurons never spike. The loss is the
+# cross-entropy of the **maximum over time** of each membrane:
 #
 # $$z_k = \max_{t \le T} v_k[t], \qquad L = -\ln \frac{e^{z_y}}{\sum_j e^{z_j}} \tag{2}$$
 #
@@ -247,23 +257,9 @@ class Workshop(LightningModule):
         return torch.optim.Adam(self.parameters(), lr=LR)
 
 
-train.seed_everything(SEED)
-mini = Workshop()
-silent = {"logger": False, "enable_checkpointing": False, "enable_model_summary": False, "enable_progress_bar": False}
-accelerator = "gpu" if where.type == "cuda" else "cpu"
-with lit.quiet():
-    trainer = Trainer(accelerator=accelerator, devices=1, max_steps=20, **silent)
-    trainer.fit(mini, DATA(global_batch_size=BATCH, **SOME))
-print(f"{trainer.global_step} updates on {mini.device}; this loss: {trainer.callback_metrics or 'not logged'}")
-
 # %% [markdown]
-# Notice what is *not* there: no `.to(device)`, no loop, no `zero_grad`, `backward` and `step`, and no word about ranks.
-# This class would run unchanged on 64 GPUs. It logs nothing yet: neither accuracy nor dead neurons. `lit.SpikingModule`
-# is this class with the usual additions:
-#
-# - any network, encoder and loss, and an optimizer by name or as an object;
-# - accuracy and the output's firing rate over all ranks;
-# - a stop when the loss is not a number, and randomness that can be resumed.
+# There is no `.to(device)`, no loop, no `backward` and no word about ranks. `lit.SpikingModule` is this class for any
+# network, encoder, loss and optimizer. It also logs accuracy and firing rates over all ranks.
 #
 # Everything else is an **argument of the Trainer**:
 #
@@ -275,8 +271,6 @@ print(f"{trainer.global_step} updates on {mini.device}; this loss: {trainer.call
 # | large batches in small parts (13) | `accumulate_grad_batches=4` |
 # | curves in TensorBoard | `logger=TensorBoardLogger(folder)` |
 # | the best network so far, on disk | `callbacks=[ModelCheckpoint(monitor="val/acc", mode="max")]` |
-#
-# (Older texts use `accelerator="ddp"`, which went in Lightning 1.7, and `gpus=4`, which went in 2.0.)
 
 # %%
 train.seed_everything(SEED)
@@ -284,37 +278,22 @@ net = models.ConvNet(size=SIZE, widths=WIDTHS)
 module = lit.SpikingModule(net, encoder=code, loss="membrane_max_cross_entropy", lr=LR)
 narrow = device.Precision.choose(where, where.type == "cuda").dtype  # bfloat16 where the GPU has it
 precision = {None: "32-true", torch.bfloat16: "bf16-mixed", torch.float16: "16-mixed"}[narrow]
-best, notes = callbacks.ModelCheckpoint(folder / "best", monitor="val/acc", mode="max"), lit.HistoryCallback()
+best, panel = callbacks.ModelCheckpoint(folder / "best", monitor="val/acc", mode="max"), viz.NotebookPanel()
+logger = loggers.CSVLogger(folder, name="curves")  # or TensorBoardLogger
+settings = {"max_epochs": EPOCHS, "precision": precision, "logger": logger, "callbacks": [panel, best]}
+quiet = {"enable_model_summary": False, "enable_progress_bar": False, "num_sanity_val_steps": 0}
+accelerator = "gpu" if where.type == "cuda" else "cpu"
 with lit.quiet():
-    trainer = Trainer(
-        accelerator=accelerator,
-        devices=1,
-        max_epochs=EPOCHS,
-        precision=precision,
-        logger=loggers.CSVLogger(folder, name="curves"),  # or TensorBoardLogger
-        callbacks=[viz.NotebookPanel(), best, notes],
-        enable_model_summary=False,
-        enable_progress_bar=False,
-        num_sanity_val_steps=0,
-    )
+    trainer = Trainer(accelerator=accelerator, devices=1, **settings, **quiet)
     trainer.fit(module, DATA(global_batch_size=BATCH, **SOME))
-accuracy = float(trainer.callback_metrics["val/acc"])
-print(f"test accuracy {accuracy:.1%}; {notes.history.samples_per_second[-1]:,.0f} samples/s")
-print(
-    "best checkpoint:", Path(best.best_model_path).name, "  curves:", *(p.name for p in folder.glob("curves/*/*.csv"))
-)
+print(f"test accuracy {trainer.callback_metrics['val/acc']:.1%}; best checkpoint: {Path(best.best_model_path).name}")
 
 # %% tags=["slide"]
 module.to("cpu").eval()
 seen, answers = (part[:1] for part in data.load(DATASET, "test"))
 out = module(seen)  # [T, 1, 10]
 (from_loss,) = torch.autograd.grad(loss.membrane_max_cross_entropy(out, answers), out)
-membranes = out.detach()[:, 0]  # [T, 10]
-with torch.no_grad():
-    layers = module.model.record(module.encoder(seen / 255)).layers
-fired = [out.mean() for layer, out in zip(module.model, layers) if isinstance(layer, neuron.CubaLIF)]
-print("spikes per neuron and step, layer by layer:", *(f"{rate:.3f}" for rate in fired))
-right = int(answers[0])
+membranes, right = out.detach()[:, 0], int(answers[0])  # [T, 10]
 order = [right, *(k for k in membranes.amax(0).argsort(descending=True).tolist() if k != right)][:4]
 curves = {f"{k}" + (" (right)" if k == right else ""): membranes[:, k] for k in order}
 peak = {f"maximum of {right}": int(membranes[:, right].argmax())}
@@ -337,36 +316,28 @@ outcome("scaling_out.b", "one" if reached == 1 else f"all {STEPS}" if reached ==
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# Only the step of the maximum gets a gradient from the loss, and here it is one of the last. But the
-# membrane at this step is a leaky sum of all earlier inputs. Through it, and through the membranes of the hidden
-# layers, the gradient flows back in time. The rates above show whether it can: a silent layer passes no spikes on.
-# (The output neurons never spike. So the panel's third curve, *Mean output per step*, is the mean of their membranes.)
+# Only the step of the maximum gets a gradient from the loss, and here it is one of the last. But the membrane at this step
+# is a leaky sum of all earlier inputs. Through it the gradient flows back in time.
 #
 # </details>
 #
 # ## 3 · Two processes
 #
-# Can you now write `Trainer(devices=2, strategy="ddp")` in this cell? In a script, yes. In a notebook, **never**, for
-# two reasons:
+# Can you now write `Trainer(devices=2, strategy="ddp")` in this cell? In a script, yes. In a notebook, **never**:
 #
 # - To start rank 1, Lightning's `ddp` runs *the same program again*. The program of a notebook is Jupyter's kernel,
-#   which does not know which cells you have run. (So Lightning raises an error, and names the strategies that are
-#   allowed here.)
-# - The strategy for notebooks, `ddp_notebook`, *forks* the kernel. A fork copies the memory of a process, but not its
-#   threads, and CUDA does not work after it: *Cannot re-initialize CUDA in forked subprocess*. It fails as soon as one
-#   cell has used the GPU, even if only to read its name.
+#   which does not know which cells you have run.
+# - The strategy for notebooks, `ddp_notebook`, *forks* the kernel, and CUDA does not work after a fork. It fails as soon as
+#   one cell has used the GPU, even if only to read its name.
 #
-# The clean way is to write a script to disk and to launch new processes. Each process reads its role from environment
-# variables: `RANK` (its number), `WORLD_SIZE` (the number of processes), `MASTER_ADDR` and `MASTER_PORT` (the address
-# at which they meet). `torchrun` sets them, SLURM uses other names for them, and `train.launch` sets them here. It
-# leaves no orphaned process when you press *stop*.
+# The clean way is to write a script to disk and to launch new processes. Each reads its role from environment variables:
+# `RANK` (its number), `WORLD_SIZE` (the number of processes), `MASTER_ADDR` and `MASTER_PORT` (where they meet).
+# `torchrun` sets them, SLURM has other names for them, and `train.launch` sets them here.
 #
 # The script repeats section 2. `lit.RankRecorder` notes what each rank does, and when. The important line is marked.
 
 # %%
-SCRIPT = '''"""One rank of a run. The launcher starts this file once for each."""
-
-import os
+SCRIPT = """import os
 import sys
 
 import torch
@@ -375,8 +346,6 @@ from lightning.pytorch import Trainer
 
 from snnkit import encode, models, train
 from snnkit.train import lit
-
-DATA = {"digits": lit.DigitsDataModule, "mnist": lit.MNISTDataModule}
 
 
 def run(config, batch, ranks=1):
@@ -387,19 +356,10 @@ def run(config, batch, ranks=1):
     net = models.ConvNet(size=config["size"], widths=config["widths"])
     module = lit.SpikingModule(net, encoder=code, loss="membrane_max_cross_entropy", lr=config["lr"])
     recorder = lit.RankRecorder()
-    off = dict.fromkeys(("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False)
+    strategy = "ddp" if ranks > 1 else "auto"  # <- the only change
     with lit.quiet():
-        trainer = Trainer(
-            accelerator=config["accelerator"],
-            devices=ranks,
-            num_nodes=1,
-            strategy="ddp" if ranks > 1 else "auto",  # <- the only change
-            max_steps=config["updates"],
-            callbacks=[recorder],
-            limit_val_batches=0,
-            **off,
-        )
-        trainer.fit(module, DATA[config["dataset"]](global_batch_size=batch, seed=config["seed"]))
+        trainer = Trainer(devices=ranks, strategy=strategy, callbacks=[recorder], **config["trainer"])
+        trainer.fit(module, getattr(lit, config["data"])(global_batch_size=batch, seed=config["seed"]))
     return recorder.seen()
 
 
@@ -409,27 +369,27 @@ if __name__ == "__main__":
     torch.save(run(config, config["batch"], ranks), f"{folder}/rank{rank}.pt")
     if ranks > 1:
         dist.destroy_process_group()  # end the communication threads before Python exits
-'''
+"""
 _ = (folder / "one_rank.py").write_text(SCRIPT)
 
 # %%
-config = {"dataset": DATASET, "size": SIZE, "steps": STEPS, "widths": WIDTHS, "batch": BATCH, "seed": SEED}
-config |= {"lr": LR, "accelerator": rank_device, "updates": 24 if QUICK or rank_device == "cpu" else 60}
+config = {"data": DATA.__name__, "size": SIZE, "steps": STEPS, "widths": WIDTHS, "batch": BATCH, "seed": SEED, "lr": LR}
+updates = 24 if QUICK or rank_device == "cpu" else 60
+silent = dict.fromkeys(("logger", "enable_checkpointing", "enable_model_summary", "enable_progress_bar"), False)
+config["trainer"] = {"accelerator": rank_device, "num_nodes": 1, "max_steps": updates, "limit_val_batches": 0, **silent}
 torch.save(config, folder / "config.pt")
 together = train.launch([sys.executable, "-W", "ignore", folder / "one_rank.py", folder], RANKS, timeout=600)
 ranks = [torch.load(folder / f"rank{rank}.pt", weights_only=True) for rank in range(RANKS)]
 print(f"{RANKS} ranks, {together.seconds:.1f} s, including {RANKS} starts of Python and PyTorch")
-for update in range(3):
-    for rank, one in enumerate(ranks):
-        labels = one["labels"][update].tolist()
-        print(f"update {update}, rank {rank}: {len(labels)} digits, {labels[:8]} …, loss {one['losses'][update]:.3f}")
+for rank, one in enumerate(ranks):
+    labels = one["labels"][0].tolist()
+    print(f"first update, rank {rank}: {len(labels)} digits, {labels[:8]} …, loss {one['losses'][0]:.3f}")
 
 # %% [markdown] tags=["slide"]
 # These are two programs with different samples and different losses. Do they train the same network?
 #
-# **Predict first.** One process trains with the same 32 samples per update. (a) Its first gradient will be that of the
-# two ranks, up to rounding. (b) Will the two ranks have the same weights after all updates? (c) Will the single process
-# have the same weights as the ranks?
+# **Predict first.** One process trains with the same 32 samples per update. Will the two ranks have the same weights after
+# all updates? And will the single process have the weights of the ranks?
 
 # %%
 predict("scaling_out.c")
@@ -444,11 +404,9 @@ g, g0 = alone["gradient"], ranks[0]["gradient"]
 print(f"(a) first gradient, one process against {RANKS} ranks: off by {((g - g0).norm() / g.norm()).item():.0e}")
 weights = [torch.stack(one["weights"]) for one in (alone, *ranks)]  # [updates, weights] of each process
 equal = all(torch.equal(rank, weights[1]) for rank in weights[1:])
-print(f"(b) weights of the ranks equal, to the last bit:  {equal}")
 apart = (weights[0] - weights[1]).norm(dim=1) / weights[0].norm(dim=1)
-print(
-    f"(c) one process against {RANKS} ranks: weights off by {apart[0]:.0e} after 1 update, {apart[-1]:.0e} at the end"
-)
+print(f"(b) weights of the ranks equal, to the last bit: {equal}")
+print(f"(c) one process against {RANKS} ranks: off by {apart[0]:.0e} after 1 update, {apart[-1]:.0e} at the end")
 look = {"x_title": "update", "y_title": "distance, relative to the weights", "log": "y"}
 title = f"One process and {RANKS} ranks drift apart by rounding: {apart[0]:.0e} becomes {apart[-1]:.0e}"
 viz.show(figures.lines({"weights": apart.clamp(min=1e-12)}, title=title, **look))
@@ -463,27 +421,21 @@ outcome(
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# - (a) Yes: 10⁻⁷ is rounding. This shows that data parallel training computes the right gradient.
+# - (a) The first gradient is that of the two ranks, up to rounding. Data parallel training computes the right gradient.
 # - (b) Yes, to the bit. This is necessary: if one rank rounded differently, the weights would drift apart, and nothing
 #   would detect it.
-# - (c) *For a while.* Adding the same numbers in another order rounds differently, in the last of seven digits. Adam
-#   divides small gradients by small numbers, and sooner or later a membrane within rounding error of its threshold
-#   fires in one run and not in the other. One spike more or less is no longer a rounding error. So the number of ranks
-#   is part of the recipe: runs repeat **exactly** on the same number, and *statistically* on another.
+# - (c) *For a while.* Adding the same numbers in another order rounds differently. Sooner or later a membrane within
+#   rounding error of its threshold fires in one run and not in the other. So the number of ranks is part of the recipe:
+#   runs repeat **exactly** on the same number, and *statistically* on another.
 #
 # </details>
 #
-# How did the two ranks spend their time? Here is the fastest of their updates, by the clock of each rank. (On GPUs
-# these are the times at which work was sent to the GPU.)
+# ### Where the time goes (optional, 3 minutes)
+#
+# This *trace* shows the fastest of their updates, by the clock of each rank.
 
 
 # %%
-def update_seconds(one):
-    """Median over updates, without the first ones."""
-    ends = [spans[-1][2] for spans in one["spans"]][4:]
-    return torch.tensor(ends, dtype=torch.float64).diff().median().item()
-
-
 spans = ranks[0]["spans"]
 number = min(range(5, len(spans)), key=lambda k: spans[k][-1][2] - spans[k][0][1])
 zero = min(one["spans"][number][0][1] for one in ranks)
@@ -501,121 +453,68 @@ viz.show(figures.spans(lanes, title=f"Update {number + 1}, in ms"))
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# - An all-reduce begins when backward has the gradients, and backward does not end before the all-reduce is finished:
-#   the last part of backward is waiting. DDP packs gradients into *buckets*, the first of $2^{20}$ bytes (1 MB), the
-#   others 25 times as large. It sends each as soon as it is full, while backward still computes the rest. This small
-#   network is one bucket; with MNIST it is two.
-# - Both ranks leave an all-reduce together, but they do not enter it together. The first one waits, and its bar is
-#   longer. An update takes as long as its slowest rank needs. Of a thousand ranks, one is always slow.
+# - An all-reduce begins while backward still runs, and backward does not end before the all-reduce is finished: the last
+#   part of backward is waiting. (DDP sends gradients in *buckets*, as soon as one is full.)
+# - Both ranks leave an all-reduce together, but they do not enter it together. The first one waits. An update takes as
+#   long as its slowest rank needs. Of a thousand ranks, one is always slow.
 #
 # </details>
 #
 # ## 4 · Kill and resume
 #
-# Runs die: a node fails, an administrator needs the machine, the time limit is reached, a colleague's process uses all
-# the memory. A run that takes a week must be able to die at *any* moment and lose only minutes. This needs three
-# things:
+# A run of a week must be able to die at *any* moment and lose only minutes. This needs three things:
 #
-# 1. **All** of the state is saved; otherwise a resumed run is a different run.
-# 2. A checkpoint exists **completely or not at all**. It is written to a temporary file, forced to disk, and renamed,
-#    which is a single (atomic) step for the file system.
+# 1. **All** of the state is saved, else a resumed run is a different run. Notebook 17 takes this apart.
+# 2. A checkpoint exists **completely or not at all**.
 # 3. When one rank dies, the others end as well, instead of waiting for its gradients for ever.
 #
-# What does *all* include? Here is a run that is small enough to read.
-
-# %%
-import inspect
-
-print(inspect.getsource(exercises.TinyRun.__init__))
-print(inspect.getsource(exercises.TinyRun.update))
-
-# %% [markdown]
-# ### Exercise 15.2 · What has to be saved (8 minutes, ●●○)
+# Which samples come next is a part of the state. The cheapest way to save it is to save nothing: the order of an epoch
+# follows from the seed and the number of the epoch alone.
 #
-# Return a dict from the *name of an attribute* to a plain value, from which `TinyRun().restore(…)` makes a run that
-# continues as if nothing had happened, also from the middle of an epoch. Optimizers and schedulers have `state_dict()`,
-# generators `get_state()`. Stuck? `hint("scaling_out.2")`.
+# ### Exercise 15.2 · Which samples come next (5 minutes, ●●○)
+#
+# A run resumes at `update`, counted from 0. `order(epoch)` is the list of all samples in the order of this epoch. Return
+# the samples of this rank for this update, a list. The last batch of an epoch may be smaller. Stuck?
+# `hint("scaling_out.2")`.
 
 
 # %% tags=["exercise"]
-def snapshot(run):
-    """All that a run needs to continue as if nothing had happened: name of an attribute to a plain value."""
-    return {
-        "model": run.model.state_dict(),
-        "optimizer": ...,
-        # and what else?
-    }
+def next_samples(update, order, batch, rank, ranks):
+    """The samples of this rank for an update, from the numbers alone."""
+    updates = -(-len(order(0)) // batch)  # in an epoch, rounded up
+    return ...
 
 
-snapshot = attempt("scaling_out.2", snapshot)
+next_samples = attempt("scaling_out.2", next_samples)
 
 # %% [markdown] tags=["slide"]
 # ### What broke?
 #
-# "I save the weights, that is enough." Most checkpoints in practice are like that. Here the same run is stopped after 5
-# of 9 updates, once with your snapshot, once with only the weights.
+# Ivo saves with `torch.save(state, "run.pt")`, always to the same name. The job was killed while it saved.
 
-
-# %% tags=["slide"]
-def interrupted(select):
-    """Losses of a run that is stopped after 5 updates, saved, and resumed from the selected part of the snapshot."""
-    first, second = exercises.TinyRun(), exercises.TinyRun()
-    for _ in range(5):
-        first.update()
-    second.restore({name: value for name, value in snapshot(first).items() if select(name)})
-    for _ in range(4):
-        second.update()
-    return first.losses + second.losses
-
-
-unbroken = exercises.TinyRun()
-for _ in range(9):
-    unbroken.update()
-curves = {
-    "unbroken": unbroken.losses,
-    "resumed from your snapshot": interrupted(lambda name: True),
-    "resumed from the weights": interrupted(lambda name: name == "model"),
-}
-look = {"x_title": "update", "y_title": "loss (nats)", "marks": {"killed": 5.5}, "faint": ["unbroken"]}
-viz.show(
-    figures.lines(curves, title="Resumed from a full snapshot, the run goes on as if nothing had happened", **look)
-)
-
-# %% [markdown]
-# There is no error and no warning, but it is a different run. It may even look better for a while: it sees samples again
-# that it has just learned, with the high learning rate of the beginning. If you compare two methods in this way, you
-# compare their interruptions. And there is a second way to fail:
-
-# %%
+# %% tags=["slide-code"]
 file = folder / "plain.pt"
-torch.save(snapshot(unbroken), file)
+torch.save({"weights": weights[1]}, file)
 file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])  # killed in the middle of torch.save
-try:
-    torch.load(file, weights_only=True)
-except Exception as error:
-    print(f"torch.load:  {type(error).__name__}: {str(error).splitlines()[0][:110]}")
-try:
-    train.load_checkpoint(file)
-except ValueError as error:
-    print(f"snnkit says: {str(error).replace(str(folder), '…')}")
+for name, load in {"torch.load": torch.load, "snnkit": train.load_checkpoint}.items():
+    try:
+        load(file)
+    except Exception as error:
+        print(f"{name}: {type(error).__name__}: {str(error).splitlines()[0].replace(str(folder), '…')[:110]}")
 
 # %% [markdown]
-# `torch.save` to the same name destroys the old checkpoint before the new one is complete. After a kill in between,
-# both are lost: the run is lost *because* it was saved. The fix: write to another name first, then `os.replace`. snnkit
-# does this, and verifies a checksum of every tensor when it reads.
+# `torch.save` destroys the old checkpoint before the new one is complete. The run is lost *because* it was saved. The
+# fix: write to another name, force it to disk, then `os.replace`, a single (atomic) step for the file system. snnkit does
+# this, and verifies a checksum of every tensor when it reads.
 #
 # ### The drill
 #
-# Now with real processes. The script below runs the workshop's recipe through `run_recipe`: the module of section 2,
-# the Trainer of section 3, and checkpoints every 10 updates that contain everything you named above. (In a shell it is
-# `snnkit train workshop --devices 2 --checkpoint run.pt --every 10 --resume`.) First comes an uninterrupted run. Then
+# Now with real processes, the workshop's recipe, and a checkpoint every 10 updates. First comes an uninterrupted run. Then
 # the same processes begin once more, and rank 1 kills itself in the middle, with signal 9 (`kill -9`), which no process can
-# catch.
+# catch. (In a shell: `snnkit train workshop --devices 2 --checkpoint run.pt --every 10 --resume`.)
 
 # %%
-DRILL = '''"""A run that may be killed at any moment."""
-
-import os
+DRILL = """import os
 import signal
 import sys
 
@@ -630,20 +529,17 @@ how = {"every": 10, "resume": True, "progress": False} | settings
 
 
 class Kill(Callback):
-    def __init__(self, checkpoint):
-        self.last = last if checkpoint.endswith("killed.pt") else 0
-
     def on_train_batch_end(self, trainer, *_):
         print("update", trainer.global_step, flush=True)
-        if trainer.global_step == self.last and trainer.global_rank == 1:
+        if trainer.global_step == last and trainer.global_rank == 1 and checkpoint.endswith("killed.pt"):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
 for checkpoint in checkpoints:
-    lit.run_recipe("workshop", checkpoint=checkpoint, callbacks=[Kill(checkpoint)], **how)
+    lit.run_recipe("workshop", checkpoint=checkpoint, callbacks=[Kill()], **how)
 if dist.is_initialized():
     dist.destroy_process_group()
-'''
+"""
 (folder / "drill.py").write_text(DRILL)
 settings = {"dataset": DATASET, "channels": WIDTHS[0], "hidden": WIDTHS[2], "gain": 4.0, "steps": STEPS, "lr": LR}
 settings |= {"batch_size": BATCH, "epochs": 1, "seed": SEED, "samples": 1442 if DATASET == "digits" else 40 * BATCH}
@@ -668,14 +564,12 @@ try:
     drill("unbroken", "killed", last=27)
 except train.LaunchError as error:
     done = updates_of(error.outputs)
-    print(f"unbroken: updates {done[0]} to {max(done)}")
-    print(f"killed:   rank {error.rank} was ended by signal {-(error.code or 0)}; rank 0 had come to {done[-1]}")
+    print(f"killed: rank {error.rank} was ended by signal {-(error.code or 0)}; rank 0 had come to update {done[-1]}")
 
 # %% [markdown] tags=["slide"]
-# Rank 0 had no error. It waited in an all-reduce for gradients that would never come, and the launcher ended it. Without
-# the launcher it would have noticed here, too. On CPUs the ranks talk through *gloo*, which uses sockets, and the
-# connection was closed. On GPUs they talk through *NCCL*, NVIDIA's library. It notices nothing until a time-out, ten
-# minutes by default, during which all GPUs of the job wait.
+# Rank 0 waited in an all-reduce for gradients that would never come, and the launcher ended it. On GPUs the ranks talk
+# through *NCCL*, NVIDIA's library. Without a launcher it notices nothing until a time-out, ten minutes by default, during
+# which all GPUs of the job wait.
 #
 # **Predict first.** A checkpoint was due every 10 updates, and the kill came at 27. At which update will the run
 # continue? How much work is lost, and how does that depend on `every`?
@@ -684,15 +578,9 @@ except train.LaunchError as error:
 predict("scaling_out.e")
 
 # %%
-saved = torch.load(folder / "killed.pt", weights_only=True)
-megabytes = (folder / "killed.pt").stat().st_size / 1e6
-print(f"the checkpoint: update {saved['global_step']} of epoch {saved['epoch']}, {megabytes:.2f} MB")
-print("it contains:", ", ".join(sorted(name for name in saved if not name.startswith("pytorch"))))
-print("unfinished files:", [p.name for p in folder.glob("*.part")] or "nothing")
-
 resumed = drill("killed")
 done = updates_of(resumed.outputs)
-print(f"\nresumed:  updates {done[0]} to {done[-1]}, {resumed.seconds:.1f} s")
+print(f"resumed: updates {done[0]} to {done[-1]}; unfinished files: {len([*folder.glob('*.part')])}")
 ends = [torch.load(folder / f"{name}.pt", weights_only=True)["state_dict"] for name in ("unbroken", "killed")]
 same = [torch.equal(ends[0][name], ends[1][name]) for name in ends[0]]
 print(f"equal to the unbroken run, to the last bit: {sum(same)} of {len(same)} tensors of weights")
@@ -702,18 +590,16 @@ outcome("scaling_out.e", done[0])
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# Two things make it exact, and cheap. The order of the loader follows from (seed, epoch), so the
-# *position* in it is two integers. Random encoders and dropout are seeded from (seed, epoch, batch, rank) before each
-# batch, so there are no generators to save. State that need not be saved cannot be forgotten. (To the last bit on a
-# CPU, and on the same number of ranks. Some GPU kernels add in an order that changes from run to run.)
+# The order of the loader follows from the seed and the epoch, as in your exercise. Random encoders and dropout are seeded
+# from (seed, epoch, batch, rank) before each batch. State that need not be saved cannot be forgotten.
 #
 # </details>
 #
 # ## 5 · A job queue
 #
-# On a cluster you do not start processes yourself. You describe what you need, and SLURM [4] starts them when it is
-# your turn: **sbatch** submits the script, and **srun** in the script starts one process per GPU on all nodes. Change a
-# field, and read its effect:
+# On a cluster you do not start processes yourself. You describe what you need in a *batch script*, and SLURM [4] starts
+# them when it is your turn. **sbatch** submits the script, and **srun** in it starts one process per GPU on all nodes.
+# Change a field, and read its effect:
 
 # %%
 viz.sbatch_form(
@@ -728,19 +614,16 @@ viz.sbatch_form(
 
 # %% [markdown]
 # 1. Request 4 nodes. Which lines change, and which *need not*, because they are computed from others?
-# 2. Set the time limit to 2 minutes. What does the form say, and why would such a job never make progress?
-# 3. Switch `requeue` off. What else disappears?
+# 2. Set the time limit to 2 minutes. What does the form say? Switch `requeue` off: what else disappears?
 #
-# What happens to a job that needs more than its time limit? 120 s before the end SLURM sends `SIGUSR1`. Each rank
-# records it, **finishes the current update**, and informs the others. All stop after the same update and save once,
-# rank 0 runs `scontrol requeue`, and all end. When it is the job's turn again, the same command loads the checkpoint
-# and continues: the same as your drill, but automatically. (Lightning saves *inside* the signal handler by default.
-# That would interrupt each rank at a different line of an update.)
+# 120 s before the time limit SLURM sends `SIGUSR1`. Each rank **finishes the current update** and informs the others. All
+# stop after the same update and save once, rank 0 runs `scontrol requeue`, and all end. When it is the job's turn again,
+# the same command loads the checkpoint and continues: your drill, but automatically.
 #
 # ### Exercise 15.3 · Three mistakes (6 minutes, ●●○)
 #
 # This script was submitted on Friday evening: two hours on 2 nodes with 4 GPUs each, to be requeued. On Monday nothing
-# had been learned. SLURM had accepted every line of it. Correct the three mistakes in the script.
+# had been learned. SLURM had accepted every line of it. Correct three mistakes.
 
 # %% tags=["exercise"]
 script = r"""#!/bin/bash
@@ -775,41 +658,11 @@ print("To submit it, copy the script to a login node of the cluster: sbatch scri
 # %% [markdown] tags=["slide"]
 # ## 6 · How far does it scale?
 #
-# Ranks add up gradients in a **ring**. The gradient is divided into $R$ pieces. In each step every rank sends one piece
-# to its right neighbour and receives one from its left neighbour. After $R - 1$ steps each rank has the complete sum of
-# one piece. After $R - 1$ more, all ranks have all sums [5].
+# Back to the ring of section 1, with $R$ ranks and pieces. After $R - 1$ steps each rank has the complete sum of one piece.
+# After $R - 1$ more, all ranks have all sums [5].
 #
 # ![Four GPUs in a ring, each with four pieces of a gradient. At first each has its own; all send a piece to the next one at the same time. After three steps each GPU has the complete sum of one piece; after six, every GPU has every sum.](drawings/ring_all_reduce.svg)
 #
-# Look at the full columns in the middle: a different one at each GPU. The second half only copies. Move the slider to
-# see every step:
-
-# %% tags=["slide"]
-RING = 4
-
-
-def ring(step):
-    """How many ranks' gradients are in each piece at each rank, after so many steps."""
-    counts = [[1] * RING for _ in range(RING)]
-    for k in range(1, step + 1):
-        before = [row[:] for row in counts]
-        for rank in range(RING):
-            left = (rank - 1) % RING
-            piece = (left - k + 1) % RING
-            got = before[left][piece]
-            counts[rank][piece] = before[rank][piece] + got if k < RING else got
-    phase = "before" if step == 0 else "reduce-scatter" if step < RING else "all-gather"
-    whole = sum(count == RING for row in counts for count in row)
-    pieces, names = ([f"{what} {i}" for i in range(RING)] for what in ("piece", "rank"))
-    look = {"zmin": 0, "zmax": RING, "xgap": 3, "ygap": 3, "colorscale": viz.theme.INK}
-    figure = figures.panels(1, 1).add_heatmap(z=counts, x=pieces, y=names, colorbar_title_text="ranks added", **look)
-    figure.update_layout(title={"text": f"Step {step}, {phase}: {whole} of {RING * RING} are complete"}, height=300)
-    return figure.update_yaxes(autorange="reversed")
-
-
-viz.show(viz.frames(ring, "step", range(2 * RING - 1), start=2))
-
-# %% [markdown]
 # **Predict first.** A large gradient, so that latency does not count. From 10 to 100 ranks: how many times longer does
 # the ring take? Which part of the time grows if the gradient is small?
 
@@ -848,10 +701,8 @@ outcome("scaling_out.f", ring_seconds(100, 1e9, 0.0, 1e9) / ring_seconds(10, 1e9
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# There are two regimes. With few ranks the bandwidth dominates, and more ranks cost almost nothing:
-# each rank sends $2 (R - 1) / R$ times the gradient, which is less than twice, whatever $R$ is. With many ranks, the
-# latency of $2 (R - 1)$ steps dominates, and the network's size no longer matters. (That is why NCCL changes from rings
-# to trees there.) The source of the numbers of these links: `scaling.LINKS["nvlink3"].source`.
+# With few ranks the bandwidth dominates, and more ranks cost almost nothing: each rank sends $2 (R - 1) / R$ times the
+# gradient, which is less than twice. With many ranks, the latency of $2 (R - 1)$ steps dominates.
 #
 # </details>
 #
@@ -861,13 +712,19 @@ outcome("scaling_out.f", ring_seconds(100, 1e9, 0.0, 1e9) / ring_seconds(10, 1e9
 # the ranks (Gustafson [6]). **Strong** scaling: the total batch is constant, and each rank gets less (Amdahl [7]).
 # Efficiency is the measured speed divided by the ideal speed; in weak scaling
 #
-# $$E(R) = \frac{t(1)}{t(R)}, \qquad t(R) = \text{computation} + \text{waiting for gradients}. \tag{3}$$
+# $$E(R) = \frac{t(1)}{t(R)}, \qquad t(R) = \text{computation} + \text{waiting for gradients}, \tag{3}$$
 #
-# From section 3 we know the time of an update of two ranks with 16 samples each. The time of one rank alone with 16
-# samples is missing. The prediction comes first. It uses the time of one rank alone, the bytes of the gradient, the
-# cores of this machine, and the cost of an all-reduce as measured on another machine.
+# with the seconds $t(R)$ of an update on $R$ ranks. The prediction uses the time of one rank alone, the bytes of the
+# gradient, and the cores of this machine.
+
 
 # %%
+def update_seconds(one):
+    """Median over updates, without the first ones."""
+    ends = [spans[-1][2] for spans in one["spans"]][4:]
+    return torch.tensor(ends, dtype=torch.float64).diff().median().item()
+
+
 half = one_rank.run(config, BATCH // RANKS)
 t_alone, t_twice, t_ranks = update_seconds(half), update_seconds(alone), max(update_seconds(r) for r in ranks)
 fixed = min(max(2 * t_alone - t_twice, 0.0), t_alone) if RANKS == 2 else 0.0
@@ -876,14 +733,10 @@ here = scaling.this_machine(cores)
 if many_gpus:  # ranks share no cores, and communication overlaps with computation
     here = here.with_settings(cores=None, overlap=1.0)
 before = scaling.predict(work, here, RANKS)
-print(f"one rank alone, {BATCH // RANKS} samples: {t_alone * 1e3:.1f} ms, {fixed * 1e3:.1f} of it for any batch")
 print(f"{RANKS} ranks, {BATCH // RANKS} each: predicted {before.step_s * 1e3:.1f} ms, measured {t_ranks * 1e3:.1f} ms")
 print(f"efficiency: predicted {before.efficiency:.0%}, measured {t_alone / t_ranks:.0%}")
-
-# %%
 counts = range(1, 2 * max(cores, RANKS) + 1)
 lines = {"predicted": scaling.curve(work, here, counts)}
-lines["if each neighbour costs 10 %"] = scaling.curve(work, here.with_settings(sharing=0.1), counts)
 both = [scaling.Measured(1, t_alone), scaling.Measured(RANKS, t_ranks)]
 title = f"Weak scaling on this machine, {BATCH // RANKS} samples on each rank"
 viz.show(figures.scaling_efficiency(both, lines, cores=here.cores, title=title))
@@ -892,16 +745,15 @@ viz.show(figures.scaling_efficiency(both, lines, cores=here.cores, title=title))
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# The lines bend where there are more ranks than cores: then the ranks take turns. Left of that, the
-# prediction knows only the network. It does not know that the ranks share caches, memory and clock speed, nor that an
-# interrupted rank delays all others. The second line shows what it would be if each busy rank took a tenth of their
-# speed from the others. Two short runs on a machine with other load are weak evidence: run section 3 again, and
-# compare.
+# The lines bend where there are more ranks than cores: then the ranks take turns. Left of that, the ranks share caches,
+# memory and clock speed, which the prediction does not know.
 #
 # </details>
 #
-# The kit's benchmark measures properly: in rounds, for 1, 2 and 4 ranks, and it records its prediction *before* it
-# measures. With `QUICK = False` it runs here; measurements of other machines come with the kit.
+# ### The kit's benchmark (optional, 2 minutes)
+#
+# It measures in rounds, for 1, 2 and 4 ranks. With `QUICK = False` it runs here. Two short runs on a busy
+# machine are weak evidence.
 
 # %%
 if not QUICK:
@@ -912,19 +764,19 @@ else:
     measured_here = []
 for record in [*measured_here, *(records.load(name) for name in records.names("scaling"))]:
     print(bench.heading(record), bench.scaling.results(record), sep="\n")
-    rounds, lines, limit = bench.scaling.curves(record)
-    viz.show(figures.scaling_efficiency(rounds, lines, cores=limit))
 
 # %% [markdown]
-# *off* in such a table is the error of the prediction, in the seconds of an update. For more ranks of the same machine,
-# expect an error of at least this size. For another machine, do not trust the model at all.
+# *off* is the error of the prediction. For another machine, expect more.
 #
 # ### Explorer: choose a machine
 #
 # The cluster is JUWELS Booster: nodes of 4 GPUs joined by NVLink, each with 4 adapters of 200 Gbit/s [8]. The network
-# is ours at full size, 431 080 weights and images of 28 × 28 (Norse's has ten fewer). One number cannot be looked up:
-# the time of an update on *one* rank. So we measure it on this device, for two batches. With `faster` you choose how
-# many times as fast the GPU of the cluster is.
+# is ours at full size. One number cannot be looked up: the time of an update on *one* rank. So we measure it on this
+# device. With `faster` you choose how many times as fast the GPU of the cluster is.
+#
+# 1. The weak-scaling curve bends late. With which controls can you make it bend at ten ranks?
+# 2. Strong scaling: at how many ranks is half of the machine wasted? What does a larger `batch` change?
+# 3. `ethernet-10g`, and a GPU 1000 times as fast as this device: how much of its speed can you use?
 
 # %%
 pair = (4, 8) if where.type == "cpu" else (64, 128)
@@ -943,14 +795,6 @@ times = measure.race(candidates, repeats=3, warmup=1, clock=measure.clock_for(wh
 a, b = (times[count].median for count in pair)
 per_sample = max(b - a, 0.2 * b) / (pair[1] - pair[0])
 fixed = max(b - per_sample * pair[1], 0.0)
-print(f"{sum(p.numel() for p in workshop.parameters()):,} weights; an update on one rank of this machine takes")
-print(f"{fixed * 1e3:.0f} ms plus {per_sample * 1e3:.1f} ms per image")
-
-
-# %% [markdown]
-# 1. The weak-scaling curve bends late. With which controls can you make it bend at ten ranks?
-# 2. Strong scaling: at how many ranks is half of the machine wasted? What does a larger `batch` change?
-# 3. `ethernet-10g`, and a GPU 1000 times as fast as this device: how much of its speed can you use?
 
 
 # %%
@@ -982,10 +826,9 @@ viz.explore(
 )
 
 # %% [markdown]
-# ### A plan
+# ### A plan (optional, 3 minutes)
 #
-# "JUWELS style", as in Norse's workshop: 2 nodes, 8 GPUs. What will it cost? (We assume a GPU 100 times as fast as the
-# device measured above, if that was a CPU.)
+# 2 nodes, 8 GPUs, 20 epochs of MNIST. What will it cost? (We assume a GPU 100 times as fast as a CPU here.)
 
 # %%
 faster, samples = (100 if where.type == "cpu" else 1), 128
@@ -1004,34 +847,28 @@ print(f"on one GPU  {20 * -(-60_000 // samples) * seconds / 60:.3g} minutes")
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# *time*: the queue will take longer than the job. This network does not need a supercomputer, and it
-# is good to know that before you apply for computing time. A hundred seeds, a sweep (notebook 08) or events at full
-# resolution would need one.
+# *time*: the queue will take longer than the job. This network does not need a supercomputer, and it is good to know that
+# before you apply for computing time.
 #
 # *batch*: 8 ranks with 128 samples are a batch of 1024. An epoch has an eighth of the updates, and each is a mean over
 # eight times the samples. The rule of thumb is to raise the learning rate in proportion to the batch, after a warm-up
-# [9]. It works up to a batch size that is not known in advance. *Fast* means samples per second. *Done* means accuracy.
-# Strong scaling keeps the batch, and so the recipe, but with a lower efficiency.
+# [9]. It works up to a batch size that is not known in advance.
 #
 # </details>
 #
-# ## 7 · In the group
+# ## 7 · In the group (optional, 6 minutes)
 #
-# Discuss for five minutes, in pairs:
+# Discuss in pairs:
 #
 # 1. Your network has 400 MB of weights, and an update takes 50 ms on one GPU. Is 10 Gbit Ethernet fast enough for a
 #    cluster? (Use `ring_seconds`.)
-# 2. The membranes of a recurrent network carry state from one batch to the next (truncated BPTT, notebook 13). Which
-#    rank must get which samples? What does that mean for shuffling, and for a resume on another number of ranks?
+# 2. The membranes of a recurrent network carry state from one batch to the next (truncated backpropagation, notebook 13).
+#    Which rank must get which samples? What does that mean for shuffling, and for a resume on another number of ranks?
 # 3. A batch norm sees only the samples of its rank. Below which batch per rank would you worry, and what could you do?
 # 4. Checkpoints take 20 s, each node fails once a week, and you have 100 nodes. How often do you save?
 #
-# ### A toy problem to continue with
-#
-# The same two classes also work with your own data, for example XOR in time: two cues with a silence between them, and
-# the answer is whether they differ. Only a network with memory can solve this. (Notebook 08 makes a contest of it, with
-# other data.) Start here, then make `delay` longer until training fails, and repair it (slower membranes?
-# `neuron.Recurrent`?).
+# **A toy problem to continue with.** All this also works with your own data, for example XOR in time: two cues with a
+# silence between them, and the answer is whether they differ. Make `delay` longer until training fails, and repair it.
 
 # %%
 cues, answers = data.xor_in_time(800, steps=24, delay=8, seed=SEED)  # [T, N, 10]
@@ -1059,7 +896,7 @@ scorecard("scaling_out")
 # Using more chips of the same kind is one way to more speed. Using another chip is the other.
 # **[16 · IPU against CUDA](16_ipu_cuda.ipynb)** asks which numbers in papers about hardware can be compared at all.
 #
-# Meanwhile, in a shell: `snnkit train workshop --devices 2`, `snnkit slurm --help`, `snnkit bench scaling`.
+# Meanwhile, in a shell: `snnkit slurm --help`, `snnkit bench scaling`.
 #
 # **Worth reading**
 #

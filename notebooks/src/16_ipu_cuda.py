@@ -13,22 +13,20 @@
 # # 16 · IPU against CUDA
 #
 # *Up to 10 times faster than CUDA*, says snnTorch's page about a chip that few people have ever used. You have neither
-# that chip nor the program of that comparison. You can still learn a lot. You measure on your own device what the chip
-# was compared with. You build a model of both machines and test it where it can be tested. Then you separate what is
-# known from what is open. (For experts: you also convert a network to the form that the chip needs.)
+# that chip nor the program of that comparison, and you can still find out a lot. You measure what the chip was compared
+# with, model both machines, and test the model where it can be tested. Then you separate what is known from what is open.
 #
 # **Afterwards you can**
 #
-# - explain a bulk-synchronous machine: tiles, compute, wait, exchange, memory on the chip, a static graph;
+# - explain a bulk-synchronous machine: tiles, compute, wait, exchange, a static graph;
 # - convert a network for an IPU, and know which of ten rules it breaks;
 # - tell which part of a speed-up comes from the chip, which from the program, and which from an unfair comparison;
 # - predict the time of a training step from operations, bytes and launches, and state the error of the prediction;
-# - read the range of a model: which rankings hold under all assumptions, and which are open;
-# - treat numbers in picojoules with care.
+# - read the range of a model: which rankings hold under all assumptions, and which are open.
 #
 # | | |
 # |---|---|
-# | Time | 50 minutes, and 20 more for the optional parts |
+# | Time | 75 minutes, and 15 more for the optional parts |
 # | GPU minutes | 0. Everything runs on a CPU; where there is a GPU the same cells use it |
 # | Before this | 11 fused neurons (launches, bytes, rooflines); 13 helps |
 #
@@ -71,11 +69,11 @@ from functools import partial
 
 import torch
 
-from snnkit import data, device, encode, engine, loss, measure, models, records, surrogate, train
+from snnkit import data, device, encode, engine, measure, models, records, surrogate, train
 from snnkit.lab import course, viz
 from snnkit.lab.bench import compare, heading, training, workloads
 from snnkit.lab.course import attempt, hint, outcome, predict, quiz, scorecard, solution
-from snnkit.lab.hardware import chips, energy, ipu, roofline
+from snnkit.lab.hardware import chips, ipu, roofline
 from snnkit.lab.viz import figures
 
 train.seed_everything(SEED)
@@ -86,104 +84,25 @@ BATCH = 32 if QUICK else 128
 print(f"on {where}, batches of {BATCH}")
 
 # %% [markdown] tags=["slide"]
-# ## 1 · The claim
+# ## 1 · A chip with its memory beside its processors
 #
-# snnTorch's tutorial on IPUs [1] trains a network of 784-1000-10 `Leaky` neurons over 25 steps, in batches of 128. (snnTorch
-# writes *mem* for the membrane $v$ and *beta* for the decay $\beta$.) It announces *"up to 10x
-# improvements over CUDA accelerated SNNs in mixed-precision training throughput across a variety of neuron models"*.
-#
-# **Predict first.** Which four things must you know before you believe or repeat such a sentence? Which of them decides
-# most?
-
-# %%
-predict("ipu_cuda.a")
-
-# %% [markdown]
-# These are the published ratios that we know of. None of them is ours. What was compared stands below the figure.
-
-# %% tags=["slide"]
-claims = [
-    figures.Marked(
-        claim.who,
-        "derived" if claim.derived else "published",
-        None if claim.low < claim.high else claim.low,
-        claim.low,
-        claim.high,
-    )
-    for claim in compare.CLAIMS
-]
-viz.show(figures.marked(claims, "times as fast", title="What others have published", one="as fast"))
-
-# %%
-for claim in compare.CLAIMS:
-    print(f"{claim.who}: {claim.said} times ({claim.source})\n    {claim.what}")
-outcome("ipu_cuda.a")
-
-# %% [markdown]
-# <details>
-# <summary><b>What to notice</b></summary>
-#
-# - The first three stars are about a *chip*: an IPU against a GPU. The last two are about a *program*: fused code
-#   against eager snnTorch, on the same GPU. They are larger than the tutorial's 10.
-# - What the claim does not say: which GPU, what ran on it, which batch, and which precision. The tutorial says *mixed
-#   precision*, while its script runs in float32 (section 9). No result file and no script for the GPU was published.
-#   The tables of the underlying paper [2] could not be retrieved for this notebook. Only its text could: "5 to 10
-#   times", and "on par" where each neuron is connected only to itself.
-#
-# </details>
-#
-# Can you run it yourself? The tutorial used *PopTorch*, Graphcore's backend for PyTorch. Its last release is 3.4 of
-# October 2023 [3]. Check your machine:
-
-# %%
-try:
-    import poptorch  # pyright: ignore[reportMissingImports]
-
-    print(f"PopTorch {poptorch.__version__} imports here: you may be the first to try.")
-except (ImportError, AssertionError) as error:  # it asserts its version of PyTorch
-    print(f"PopTorch can't be imported ({type(error).__name__}: {error}).")
-    print(f"It needs exactly PyTorch 2.0.1 (here: {torch.__version__}), an active Poplar SDK, and an IPU.")
-
-# %% [markdown]
-# With SDKs from 3.0 on, the tutorial's script stops at its first forward pass. A neuron branches on a value in a buffer
-# (snnTorch, issue 236). You will see this line in section 3, and correct it.
-
-# %% [markdown] tags=["slide"]
-# ## 2 · The machine
-#
-# A GPU's memory is large but off-chip, so it hides latency with thousands of threads. An *intelligence processing unit*
-# has no such memory. It consists of **tiles**: separate processors, each with its own program (*MIMD*: multiple
-# instructions, multiple data) and its own local memory. All data of a training step are stored there: weights, states,
-# activity. Nothing has to be fetched from off-chip memory.
-
-# %%
-print(chips.compare("GC200", "A100"))
-
-# %% [markdown]
-# The tiles work in lockstep, *bulk-synchronously* [4]. A **superstep** has three parts: every tile **computes** on its
-# local data; all **wait** for the slowest; then all **exchange** the data that others need. The compiler plans all of
-# this in advance. This requires a **static graph**: all shapes and all operations are known before the first number
-# arrives. For one training step the model of this kit is
-#
-# $$t = \sum_{\text{operations}} \frac{c_\text{compute} + c_\text{sync} + c_\text{exchange}}{f} + \frac{t_\text{host}}{k} + t_\text{input} \tag{1}$$
-#
-# with $c$ in cycles, $f$ the clock in Hz, and $k$ training steps between two transfers from the host, which sends the
-# batch in $t_\text{input}$.
+# A GPU's memory is large and off the chip, so thousands of threads hide its latency. An *intelligence processing unit*,
+# IPU, has memory only beside its processors. It consists of 1472 *tiles*: each a processor with its own program and its
+# own 624 kB. They work in lockstep, *bulk-synchronously* [4]. In a *superstep* every tile computes on what it holds,
+# then all wait for the slowest, then all exchange what others need. All of this is planned before the first number
+# arrives.
 #
 # ![Left, sixteen tiles, each a processor with its own memory and its own program. Right, two supersteps of four tiles over time: the tiles compute for different times, wait for the slowest, then all exchange data, and the next superstep begins.](drawings/tiles_and_supersteps.svg)
 #
-# Notice the gray parts, and that a step costs the synchronisation and the exchange even where there is little to compute.
-#
-# **Predict first.** One step of `Leaky` is about nine elementwise operations. A batch of 128 gives each of the 1472
-# tiles 87 values of the hidden layer. How many times the cycles does such an operation take if the batch doubles?
+# **Predict first.** One step of `Leaky` is about nine elementwise operations. A batch of 128 gives each tile 87 values
+# of the hidden layer. How many times the cycles does such an operation take if the batch doubles?
 
 # %%
 predict("ipu_cuda.b")
 
 # %% [markdown]
-# The figure shows the middle of the forward pass, with the same terms. First comes the last time step of the hidden
-# layer. Then comes the product with the second layer's weights, all 25 steps at once. The first time step of the output
-# layer ends it. Change the batch.
+# The middle of a forward pass: the last time step of the hidden layer, the product with the second layer's weights, and
+# the first time step of the output layer. Change the batch.
 
 
 # %% tags=["slide"]
@@ -215,15 +134,19 @@ outcome("ipu_cuda.b", cycles[256] / cycles[128])
 # <summary><b>What to notice</b></summary>
 #
 # - Twice the batch takes far less than twice the cycles: most of a small superstep is the fixed cost of starting six
-#   worker threads. So the IPU has a launch overhead, too. It is a fraction of a microsecond, while a GPU's launch takes
-#   some microseconds (assumed: 4 to 15, section 6).
-# - At batch 128 the second layer has 1280 values, fewer than there are tiles, so some tiles only wait. Small layers
-#   leave tiles idle.
+#   worker threads. So the IPU has a launch overhead, too, of a fraction of a microsecond. A GPU's takes some
+#   microseconds (assumed: 4 to 15, section 6).
+# - At batch 128 the second layer has 1280 values, fewer than there are tiles, so some tiles only wait.
 # - Nothing in the figure is an access to off-chip memory.
 #
 # </details>
 #
-# Where does the time of a whole training step go?
+# For a training step the model of this kit adds up the parts of the figure:
+#
+# $$t = \sum_{\text{operations}} \frac{c_\text{compute} + c_\text{sync} + c_\text{exchange}}{f} + \frac{t_\text{host}}{k} + t_\text{input} \tag{1}$$
+#
+# with $c$ in cycles, $f$ the clock in Hz, and $k$ training steps between two transfers from the host, which sends the
+# batch in $t_\text{input}$. Some of its constants are assumed; section 6 shows the ranges.
 
 # %%
 wholes = {}
@@ -232,15 +155,61 @@ for batch in (16, 128, 1024):
     wholes[f"batch {batch}"] = {name: seconds.value * 1e6 / batch for name, seconds in prediction.parts.items()}
 viz.show(figures.shares(wholes, "µs", title="GC200, 784-1000-10 over 25 steps: time per sample (predicted, likely)"))
 
+# %% [markdown] tags=["slide"]
+# ## 2 · The claim
+#
+# snnTorch's tutorial on IPUs [1] trains a network of 784-1000-10 `Leaky` neurons over 25 steps, in batches of 128. It
+# announces *"up to 10x improvements over CUDA accelerated SNNs in mixed-precision training throughput across a variety
+# of neuron models"*.
+#
+# **Predict first.** Which four things must you know before you believe or repeat such a sentence? Which of them decides
+# most?
+
+# %%
+predict("ipu_cuda.a")
+
 # %% [markdown]
-# These are the *likely* values of a model in which some constants are assumed. Section 6 shows the ranges.
+# These are the published ratios that we know of. None of them is ours.
+
+# %% tags=["slide"]
+claims = [
+    figures.Marked(
+        claim.who,
+        "derived" if claim.derived else "published",
+        None if claim.low < claim.high else claim.low,
+        claim.low,
+        claim.high,
+    )
+    for claim in compare.CLAIMS
+]
+viz.show(figures.marked(claims, "times as fast", title="What others have published", one="as fast"))
+
+# %%
+for claim in compare.CLAIMS:
+    print(f"{claim.who}: {claim.said} times ({claim.source})\n    {claim.what}")
+outcome("ipu_cuda.a")
+
+# %% [markdown]
+# <details>
+# <summary><b>What to notice</b></summary>
+#
+# - The first three stars are about a *chip*: an IPU against a GPU. The last two are about a *program*: fused code
+#   against eager snnTorch, on the same GPU. They are larger than the tutorial's 10.
+# - What the claim does not say: which GPU, what ran on it, which batch, and which precision. No result file and no script
+#   for the GPU was published. Of the underlying paper [2] only the text could be retrieved: "5 to 10 times", and "on par"
+#   where each neuron is connected only to itself.
+#
+# </details>
+#
+# Can you run it yourself? The tutorial used *PopTorch*, Graphcore's backend for PyTorch, which needs exactly PyTorch
+# 2.0.1, the Poplar SDK, and an IPU. Its last release is 3.4 of October 2023 [3]. And with SDKs from 3.0 on, the tutorial's
+# script stops at its first forward pass: a neuron branches on a value in a buffer (snnTorch, issue 236).
 
 # %% [markdown] tags=["slide"]
 # ## 3 · Convert the network
 #
-# A network must have a form that the chip can run. Below is the network in the style of snnTorch at the time of the
-# tutorial. The neuron stores its state in a buffer. A switch in another buffer selects the kind of reset. PyTorch runs
-# it.
+# A network must have a form that the chip can run. Below it is in the style of snnTorch at the time of the tutorial: the
+# neuron stores its state in a buffer, and a switch in another buffer selects the kind of reset. PyTorch runs it.
 
 
 # %%
@@ -284,12 +253,11 @@ pictures, classes = torch.rand(16, 784), torch.arange(16) % 10
 ipu.check(OldNet(HIDDEN, arctan), (pictures, classes), of_counts)
 
 # %% [markdown]
-# `ipu.check` tests ten rules of PopTorch, taken from its documentation and its sources, and needs neither an IPU nor
-# PopTorch. It runs the model on tensors without values, as PopTorch does when it records the graph. The model breaks
-# three rules, each of them twice:
+# `ipu.check` tests ten rules of PopTorch, taken from its documentation and its sources. It runs the model on tensors
+# without values, as PopTorch does when it records the graph. The model breaks three rules, each of them twice:
 #
 # - At `if self.reset_to_zero == 0` there is no value to test. This is issue 236.
-# - `self.mem = …` replaces the buffer by another tensor, which a static graph does not allow.
+# - `self.mem = …` replaces the buffer by another tensor, which a *static graph* does not allow.
 # - An `autograd.Function` is used. More about this below.
 #
 # The first two disappear if the neuron is a *function* from state to state.
@@ -297,8 +265,8 @@ ipu.check(OldNet(HIDDEN, arctan), (pictures, classes), of_counts)
 # ### Exercise 16.1 · A neuron without internal state (5 minutes, ●●○)
 #
 # Write one step of `Leaky`. The membrane $v$ (`mem` in snnTorch, and here) and `x` are [B, N]; `fire(u)` returns spikes
-# where u > 0. If the incoming membrane is above the threshold, the threshold is subtracted in this step: this is the
-# reset of the last spike. No gradient flows through the reset.
+# where u > 0. If the incoming membrane is above the threshold, the threshold is subtracted in this step. No gradient
+# flows through the reset.
 #
 # $$r = H(v - \theta), \qquad v \leftarrow \beta\,v + x - r\,\theta, \qquad s = H(v - \theta)$$
 #
@@ -337,8 +305,6 @@ class Net(torch.nn.Module):
 ipu.check(Net(HIDDEN, leaky, arctan), (pictures, classes), of_counts)
 
 # %% [markdown]
-# ### On to the chip (optional)
-#
 # One broken rule is left, and it is the easiest to miss: PopTorch records the *forward* pass and differentiates it
 # itself. The `backward` of an `autograd.Function`, where libraries of spiking networks define their surrogate
 # gradients, is never called.
@@ -350,10 +316,10 @@ ipu.check(Net(HIDDEN, leaky, arctan), (pictures, classes), of_counts)
 predict("ipu_cuda.c")
 
 # %% [markdown]
-# So the surrogate must be in the forward pass, without changing its values. The trick: *add zero*, but a zero that has
-# a gradient.
+# So the surrogate must be in the forward pass, without changing its values: add a zero that has a gradient, as in the
+# build of notebook 02.
 #
-# #### Exercise 16.2 · A spike in plain operations (5 minutes, ●●○)
+# ### Exercise 16.2 · A spike in plain operations (3 minutes, ●●○)
 #
 # `smooth(u)` is a smooth step, such as a sigmoid. Return exactly 0.0 or 1.0, with the gradient of `smooth(u)`. Stuck?
 # `hint("ipu_cuda.2")`.
@@ -376,16 +342,13 @@ ready = Net(HIDDEN, leaky, plain)
 print(*ipu.check(ready, (pictures, classes), of_counts).rules.items(), sep="\n")
 
 # %% [markdown]
-# (There is another order, `(step - s).detach() + s`. It also gives exactly 0 and 1 for a sigmoid, which is between 1/2
-# and 1 at a spike. For other smooth steps `step - s` may be rounded, and an IPU can round *stochastically*. Then the
-# result may not be exact.)
+# ### The loss, too (optional)
 #
 # Two points remain, which `check` could not detect because we passed it the loss and a suitable batch. A training step
-# of PopTorch is *one call*: images and labels are its input; forward, backward and update run on the chip. So the loss
-# must be part of the model, and marked. And one call is divided into micro-batches, so nothing may depend on the size
-# of the batch. The tutorial has `data.view(batch_size, -1)`.
+# of PopTorch is *one call*, so the loss must be part of the model, and marked. And one call is divided into
+# micro-batches, so nothing may depend on the size of the batch. (The tutorial has `data.view(batch_size, -1)`.)
 #
-# #### Exercise 16.3 · The loss in the model (5 minutes, ●●○)
+# #### Exercise 16.3 · The loss in the model (4 minutes, ●●○)
 #
 # `model(x)` returns the network's output, `model(x, y)` the output and the loss; x is [B, 1, 28, 28], for any B. Mark
 # the loss with `ipu.identity_loss(value, "none")`, which is PopTorch's function of this name if PopTorch is installed.
@@ -416,8 +379,10 @@ print("\nThe same with 15 pictures in 4 micro-batches:")
 print(*ipu.check(Training(ready, of_counts), (images[:15], classes[:15]), device_iterations=4).errors, sep="\n")
 
 # %% [markdown]
-# The network is ready, as far as this can be checked without an IPU. But does it still compute the same? Compare your
-# three functions with the library's network, which has the same weights and a fused engine:
+# ### The same network?
+#
+# It is ready, as far as this can be checked without an IPU. Does it still compute the same? Compare it with the
+# library's network, which has the same weights and a fused engine:
 
 # %%
 ours = models.mlp((784, HIDDEN, 10), surrogate=surrogate.ATan(), flatten=False)
@@ -426,34 +391,29 @@ with torch.no_grad():
         theirs.copy_(mine.mul_(4))  # large enough to fire
 
 
-def spikes_and_gradients(forward, net):
-    """Spikes [B, T, 10], and the gradients of the weights as one vector."""
-    out = forward(pictures)
-    grads = torch.autograd.grad(of_counts(out, classes), net.parameters())
-    return out.detach(), torch.cat([g.flatten() for g in grads])
-
-
-yours = spikes_and_gradients(ready, ready)
-library = spikes_and_gradients(lambda x: ours(encode.repeat(x, STEPS))[0].transpose(0, 1), ours)
-off = ((yours[1] - library[1]).norm() / library[1].norm()).item()
-same = (yours[0] == library[0]).float().mean().item()
-print(f"the same spikes: {same:.2%} of {int(library[0].sum())} fired; gradients {off:.0e} of their length off")
+found = {}
+for name, net, out in (
+    ("yours", ready, ready(pictures)),
+    ("library", ours, ours(encode.repeat(pictures, STEPS))[0].transpose(0, 1)),
+):
+    gradients = torch.autograd.grad(of_counts(out, classes), net.parameters())
+    found[name] = out.detach(), torch.cat([g.flatten() for g in gradients])
+same = (found["yours"][0] == found["library"][0]).float().mean().item()
+off = ((found["yours"][1] - found["library"][1]).norm() / found["library"][1].norm()).item()
+print(f"the same spikes: {same:.2%} of {int(found['library'][0].sum())} fired; gradients {off:.0e} of their length off")
 
 # %% [markdown]
-# It is neither faster nor slower: it is *the same* network in another form. How would you run it on an IPU? PopTorch
-# 3.4 needs exactly PyTorch 2.0.1 (and Python 3.8 or newer). That is years older than yours, so this kit cannot be
-# installed beside it. But the code that you have just written can be used there: `leaky`, `spike`, `Net` and `Training`
-# are plain PyTorch. With `poptorch.identity_loss` instead of ours,
-# `poptorch.trainingModel(Training(Net(...), of_counts))` would train it there, according to
-# PopTorch's documentation. This was never tried.
+# It is *the same* network in another form. This kit cannot be installed beside PopTorch's PyTorch 2.0.1, but `leaky`,
+# `spike`, `Net` and `Training` are plain PyTorch. By PopTorch's documentation
+# `poptorch.trainingModel(Training(Net(...), of_counts))` would train it there. This was never tried.
 
 # %% [markdown] tags=["slide"]
 # ## 4 · The other side of the ratio
 #
-# A ratio consists of two numbers. *CUDA* in the claim means snnTorch in eager PyTorch: a loop over time in Python,
-# several kernels per neuron and step. You can measure this side. There is a second difference: the image is static, so
-# the first layer gives the same currents at every step. The tutorial computes them 25 times. A compiler that has the
-# whole graph might compute them once (this kit does). So there are four runs, not two:
+# A ratio has two numbers. *CUDA* in the claim means snnTorch in eager PyTorch: a loop over time in Python, several
+# kernels per neuron and step. This side you can measure. There is a second difference: the image is static, so the first
+# layer gives the same currents at every step. The tutorial computes them 25 times; a compiler that has the whole graph
+# might compute them once, as this kit does. So there are four runs, not two.
 #
 # **Predict first.** Eager or fused, first layer at every step or once: sort the four by time. Which of the two
 # changes gains more on your device?
@@ -463,17 +423,13 @@ predict("ipu_cuda.d")
 
 
 # %% tags=["slide"]
-def every_step(engine):
-    """Our network in an engine, with the first layer at every step."""
-    return workloads.Ours(engine, static=False)
-
-
-EAGER, FUSED = "eager", "fused"
+often = {"layer 1 every step": False, "layer 1 once": True}
 runs = [
-    workloads.Candidate(f"{EAGER}, layer 1 every step", "snnkit", every_step("eager")),
-    workloads.Candidate(f"{EAGER}, layer 1 once", "snnkit", workloads.Ours("eager")),
-    workloads.Candidate(f"{FUSED}, layer 1 every step", "snnkit", every_step("auto")),
-    workloads.Candidate(f"{FUSED}, layer 1 once", "snnkit", workloads.Ours("auto"), default=True),
+    workloads.Candidate(
+        f"{name}, {how}", "snnkit", workloads.Ours(chosen, static=static), default=how == "layer 1 once"
+    )
+    for name, chosen in (("eager", "eager"), ("fused", "auto"))
+    for how, static in often.items()
 ]
 workload = compare.tutorial(batch=BATCH)
 available = compare.candidates(where, workload, peers=True)
@@ -488,34 +444,26 @@ timed = [
 title = f"784-1000-10, 25 steps, batch {BATCH}, on this {where.type}"
 viz.show(figures.marked(timed, "ms per training step", title=title))
 
-
-def times(slow, fast):
-    return seconds[slow] / seconds[fast]
-
-
-every, once = "layer 1 every step", "layer 1 once"
-print(f"{times(f'{EAGER}, {every}', f'{FUSED}, {once}'):5.1f} times: two changes together (measured)")
-for often in (every, once):
-    print(f"{times(f'{EAGER}, {often}', f'{FUSED}, {often}'):5.1f} times: fused, {often} for both (measured)")
+every, once = often
+both = seconds[f"eager, {every}"] / seconds[f"fused, {once}"]
+by_fusing, by_once = (seconds[f"eager, {every}"] / seconds[name] for name in (f"fused, {every}", f"eager, {once}"))
+print(f"{both:5.1f} times: two changes together (measured)")
+print(f"{by_fusing:5.1f} times: fused, {every} for both (measured)")
+print(f"{seconds[f'eager, {once}'] / seconds[f'fused, {once}']:5.1f} times: fused, {once} for both (measured)")
 if compare.SNNTORCH not in rows:
     print("(snnTorch is not installed here, so our eager engine is in its place; `make peers` installs it.)")
 if reason := engine.missing_compiler(where.type):
     print(f"(Nothing can be fused here: {reason}.)")
 
 # %%
-by_fusing = times(f"{EAGER}, {every}", f"{FUSED}, {every}")
-outcome(
-    "ipu_cuda.d",
-    "fusing the neurons" if by_fusing > times(f"{EAGER}, {every}", f"{EAGER}, {once}") else "computing layer 1 once",
-)
+outcome("ipu_cuda.d", "fusing the neurons" if by_fusing > by_once else "computing layer 1 once")
 
 # %% [markdown]
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# These are three ratios from one experiment. All are measured and all are true, but only two of
-# them are fair comparisons. The first mixes a better program with less work. To report it alone is not a lie, but it
-# does not say what was measured.
+# Three ratios from one experiment, all measured, all true. Only two of them are fair comparisons. The first mixes a
+# better program with less work.
 #
 # </details>
 #
@@ -525,7 +473,7 @@ outcome(
 launches = roofline.tutorial(BATCH, hoisted=False).launches
 number = torch.zeros(1, device=where)
 smallest = measure.race({"add": lambda: number + number}, repeats=7, clock=measure.clock_for(where))["add"].median
-slow = seconds[f"{EAGER}, layer 1 every step"]
+slow = seconds[f"eager, {every}"]
 print(f"{launches} operations, {smallest * 1e6:.2f} µs for the smallest (measured)")
 print(f"launching them: {launches * smallest * 1e3:.2f} ms of {slow * 1e3:.2f} ms, {launches * smallest / slow:.1%}")
 
@@ -541,11 +489,11 @@ for name in ("T4", "A100", "H200"):
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# - On one core of a CPU the kernels are so slow that launching them hardly counts at these sizes. The products of layer
-#   1 take most of the time, followed by *memory traffic*, which fusion saves (notebook 11).
+# - On one core of a CPU launching hardly counts at these sizes. The products of layer 1 take most of the time, followed by
+#   *memory traffic*, which fusion saves (notebook 11).
 # - On a GPU the model predicts the opposite: most kernels of this network are finished before the next one is launched.
-#   A T4 of 2018 needs only a third more time than an H200 of 2024. What the claim calls *CUDA* is, at this size, mostly the time
-#   in which Python launches kernels. A fused kernel or a CUDA graph removes this time on the same GPU.
+#   A T4 of 2018 needs only a third more time than an H200 of 2024. What the claim calls *CUDA* is, at this size, mostly the
+#   time in which Python launches kernels. A fused kernel or a CUDA graph removes it on the same GPU.
 #
 # </details>
 #
@@ -559,21 +507,16 @@ for name in stored:
     print(heading(record))
     viz.show(figures.comparison(record))
     print(compare.summary(record).split("\npublished")[0])
-if not stored:
-    print("none of this kind in this version: `snnkit bench compare --out FILE.json --plot FILE.png` writes yours")
 
 # %% [markdown] tags=["slide"]
 # ## 5 · A model that can be tested
 #
-# For machines that you do not have, you need a model. The problem with such models is that their error is unknown. So
-# we first build a model of the machine that you *do* have, in the same way. Count the operations of a training step on
-# tensors without values. Compute the cost of each from what it computes and moves. Add up.
+# For machines that you do not have, you need a model, and its error is unknown. So first build one of the machine that
+# you *do* have, in the same way: count the operations of a training step, compute the cost of each from what it computes
+# and moves, add up. The costs come from micro-benchmarks: elementwise operations, copies, products, calls. **None of them
+# is a network.** The model predicts all networks before any of them runs.
 #
-# The costs come from micro-benchmarks: elementwise operations, copies, products, calls. **None of them is a network.**
-# Then the model predicts all networks before any of them runs. Then we run them.
-#
-# **Predict first.** The prediction is a sum of hundreds of costs, all computed from the micro-benchmarks, for networks
-# that were not used in the fit. How large is the largest error, in per cent of the measured time?
+# **Predict first.** How large is the largest error, in per cent of the measured time?
 
 # %%
 predict("ipu_cuda.e")
@@ -604,12 +547,10 @@ outcome("ipu_cuda.e", 100 * max(abs(row.error) for row in report.rows))
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# - The errors are printed with their sign, and so is the largest one. A prediction without its error is only an
-#   opinion.
+# - The errors are printed, the largest one too. A prediction without its error is only an opinion.
 # - The bars show the spread of the micro-benchmarks. They are *often smaller than the errors*: repeating a measurement
-#   says nothing about what the model leaves out. Remember this when you look at the wide ranges of section 6.
-# - Is `drift` far from 1? Then your machine ran faster or slower during the measurement of the networks than during the
-#   fit, and no model can predict that.
+#   says nothing about what the model leaves out.
+# - Is `drift` far from 1? Then your machine ran faster or slower during the networks than during the fit.
 #
 # </details>
 #
@@ -634,8 +575,8 @@ def crossover(small, large):
 crossover = attempt("ipu_cuda.4", crossover)
 
 # %% [markdown]
-# First comes the prediction of the fitted model for the tutorial's network. Then the test: the network runs at three
-# batches, one of them the predicted crossover, where the fixed part should be half of the time.
+# First the prediction of the fitted model, then the test: at the predicted crossover the fixed part should be half of
+# the time.
 
 # %%
 SMALL, LARGE = 1, 8192 if where.type == "cuda" else 128 if QUICK else 256
@@ -679,27 +620,18 @@ viz.show(figures.lines(curves, title=title, levels={"fixed part": fixed * 1e3}, 
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# Left of the crossover the curve is flat: a batch of 4 costs little more than a batch of 1. And on
-# a GPU? The fixed part is much the same there, since Python launches the kernels (8 µs each, assumed). The rest is much
-# faster:
+# Left of the crossover the curve is flat: a batch of 4 costs little more than a batch of 1. On a GPU the fixed part is
+# much the same, since Python launches the kernels, and the rest is much faster. So up to the tutorial's batch of 128 the
+# time hardly grows, and it is nearly the same for three very different chips (predicted). The claim was made at this
+# size: it says little about any of them.
 #
 # </details>
-
-# %%
-for name in ("T4", "A100", "H200"):
-    ms = {batch: roofline.gpu(roofline.tutorial(batch), name).seconds.value * 1e3 for batch in (1, 128, 1024)}
-    line = ", ".join(f"{took:.2f} ms at {batch}" for batch, took in ms.items())
-    print(f"{name:5} eager, by batch (predicted, likely): {line}")
-
-# %% [markdown]
-# Up to the tutorial's batch of 128 the time hardly grows, and it is nearly the same for three very different chips.
-# The claim was made at this size, and so it says little about any of these chips.
 
 # %% [markdown] tags=["slide"]
 # ## 6 · Two machines that you do not have
 #
-# We use the same counts with the costs that are known for the chips: vendors' figures, mostly second-hand. Launch costs,
-# efficiencies and the cost of a synchronisation are not known. Each of them is a named *assumption* with a range:
+# The same counts, with the costs that are known for the chips: vendors' figures, mostly second-hand. Launch costs,
+# efficiencies and the cost of a synchronisation are not known. Each is a named *assumption* with a range:
 
 # %%
 free = roofline.Assumptions()
@@ -716,22 +648,9 @@ for name, one in free.items():
 
 
 # %%
-def rates(work, ipu_chip="GC200", gpu_chip="A100", precision="float32", free=free):
-    """Samples per second of each way to run ``work``, as ranges; what cannot be predicted is left out."""
-    ways = {f"{ipu_chip} (IPU)": partial(roofline.ipu, work, ipu_chip)}
-    ways |= {f"{gpu_chip}, {mode}": partial(roofline.gpu, work, gpu_chip, mode=mode) for mode in roofline.MODES}
-    found = {}
-    for name, way in ways.items():
-        try:
-            found[name] = way(precision=precision, assumptions=free).samples_per_s
-        except (chips.MissingFigure, roofline.DoesNotFit):
-            continue
-    return found
-
-
 def both(batch=128, hidden=1000, steps=25, precision="float32", ipu_chip="GC200", gpu_chip="A100"):
     """Samples per second of the tutorial's network, predicted."""
-    found = rates(roofline.tutorial(batch, hidden, steps), ipu_chip, gpu_chip, precision)
+    found = roofline.rates(roofline.tutorial(batch, hidden, steps), ipu_chip, gpu_chip, precision, free)
     numbers = [figures.Marked(name, "predicted", one.value, one.low, one.high) for name, one in found.items()]
     title = f"784-{hidden}-10, {steps} steps, batch {batch}, {precision}: what fits and is known"
     return figures.marked(numbers, "samples/s", title=title) if numbers else figures.panels(1, 1, ["nothing fits"])
@@ -755,7 +674,7 @@ bands = {}
 for mode in ("eager", "graph", "fused graph"):
     for batch in (16, 128, 1024):
         for hidden in (1000, 4096):
-            found = rates(roofline.tutorial(batch, hidden))
+            found = roofline.rates(roofline.tutorial(batch, hidden), assumptions=free)
             if "GC200 (IPU)" in found:
                 bands[f"{mode}, {batch} x {hidden}"] = found["GC200 (IPU)"] / found[f"A100, {mode}"]
 marked = [figures.Marked(name, "predicted", None, one.low, one.high) for name, one in bands.items()]
@@ -777,24 +696,20 @@ outcome("ipu_cuda.f", next((verdict for verdict, holds in verdicts.items() if ho
 # <summary><b>What to notice</b></summary>
 #
 # - Against *eager* every band is right of the line: the ranking holds under all assumptions of the model. The published
-#   "5 to 10 times" is within the ranges. This is agreement with a range after choosing constants. It is not a validation.
+#   "5 to 10 times" is within the ranges. This is agreement after choosing constants, not a validation.
 # - Against a graph of single kernels the result is open nearly everywhere. Against fused kernels in a graph, no band is
-#   right of the line. With the likely values the GPU is faster, but the ranges leave it open.
-# - So much of "10x" is speed that eager code does not use. The part that comes from the chip remains unknown. It should
-#   be largest where networks are small, sequential or sparse in ways that no fused kernel covers. Such kernels do not
-#   exist for every network.
+#   right of the line.
+# - So much of "10x" is speed that eager code does not use. The part that comes from the chip remains unknown.
 # - A range contains what the assumptions allow, and nothing else. In section 5 errors were larger than the ranges, on a
-#   machine that had been measured. These two machines have not been measured.
-#
+#   machine that had been measured.
 #
 # </details>
 # %% [markdown]
 # ### What would have to be true? (optional)
 #
-# The bands are wide because a dozen assumptions are free at once. Here you set four of them, in their own units. Eager
-# code pays `launch_us` for each kernel. A fused kernel takes at least `step_us` for each time step. The IPU pays
-# `sync_cycles` for each wait, and `vertices` says which share of the elementwise operations its compiler runs one by
-# one. `others` sets all other assumptions: all likely, or all at the end that is better for one of the machines.
+# A dozen assumptions are free at once. Here you set four of them, in their own units: `launch_us` for each kernel of eager
+# code, `step_us` for each time step of a fused one, `sync_cycles` for each wait of the IPU, and `vertices`, the share of
+# elementwise operations that its compiler runs one by one. `others` sets all other assumptions.
 #
 # 1. Can the IPU be slower than *eager* code? Set everything against it.
 # 2. Can it be faster than *fused graph*? How many sliders do you need? Now change the GPU.
@@ -810,7 +725,8 @@ def what_if(
     chosen |= {"ipu_sync_cycles": sync_cycles, "ipu_vertices": vertices}
     base = free if others == "likely" else free.best_for("ipu" if "IPU" in others else "gpu")
     setting, every = (
-        rates(roofline.tutorial(batch), gpu_chip=gpu_chip, free=one) for one in (base.with_(**chosen), free)
+        roofline.rates(roofline.tutorial(batch), gpu_chip=gpu_chip, assumptions=one)
+        for one in (base.with_(**chosen), free)
     )
     mine, span = (one["GC200 (IPU)"] / one[f"{gpu_chip}, {mode}"] for one in (setting, every))
     numbers = [figures.Marked("your setting", "predicted", mine.value)]
@@ -840,93 +756,20 @@ viz.explore(what_if, mode=["eager", "fused graph"], batch=[16, 128, 1024], **gpu
 #
 # </details>
 #
-# ## 7 · Energy and sparsity (optional)
-#
-# Spiking networks promise to compute only where something happens. This can be *counted*, with NeuroBench's definitions
-# [5]. Effective operations are pairs of an input and a weight that are both not zero. If the input is a spike, an
-# addition is enough (AC). Otherwise a multiplication is needed as well (MAC).
-#
-# **Predict first.** A network learns to classify digits. Does it fire more or less after training? And is its energy
-# less than, equal to or more than that of the same layers *without* spikes and time, run once?
-
-# %%
-predict("ipu_cuda.g")
-
-# %%
-T = 16
-train_images, train_labels = data.to_device(*data.load("digits"), where)
-net = models.mlp((64, 100, 10)).to(where)
-
-
-def encoded(images):
-    return encode.repeat(data.to_unit(images).flatten(1), T)
-
-
-def accuracy(net):
-    test_images, test_labels = data.to_device(*data.load("digits", "test"), where)
-    with torch.no_grad():
-        return (net(encoded(test_images))[0].sum(0).argmax(1) == test_labels).float().mean().item()
-
-
-x_count = encoded(train_images[:256])
-counts = {f"untrained ({accuracy(net):.0%} right)": energy.count(net, x_count)}
-optimizer = torch.optim.Adam(net.parameters(), lr=2e-3)
-for _ in range(4 if QUICK else 12):
-    for x, y in data.batches(train_images, train_labels, 64):
-        optimizer.zero_grad()
-        loss.count_cross_entropy(net(encoded(x))[0], y).backward()
-        optimizer.step()
-counts[f"trained ({accuracy(net):.0%} right)"] = after = energy.count(net, x_count)
-for name, one in counts.items():
-    line = f"{one.effective_macs:,.0f} MACs, {one.effective_acs:,.0f} ACs per sample (counted)"
-    print(f"{name:24} {1 - one.activation_sparsity:6.2%} of neurons fire in a step; {line}")
-print(after)
-before = next(iter(counts.values()))
-outcome("ipu_cuda.g", "more" if after.activation_sparsity < before.activation_sparsity else "less")
-
-# %% [markdown]
-# Counts are facts about a network on some data. Joules are not. They need a cost per operation, and this cost depends
-# on the chip, its process and its memory. The arithmetic is the smallest part of it. Here is the kind of number that
-# papers print, together with the numbers that they usually omit:
-
-# %% tags=["slide"]
-estimate = after.energy()
-numbers = [figures.Marked(name, "predicted", picojoules / 1e3) for name, picojoules in estimate.rows.items()]
-viz.show(figures.marked(numbers, "nJ per sample", title=f"64-100-10 over {T} steps, prices of 45 nm (predicted)"))
-print(estimate)
-
-# %% [markdown]
-# <details>
-# <summary><b>What to notice</b></summary>
-#
-# - The conclusion depends on the row that you choose: arithmetic alone or with the memory, layer 1 every step or once,
-#   against an ANN that skips zeros or one that does not. Like with like, as on "Why spikes?" and in notebook 04: the row
-#   *spiking: arithmetic alone, static layers once* against *without spikes, one pass: zeros skipped, too*.
-# - The firing rate is in the last line. Compare it with the 5.7 % of *Contested* on "Why spikes?", which holds for 5 steps;
-#   here there are 16.
-# - None of this is *time*. On a GPU a multiplication by zero takes as long as any other. An IPU, whose tiles run
-#   separate programs, can skip it: the published factor of 38 comes from this, at the lowest activity [6]. A CPU can, too
-#   (notebook 13, section 11). With an activity of $\alpha$ no gain from skipping exceeds $1/\alpha$.
-#
-# </details>
-#
-# ## 8 · What cannot be known without the hardware
+# ## 7 · What cannot be known without the hardware
 #
 # | Question | Why not | What would answer it |
 # |---|---|---|
 # | How long do tiles wait for each other? | the function that computes it is in the closed part of Poplar | one measured superstep |
 # | Which operations does PopART fuse? | its compiler decides; a factor of 6 in our range | the profile of one training step |
-# | Does it detect that layer 1 is the same at every step? | as above | the same |
 # | Does the gradient with `detach` survive all its compiler passes? | read in its sources, never observed | one gradient |
 # | Does PopTorch take what `ipu.check` calls ready? | its rules are our reading of documents and sources | one run |
 # | Which GPU, batch and program were used for "10x"? | never published | the authors' files |
-# | What energy does a training step take? | counts times costs per operation are not a measurement | a power meter |
 #
-# The third column is short. An afternoon with one IPU would answer most of it. Until then the honest summary is:
-# *according to this model and its assumptions, the IPU is faster than eager GPU code at these sizes; against fused GPU
-# code it is open.*
+# An afternoon with one IPU would answer most of it. Until then the honest summary is: *according to this model and its
+# assumptions, the IPU is faster than eager GPU code at these sizes; against fused GPU code it is open.*
 #
-# ## 9 · What broke?
+# ## 8 · What broke?
 #
 # A colleague benchmarks in *mixed precision*, as the tutorial does: `data = data.half()`, the network as it is. PyTorch
 # raises an error. PopTorch, according to its documentation, does not, and his table says *mixed precision*.
@@ -951,19 +794,15 @@ except RuntimeError as error:
 # PopTorch 3: "HalfUpcastToFloat is now the only supported option": half meets float, so half becomes float.
 print("as he wrote it:", product(pictures.half().float(), enabled=False))
 print("with autocast: ", product(pictures, enabled=True))
-for precision in ("float32", "float16"):
-    prediction = roofline.ipu(roofline.tutorial(128), "GC200", precision=precision)
-    print(f"GC200, {precision} (predicted): {prediction.samples_per_s} samples/s")
 outcome("ipu_cuda.h", product(pictures.half().float(), enabled=False))
 
 # %% [markdown]
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# All of them run in float32. The inputs are half precision and the weights float32. PopTorch converts the inputs to
-# float32, as its options specify. (The tutorial even sets `HalfUpcastToFloat`; `net.half()` is commented out.) Only the
-# precision of the images and the bytes of the input were halved. With PopTorch, `model.half()`, a loss scale and
-# float32 partials would have been mixed precision. In PyTorch it is `torch.autocast`, here `train.fit(…, amp=True)`.
+# In float32: the inputs are half precision, the weights are not, and PopTorch converts the smaller to the larger, as its
+# options say. (The tutorial even sets `HalfUpcastToFloat`; `net.half()` is commented out.) Only the bytes of the input
+# were halved. In PyTorch, mixed precision is `torch.autocast`, here `train.fit(…, amp=True)`.
 #
 # </details>
 #
@@ -995,7 +834,5 @@ scorecard("ipu_cuda")
 # 3. Graphcore, *PopTorch*, release 3.4. [github.com/graphcore/poptorch](https://github.com/graphcore/poptorch)
 # 4. L. G. Valiant, *A bridging model for parallel computation*, Communications of the ACM 33 (1990).
 #    [doi:10.1145/79173.79181](https://doi.org/10.1145/79173.79181)
-# 5. J. Yik et al., *The NeuroBench framework for benchmarking neuromorphic computing algorithms and systems*, Nature Communications 16 (2025).
-#    [doi:10.1038/s41467-025-56739-4](https://doi.org/10.1038/s41467-025-56739-4)
-# 6. J. Finkbeiner et al., *Harnessing manycore processors with distributed memory for accelerated training of sparse and recurrent models*, AAAI
+# 5. J. Finkbeiner et al., *Harnessing manycore processors with distributed memory for accelerated training of sparse and recurrent models*, AAAI
 #    (2024). [arXiv:2311.04386](https://arxiv.org/abs/2311.04386)

@@ -23,11 +23,12 @@ from snnkit.engine.block import BLOCKS
 from snnkit.engine.code_cache import secure_inductor
 from snnkit.engine.cpp.toolchain import cpp_compiler, missing_compiler
 from snnkit.engine.eager import in_dtype
+from snnkit.engine.explanation import explain
 from snnkit.engine.memory_gate import inside_functional_transform
 from snnkit.engine.ops import handle_of
 from snnkit.engine.over_time import check_sequence, unroll
 from snnkit.engine.page_pool import limit_kept_memory
-from snnkit.engine.plan import AUTO, ENGINES, Plan, check_engine, explain, plan_for, state_dtype
+from snnkit.engine.plan import AUTO, ENGINES, Plan, check_engine, plan_for, state_dtype
 from snnkit.engine.program import Untranslatable, programs
 from snnkit.engine.trace import NotElementwise
 from snnkit.engine.trace_cache import equation_of

@@ -2,7 +2,7 @@
 
 ``make_plan`` decides from the equation and the facts of a call that matter (``Facts``), and from what this machine can
 compile: equal calls get equal plans, independent of earlier calls. ``planned`` keeps the plans of a step as long as
-nothing that the step reads has changed. ``explain`` shows the plans of a model's layers.
+nothing that the step reads has changed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import weakref
 from bisect import bisect
 from collections.abc import Callable, Hashable
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import contains, getitem, is_
 from typing import Any, NamedTuple
 
@@ -21,14 +21,12 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
-from snnkit import checks
 from snnkit.engine.autograd import Layout, backend
 from snnkit.engine.memory_gate import FREED, foreign, is_watched, recorder, tensors_of
 from snnkit.engine.program import is_exact
 from snnkit.engine.reading import Opaque, Places, Reading, owner_of, reading_of
 from snnkit.engine.trace import Disturbed, Equation, NotElementwise, name_of, trace
 from snnkit.engine.trace_cache import equation_by_reading
-from snnkit.tables import text_table
 
 ENGINES = ("auto", "eager", "block", "cpp", "triton")
 
@@ -313,15 +311,15 @@ def _unchanged(places: Places) -> bool:
         return False
 
 
-# Notes of the run in ``explain``: the steps that another engine ran than planned, with that plan; and what
+# Notes of a run in ``explanation.explain``: the steps that another engine ran than planned, with that plan; and what
 # ``note_product`` got.
-_fallbacks: ContextVar[dict[int, Plan] | None] = ContextVar("_fallbacks", default=None)
-_products: ContextVar[list[tuple[Any, torch.Size, str, str]] | None] = ContextVar("_products", default=None)
+noted_fallbacks: ContextVar[dict[int, Plan] | None] = ContextVar("noted_fallbacks", default=None)
+noted_products: ContextVar[list[tuple[Any, torch.Size, str, str]] | None] = ContextVar("noted_products", default=None)
 
 
 def note_product(layer: Any, x: Tensor, way: str, reason: str) -> None:
     """Tell ``explain`` how a layer's product with x [B, ...] is computed."""
-    noted = _products.get()
+    noted = noted_products.get()
     if noted is not None:
         noted.append((layer, x.shape, way, reason))
 
@@ -331,7 +329,7 @@ def warn_of_fallback(step: Callable | nn.Module, plan: Plan) -> None:
     # What the machine lacks is said once, not for each kind of neuron.
     name = "Every neuron" if "needs a C++ compiler" in plan.reason else name_of(step)
     _warn_once(name, plan.engine, plan.reason)
-    noted = _fallbacks.get()
+    noted = noted_fallbacks.get()
     if noted is not None:
         noted[id(step)] = plan
 
@@ -340,107 +338,3 @@ def warn_of_fallback(step: Callable | nn.Module, plan: Plan) -> None:
 def _warn_once(name: str, engine: str, reason: str) -> None:
     message = f"{name} runs in the {engine} engine: {reason}. Use engine={engine!r} to request that."
     warnings.warn(message, UserWarning, stacklevel=5)
-
-
-@dataclass(frozen=True)
-class Row:
-    """One neuron layer: its name in the model, class, shape of input [T, B, ...], engine, and the reason."""
-
-    layer: str
-    neuron: str
-    shape: tuple[int, ...]
-    engine: str
-    reason: str
-
-
-class Product(NamedTuple):
-    """A product of a linear layer or a convolution: its name in the model, the shapes of its input and weight, what
-    computed it ("events", "oneDNN" or "PyTorch"), and the reason."""
-
-    layer: str
-    shape: tuple[int, ...]
-    weight: tuple[int, ...]
-    way: str
-    reason: str
-
-
-class Explanation(list[Row]):
-    """A list of rows that prints as a table, and the ``products`` between the neurons, in another."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.products: list[Product] = []
-
-    def __str__(self) -> str:
-        rows = [(r.layer, r.neuron, "x".join(map(str, r.shape)), r.engine, r.reason) for r in self]
-        lines = text_table(("layer", "neuron", "input [T, B, ...]", "engine", "why"), rows, left=5)
-        products = [(p.layer, *("x".join(map(str, shape)) for shape in p[1:3]), *p[3:]) for p in self.products]
-        if products:
-            lines += [
-                "",
-                *text_table(("layer", "input", "weight", "product by", "why"), products, left=5),
-            ]
-        return "\n".join(lines if self else ["no neurons in this model", *lines[1:]])
-
-    __repr__ = __str__
-
-
-@checks.arguments
-def explain(model: nn.Module, x: Tensor, state: Any = None) -> Explanation:
-    """Run ``model`` once on ``x`` [T, B, ...] without gradients, and return the engine of each layer with the reason.
-
-    A neuron is any module with ``step``, ``initial_state`` and ``engine``; a ``Recurrent`` around one is a layer where
-    one call of a kernel runs it over all steps, with its weights. The order is that of execution. ``products`` of the
-    result has the linear layers that ``nn.Sequential`` and ``Recurrent`` call, and large convolutions: a product is by
-    spikes ("events") where few enough of its inputs are.
-    """
-    rows = Explanation()
-    modules: list[nn.Module] = []
-    handles = []
-    fallbacks: dict[int, Plan] = {}
-    whole: set[str] = set()  # neurons in layers that run as one
-    products: list[tuple[Any, torch.Size, str, str]] = []
-    token, products_token = _fallbacks.set(fallbacks), _products.set(products)
-
-    def hook(name: str):
-        def note(module: nn.Module, args: tuple, kwargs: dict) -> None:
-            if name in whole or any(row.layer == name for row in rows):
-                return  # a neuron inside Recurrent is called once per time step
-            sequence = args[0] if args else kwargs["x"]
-            neuron: Any = getattr(module, "neuron", module) if hasattr(module, "whole_plan") else module
-            like = torch.empty(sequence.shape[1:], dtype=state_dtype(sequence), device=sequence.device)
-            state = neuron.initial_state(like)
-            if neuron is module:
-                plan = plan_for(neuron.engine, neuron, sequence, state)
-            else:
-                plan = module.whole_plan(sequence, state)  # type: ignore[operator]
-                if plan.equation is None:
-                    return
-                whole.add(f"{name}.neuron" if name else "neuron")
-            rows.append(Row(name or "(model)", name_of(module), tuple(sequence.shape), plan.engine, plan.reason))
-            modules.append(module)
-
-        return note
-
-    try:
-        for name, module in model.named_modules():
-            if hasattr(module, "whole_plan") or all(hasattr(module, a) for a in ("step", "initial_state", "engine")):
-                handles.append(module.register_forward_pre_hook(hook(name), with_kwargs=True))
-        with torch.no_grad():
-            model(x) if state is None else model(x, state)
-    finally:
-        _fallbacks.reset(token)
-        _products.reset(products_token)
-        for handle in handles:
-            handle.remove()
-    for i, module in enumerate(modules):
-        if ran := fallbacks.get(id(module)):  # its kernel could not be compiled
-            rows[i] = replace(rows[i], engine=ran.engine, reason=ran.reason)
-    names = {module: name or "(model)" for name, module in model.named_modules()}
-    for layer, shape, way, reason in products:
-        row = Product(names.get(layer, ""), tuple(shape), tuple(layer.weight.shape), way, reason)
-        if not any(
-            one.layer == row.layer for one in rows.products
-        ):  # one inside Recurrent is called once per time step
-            rows.products.append(row)
-    return rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from collections.abc import Callable, Iterator
@@ -29,6 +30,7 @@ _FADED = 1e-6  # gradient of a weight relative to the largest, below which it is
 _LARGE, _SMALL = 0.3, 2e-4  # change of the weights by one update, relative to their size
 _ALIVE = 1e-7  # gradient of a weight, below which no learning rate is blamed
 _FALL = 0.15  # of the loss, relative to the first
+_TINY = 0.02  # largest input that is called unscaled
 _SIGNAL = 0.04  # share of the variance of what encode returns, below which it is called noise
 
 
@@ -122,9 +124,10 @@ def diagnose(
     made-up outputs, of which the loss must prefer the right ones; a trial to learn 64 samples with learning rates that
     suit the weights, and then samples that it has not seen; and one with your optimizer. Samples are learned if the
     loss is far lower than with the targets of other samples. What is wrong whatever a trial says comes first, such as
-    labels out of range. Then, if the network does not learn, comes what may explain it: many networks start with silent
-    layers and learn. All this takes as long as 30 to 400 updates of 64 samples. Neither the model, nor the optimizer,
-    nor PyTorch's random numbers change.
+    labels out of range. Then, if the network does not learn, comes what helps: it gets what may be missing (a loss over
+    all steps, a memory, inputs and targets of another scale, wider surrogates), and what lets it learn is the cause.
+    Else comes what may explain it: many networks start with silent layers and learn. All this takes as long as 30 to
+    800 updates of 64 samples. Neither the model, nor the optimizer, nor PyTorch's random numbers change.
 
     Args:
         model, encode, loss: as for ``fit``.
@@ -140,8 +143,9 @@ def diagnose(
         that are equal, not finite, not trained or not the model's; state that stays between batches or is lost between
         steps; layers that are silent, saturated or alike for all samples; a gradient that is lost, fades or explodes; a
         surrogate that is too narrow; a loss that does not depend on the output or the targets, prefers other answers or
-        silence, or reads steps that say nothing; batch norms that fail in evaluation mode; a memory that is too short;
-        a learning rate, a weight decay or an eps that does not suit the network. Each is seen where it is clear.
+        silence, mixes or leaves out samples, or reads steps that say nothing; batch norms that fail in evaluation mode;
+        a memory that is too short; a learning rate, a weight decay or an eps that does not suit the network. Each is
+        seen where it is clear.
 
     Raises:
         TypeError, ValueError: as ``fit``.
@@ -170,7 +174,7 @@ def _examined(case: Case, optimizer: torch.optim.Optimizer | None, lr: float) ->
         return result
     encoded = experiments.encoding(case)
     one = Pass(case, encoded.first)
-    result.findings += [] if data else _of_encoding(encoded)
+    result.findings += [] if data else _of_encoding(encoded, _normalises(case.model))
     problem = _of_labels(case, one.out)
     value = one.out if problem else one.backward()
     layers = one.layers()
@@ -190,6 +194,8 @@ def _examined(case: Case, optimizer: torch.optim.Optimizer | None, lr: float) ->
     change = _first_update(one, layers, own)
     if not result.findings:
         tried = experiments.trial(case)
+        if tried.moving and not tried.learned:  # it was not at its end
+            tried = experiments.trial(case, updates=3 * UPDATES)
         result.findings = _of_trial(case, one, layers, answers, tried)
         if not result.findings and (tried.learned or change > _LARGE):
             result.findings = _of_own_trial(case, one, layers, own, change, tried)
@@ -209,24 +215,29 @@ def _of_samples(x: Any, model: nn.Module) -> Findings:
         return
     low, high = (bound.item() for bound in torch.aminmax(x))
     size = max(abs(low), abs(high))
-    first = next((type(module).__name__ for module in model.modules() if list(module.parameters(False))), "")
     if low == high:
         what = f"all values of samples are {low:g}" if low else "samples are all zero"
         yield Finding(what, "look at how they are loaded and scaled, e.g. print(samples[0])")
     elif len(x) > 1 and bool((x == x[:1]).all()):
         yield Finding("all samples are the same", "look at how they are loaded: print(samples[0], samples[1])")
-    elif not x.is_floating_point() or "Norm" in first:
+    elif not x.is_floating_point() or _normalises(model):
         return
-    elif size > 20 or abs(x.mean()) > 5 * x.std(correction=0):
-        yield Finding(
-            f"samples go from {low:.3g} to {high:.3g}, and thresholds are about 1",
-            "normalise them: data.to_unit for images, else (samples - samples.mean(0)) / (samples.std(0) + 1e-6)",
-        )
-    elif size < 0.02:
-        yield Finding(
-            f"samples go from {low:.2g} to {high:.2g}, and thresholds are about 1",
-            f"scale them to about 1 (were they divided twice?): samples = samples * {1 / size:.0f}",
-        )
+    elif size > 20 or size < _TINY or abs(x.mean()) > 5 * x.std(correction=0):
+        yield _unscaled("samples go", x)
+
+
+def _normalises(model: nn.Module) -> bool:
+    """Whether its first layer is a norm."""
+    return "Norm" in next((type(module).__name__ for module in model.modules() if list(module.parameters(False))), "")
+
+
+def _unscaled(what: str, x: Tensor) -> Finding:
+    low, high = (bound.item() for bound in torch.aminmax(x))
+    return Finding(
+        f"{what} from {low:.3g} to {high:.3g}, and thresholds are about 1",
+        "normalise them: data.to_unit for images, else (samples - samples.mean(0)) / (samples.std(0) + 1e-6)"
+        + ("; were they divided twice?" if max(abs(low), abs(high)) < 1 else ""),
+    )
 
 
 def _of_targets(y: Tensor) -> Findings:
@@ -287,7 +298,7 @@ def _of_weights(model: nn.Module, optimizer: torch.optim.Optimizer | None) -> Fi
         )
 
 
-def _of_encoding(encoded: Repeats) -> Findings:
+def _of_encoding(encoded: Repeats, normalised: bool) -> Findings:
     sequence, where = encoded.first, "what encode returns"
     spikes = sequence.sum().item() / max(sequence.shape[0] * sequence.shape[1], 1)
     if not bool(sequence.isfinite().all()):
@@ -296,11 +307,15 @@ def _of_encoding(encoded: Repeats) -> Findings:
         yield Finding(f"{where} is all zero: no input reaches the network", "look at encode(samples)")
     elif sequence.shape[1] > 1 and bool((sequence == sequence[:, :1]).all()):
         yield Finding(f"{where} is the same for all samples", "look at encode(samples)")
+    elif encoded.fixed:
+        yield Finding(f"{where} does not depend on its argument: other samples get the same", "use encode's argument")
     elif encoded.mixes:
         yield Finding(
             f"{where} mixes samples: a sample's sequence changes when others leave the batch",
             "bring time to the front with samples.transpose(0, 1); reshape and view do not swap axes",
         )
+    elif not normalised and sequence.abs().max() < _TINY:
+        yield _unscaled(f"{where} goes", sequence)
     elif spikes < 0.3 and bool(((sequence == 0) | (sequence == 1)).all()):
         yield Finding(
             f"the input is too weak: {where} has {spikes:.2g} spikes per step in all its channels together",
@@ -359,6 +374,16 @@ def _of_loss(one: Pass, answers: Answers) -> Findings:
             "is there a mean over the batch, axis 1 of out [T, B, C], in place of time, axis 0? Or do shapes broadcast "
             "([B, 1] against [B]), so that each output is compared with all targets?",
         )
+    elif answers.mixed:
+        yield Finding(
+            "the loss compares outputs with targets of other samples: it changes if both come in another order",
+            "are the axes of out [T, B, C] in order (permute or transpose, not reshape or view)?",
+        )
+    elif answers.ignored > 0.8:
+        yield Finding(
+            f"the loss does not depend on {answers.ignored:.0%} of the samples",
+            "look for class weights of 0, a mask or ignore_index in it",
+        )
     elif right - wrong > 1e-3 * abs(right):
         yield Finding(
             "the loss rises when the right class has more output: training moves away from the answer",
@@ -372,15 +397,14 @@ def _of_loss(one: Pass, answers: Answers) -> Findings:
     elif silence < right and silence <= one.loss:
         yield Finding(
             f"a penalty in the loss outweighs the task: an output without spikes costs {silence:.3g}, one that names "
-            f"the right class at least {right:.3g}; or the loss compares other outputs with the targets",
-            "are its axes in order (permute, not reshape, of out)? Is there a penalty? Then "
-            f"divide its weight by {_round_up(10 * right / max(silence, 1e-6))}",
+            f"the right class at least {right:.3g}",
+            f"divide the weight of the penalty by {_round_up(10 * right / max(silence, 1e-6))}",
         )
     elif math.isclose(answers.sharp, math.log(math.e + one.out.shape[-1] - 1) - 1, rel_tol=0.01):
         yield Finding(
-            f"softmax comes before the cross-entropy, which has one itself: beyond doubt, the right class still costs "
-            f"{answers.sharp:.3g}, so gradients are small",
-            "leave softmax out, in the network and in the loss",
+            f"a softmax or sigmoid comes before the cross-entropy, which has a softmax itself: beyond doubt, the right "
+            f"class still costs {answers.sharp:.3g}, so gradients are small",
+            "leave it out, in the network and in the loss",
         )
     if goal.is_floating_point():
         yield from _of_bounds(one, goal)
@@ -408,19 +432,15 @@ def _of_bounds(one: Pass, goal: Tensor) -> Findings:
 def _of_steps(out: Tensor, read: list[int]) -> Findings:
     if not read or len(read) == len(out) or len(out) < 4:
         return
-    steps = f"step {read[0]}" if len(read) == 1 else f"steps {read[0]} to {read[-1]}"
-    spread = out.detach().float().std(1, correction=0).flatten(1).amax(1)  # among samples, at each step
-    if read == [0] or read[-1] < len(out) / 4:
+    if read[-1] < len(out) / 4:
         yield Finding(
-            f"the loss depends only on {steps} of {len(out)}, before the network has seen most of its input",
+            f"the loss depends only on {_named(read)} of {len(out)}, before the network has seen most of its input",
             "let it read all steps (out.sum(0), a loss of snnkit.loss) or the last one (out[-1])",
         )
-    elif spread[read].max() < 1e-3 * spread.max():
-        yield Finding(
-            f"the loss reads only {steps} of {len(out)}, where all samples have the same output: they differ most at "
-            f"step {int(spread.argmax())}, which is forgotten by then",
-            "let it read all steps (out.sum(0), a loss of snnkit.loss), or take longer time constants",
-        )
+
+
+def _named(steps: list[int]) -> str:
+    return f"step {steps[0]}" if len(steps) == 1 else f"steps {steps[0]} to {steps[-1]}"
 
 
 def _of_gradient(one: Pass, layers: list[Layer]) -> Findings:
@@ -494,6 +514,14 @@ def _of_passes(case: Case, layers: list[Layer], encoded: Repeats) -> Findings:
 
 def _of_trial(case: Case, one: Pass, layers: list[Layer], answers: Answers, tried: Trial) -> list[Finding]:
     """Causes, if the network does not learn even with learning rates that suit it, or only by heart."""
+    if not (tried.learned and tried.carried):
+        if any(layer.lasts > 1.5 for layer in layers) and experiments.passes(case, one.sequence).cut:
+            what = "no gradient leads back in time: the output depends on earlier inputs, and has no gradient to them"
+            return [Finding(what, "don't detach the state in the loop over time (only between batches, if at all)")]
+        for other, cause in _of_changes(case, one, layers, answers):
+            trial = experiments.trial(other)
+            if trial.learned and trial.carried:
+                return [cause]
     causes = []
     if not tried.named and math.isclose(answers.right, answers.wrong, rel_tol=1e-3):
         what = "the loss does not prefer the right class: an output that names it costs as much as one of another class"
@@ -504,10 +532,6 @@ def _of_trial(case: Case, one: Pass, layers: list[Layer], answers: Answers, trie
         causes.append(Finding(what, advice))
     if not tried.learned:
         causes += [_merged(layer) for layer in layers if layer.merged and not layer.spiking][:1]
-        blind = [layer for layer in layers if layer.spiking and layer.felt < _SEEN]
-        near = any(layer.silent < 1 or layer.membrane > 0.3 * layer.threshold for layer in blind)
-        if near and experiments.trial(case, wide=True).learned:
-            causes.append(_blind(blind[0]))
         causes += _of_activity(layers, len(one.out))
         causes = causes or [*_of_fading(one, layers)]
     elif not tried.evaluated:
@@ -515,11 +539,61 @@ def _of_trial(case: Case, one: Pass, layers: list[Layer], answers: Answers, trie
         causes.append(Finding(what, "leave momentum at 0.1 (the weight of a new batch), and train in train() mode"))
     else:
         causes += _of_saturation(layers)
-    # Where nearly all labels are the same, a trial says little; nor where it was not at its end.
-    common = case.labels and one.out.ndim == 3 and case.y.clamp(min=0).flatten().bincount().max() > 0.9 * case.y.numel()
-    if causes or common or (tried.moving and not tried.learned) or (tried.learned and tried.carried):
+    if tried.learned and tried.carried:
         return causes
-    return [*(_of_memory(layers, len(one.out)) if case.encode is None else []), _unexplained(tried)]
+    counts = case.y.clamp(min=0).flatten().bincount() if case.labels and one.out.ndim == 3 else torch.zeros(1)
+    if counts.max() > 0.9 * case.y.numel():
+        share = counts.max().item() / case.y.numel()
+        what = f"{share:.0%} of the labels are {int(counts.argmax())}: always the same answer is nearly right"
+        return [*causes, Finding(what, "weight=loss.class_weights(labels) in the loss, or more samples of the others")]
+    if causes or (tried.moving and not tried.learned):  # it was not at its end
+        return causes
+    return [_unexplained(tried, [case.x, one.sequence.transpose(0, 1)])]
+
+
+def _of_changes(case: Case, one: Pass, layers: list[Layer], answers: Answers) -> Iterator[tuple[Case, Finding]]:
+    """Other cases, each with the cause if the network learns in it."""
+    steps, read = len(one.out), list(answers.steps)
+    yield from _of_scales(case, one.sequence)
+    if read and len(read) < steps:
+        yield (
+            dataclasses.replace(case, loss=lambda out, y: case.loss(out.sum(0, keepdim=True).expand_as(out), y)),
+            Finding(
+                f"the loss reads only {_named(read)} of {steps}, and what tells the samples apart comes at others: "
+                "with the sum over all steps in their place, the network learns",
+                "let it read all steps: out.sum(0), or a loss of snnkit.loss",
+            ),
+        )
+    blind = [layer for layer in layers if layer.spiking and layer.felt < _SEEN]
+    if any(layer.silent < 1 or layer.membrane > 0.3 * layer.threshold for layer in blind):
+        yield dataclasses.replace(case, model=experiments.widened(case.model)), _blind(blind[0])
+    memory = [layer.memory for layer in layers if layer.spiking] or [math.nan]
+    if all(it < steps / 4 for it in memory) and bool((one.sequence != one.sequence[:1]).any()):
+        for decay in (1 - 2 / steps, 0.5):
+            averaged = functools.partial(experiments.remembered, decay=decay)
+            yield (
+                dataclasses.replace(case, encode=lambda x, f=averaged: f(case.encoded(x))),
+                Finding(
+                    f"no layer remembers: spiking neurons forget their input after {max(memory):.0f} of {steps} steps; "
+                    "with a running average as input, the network learns",
+                    "take longer time constants (a larger tau or beta) or nn.Recurrent",
+                ),
+            )
+
+
+def _of_scales(case: Case, sequence: Tensor) -> Iterator[tuple[Case, Finding]]:
+    y, size = case.y, sequence.abs().max()
+    if y.is_floating_point() and y.abs().max() > 5:
+        yield (
+            dataclasses.replace(case, y=(y - y.mean(0)) / y.std(0, correction=0).clamp(min=1e-6)),
+            Finding(
+                f"targets go from {y.min():.3g} to {y.max():.3g}, far beyond what the network's output can follow",
+                "scale them: targets = (targets - targets.mean(0)) / targets.std(0), and back in what you report",
+            ),
+        )
+    if size < 0.1 or size > 10:
+        scaled = dataclasses.replace(case, encode=lambda x: case.encoded(x) / size)
+        yield scaled, _unscaled("the network's inputs go", sequence)
 
 
 def _merged(layer: Layer) -> Finding:
@@ -607,15 +681,20 @@ def _of_fading(one: Pass, layers: list[Layer]) -> Findings:
     known = {name: norm for name, norm in _norms(one.net).items() if norm is not None}
     largest = max(known.values(), default=0.0)
     yield from [_blind(layer) for layer in layers if layer.spiking and layer.felt < _SEEN][:1]
-    if largest > 1e4:
-        yield Finding(
-            f"gradients explode: the largest has the norm {largest:.1e}",
-            "set clip=1, make (recurrent) weights smaller, or the sequences shorter",
-        )
+    yield from _of_explosion(one)
     if faded := [name for name, norm in known.items() if norm <= _FADED * largest]:
         yield Finding(
             "no weight gets any gradient" if largest == 0 else f"the gradient has faded at {_some(faded)}",
             "look at the column `gradient` of the table: where does it become small?",
+        )
+
+
+def _of_explosion(one: Pass) -> Findings:
+    largest = max((norm for norm in _norms(one.net).values() if norm is not None), default=0.0)
+    if largest > 1e4:
+        yield Finding(
+            f"gradients explode: the largest has the norm {largest:.1e}",
+            "set clip=1, make (recurrent) weights smaller, or the sequences shorter",
         )
 
 
@@ -627,33 +706,36 @@ def _blind(layer: Layer) -> Finding:
     )
 
 
-def _of_memory(layers: list[Layer], steps: int) -> Findings:
-    memories = [layer.memory for layer in layers if layer.spiking]
-    if memories and all(memory < steps / 4 for memory in memories):
-        yield Finding(
-            f"memory may be too short: spiking neurons forget their input after {max(memories):.0f} of {steps} steps",
-            "take longer time constants (a larger tau or beta) or nn.Recurrent, if the task needs what was long ago",
-        )
-
-
-def _unexplained(tried: Trial) -> Finding:
+def _unexplained(tried: Trial, inputs: list[Any]) -> Finding:
+    what, do = "", ""
+    for x in inputs:
+        if isinstance(x, Tensor) and len(x) > 7 and x[0].numel() > 3 and len(x.unique()) > 20:
+            each = x.float().flatten(1)
+            for words, numbers in (
+                ("mean and standard deviation", [each.mean(1), each.std(1)]),
+                ("largest value", [each.amax(1)]),
+                ("norm", [each.norm(dim=1)]),
+            ):
+                if not what and all(number.std() < 1e-3 * each.std() for number in numbers):
+                    what = f". Each sample was scaled on its own: all have the same {words}, so their size is lost"
+                    do = "if size tells the classes apart, scale by numbers of the whole training set. Else: "
     if tried.learned:
         return Finding(
-            "the network memorises samples, but what it learned says nothing about samples that it has not seen",
-            "do labels belong to their samples (shuffled or shifted apart)? Are the axes in order (transpose, not "
+            f"the network memorises samples, but what it learned says nothing about samples that it has not seen{what}",
+            f"{do}do labels belong to their samples (shuffled or shifted apart)? Are the axes in order (transpose, not "
             "reshape)? Is what tells the classes apart in the input at all? Else give more samples",
         )
     least = min(tried.losses, default=math.inf)
     if tried.first - least > _FALL * abs(tried.first):
         return Finding(
             f"the loss falls from {tried.first:.3g} to {least:.3g}, but the outputs of different samples do not come "
-            "nearer to their own targets",
-            "does the loss compare each output with the target of its own sample? Does the network lose what tells the "
-            "samples apart (pooling, dropout)?",
+            f"nearer to their own targets{what}",
+            f"{do}does the loss compare each output with the target of its own sample? Does the network lose what "
+            "tells the samples apart (pooling, dropout)?",
         )
     return Finding(
-        "no learning rate lowers the loss of a single batch, but none of the known causes was seen",
-        "try a smaller network, other neurons or a loss of snnkit.loss, one after the other",
+        f"no learning rate lowers the loss of a single batch, but none of the known causes was seen{what}",
+        f"{do}try a smaller network, other neurons or a loss of snnkit.loss, one after the other",
     )
 
 
@@ -701,6 +783,12 @@ def _of_own_trial(
     theirs = experiments.trial(case, own, updates=UPDATES if change < _SMALL else 3 * UPDATES)
     if theirs.fell(0.4):
         return []
+    for other, cause in _of_scales(case, one.sequence):
+        if experiments.trial(other, own, updates=3 * UPDATES).fell(0.4):
+            return [cause]
+    if theirs.last > 1.5 * theirs.first > 0:
+        what = f"the learning rate is too high: with it, the loss rises from {theirs.first:.3g} to {theirs.last:.3g}"
+        return [Finding(what, "divide lr by 100, then look for the largest that works")]
 
     def better(share: float = 1.4, **changed: float) -> Trial | None:
         """A trial with another setting, if it gets further in a third of the updates."""
@@ -730,7 +818,7 @@ def _of_own_trial(
                 f"{theirs.first:.3g} to {theirs.last:.3g}, and in {len(other.losses)} with {factor:g} times the rate "
             )
             return [Finding(f"{what}to {other.last:.3g}", f"multiply lr by {factor:g}")]
-    return causes
+    return causes or [*_of_explosion(one)]
 
 
 def _round_up(value: float) -> str:

@@ -95,13 +95,14 @@ class Pass:
     """A copy of the model runs the sequence [T, B, ...] once, forward and, by ``backward``, back.
 
     Attributes:
-        net, out: the copy, and its output [T, B, ...].
+        net, sequence, out: the copy, its input and its output [T, B, ...].
         loss: its value; NaN before ``backward``.
         strays: shapes of trainable tensors that the loss depends on, and that are no parameters of the model.
     """
 
     def __init__(self, case: Case, sequence: Tensor) -> None:
         self.case, self.net, self.loss, self.strays = case, case.copy(), math.nan, []
+        self.sequence = sequence
         self._calls: dict[str, list[_Call]] = defaultdict(list)  # of a layer in a loop, one for each time step
         hooks = [
             module.register_forward_hook(self._note(name), with_kwargs=True)
@@ -250,28 +251,33 @@ def widened(net: nn.Module) -> nn.Module:
 
 class Repeats(NamedTuple):
     """``signal``: share of the variance among samples that is the same in two calls, near 0 for noise; ``mixes``: the
-    result for a sample is another one as others leave the batch."""
+    result for a sample is another one as others leave the batch; ``fixed``: it is the same for other samples; ``cut``:
+    an earlier input changes the output, and no gradient leads to it."""
 
     first: Tensor
     signal: float = 1.0
     mixes: bool = False
+    fixed: bool = False
+    cut: bool = False
 
 
 def encoding(case: Case) -> Repeats:
-    """``encode`` is called twice with all samples, and where it draws no numbers once more with half of them."""
+    """``encode`` is called twice with all samples, and where it draws no numbers once more with half, in reverse."""
     first, again = case.encoded(case.x), case.encoded(case.x)
     if not isinstance(first, Tensor) or first.ndim < 2 or first.shape[1] != len(case.y):
         return Repeats(first)  # which ``run_model`` refuses, in words
     if first.shape == again.shape and not torch.equal(first, again):
         shares = [_signal(first, again), _signal(first.mean(0, keepdim=True), again.mean(0, keepdim=True))]
         return Repeats(first, max(shares))
+    half = len(case.y) // 2
     try:
-        few = case.encoded(case.x[: len(case.y) // 2])
+        few = case.encoded(case.x[:half].flip(0) if isinstance(case.x, Tensor) else case.x[:half][::-1])
     except (RuntimeError, ValueError):  # it may take only batches of one size
         return Repeats(first)
-    part = first[:, : len(case.y) // 2]
-    comparable = few.shape == part.shape and len(case.y) > 7 and not torch.equal(few, part)
-    return Repeats(first, 1.0, comparable and _signal(few, part) < 0.5)
+    part = first[:, :half].flip(1)
+    if few.shape != part.shape or half < 4 or torch.equal(few, part):
+        return Repeats(first, mixes=few.shape[1] != half)
+    return Repeats(first, 1.0, _signal(few, part) < 0.5, torch.equal(few, first[:, :half]))
 
 
 def passes(case: Case, sequence: Tensor) -> Repeats:
@@ -286,6 +292,15 @@ def passes(case: Case, sequence: Tensor) -> Repeats:
             generator.manual_seed(0)
         return run_model(net, net, lambda _: some, some[0])
 
+    def cut() -> bool:
+        """Whether the last output has a gradient to the last input alone, and depends on others."""
+        (slope,) = torch.autograd.grad(again[-1].sum(), some, allow_unused=True)
+        if slope is None or not slope[-1].any() or slope[:-1].any():
+            return False
+        with torch.no_grad():
+            some[:-1] = 0
+            return not torch.allclose(run()[-1], first[-1], rtol=1e-2, atol=1e-4)
+
     with torch.no_grad():
         first = run()
     with torch.enable_grad():
@@ -294,9 +309,9 @@ def passes(case: Case, sequence: Tensor) -> Repeats:
         return Repeats(first, 0.0)
     if not (again.requires_grad and some.requires_grad):
         return Repeats(first)
-    (slope,) = torch.autograd.grad(again[:, 0].sum(), some, allow_unused=True)
+    (slope,) = torch.autograd.grad(again[:, 0].sum(), some, allow_unused=True, retain_graph=True)
     own, *others = [0.0] if slope is None else slope.transpose(0, 1).flatten(1).abs().sum(1).tolist()
-    return Repeats(first, 1.0, sum(others) > 0.5 * own)
+    return Repeats(first, 1.0, sum(others) > 0.5 * own, cut=cut())
 
 
 def _signal(first: Tensor, again: Tensor) -> float:
@@ -318,10 +333,12 @@ class Answers(NamedTuple):
     constant: bool = False  # the same for all outputs
     unlabelled: bool = False  # the same for all targets
     unpaired: bool = False  # the same whichever sample a target belongs to
+    mixed: bool = False  # another one if outputs and targets come in another order
+    ignored: float = 0.0  # share of the samples that it does not depend on
     right: float = math.nan  # the least for outputs that name the right class
     wrong: float = math.nan  # the least for outputs that name another
     silence: float = math.nan  # of an output of zeros
-    sharp: float = math.nan  # of the right class beyond doubt: with probability 1, or an output of 1000
+    sharp: float = math.nan  # of the right class beyond doubt: with probability 1, or 1000 against -1000
     steps: Sequence[int] = ()  # those that it reads
 
 
@@ -329,7 +346,8 @@ def answers(case: Case, out: Tensor) -> Answers:
     """Random outputs, with the targets permuted and replaced, and outputs that name a class."""
     out, y = out.detach(), case.y
     binary = bool(((out == 0) | (out == 1)).all())
-    low, high = (0.0, 1.0) if binary else (out.min().item(), out.max().item() + 1e-3)
+    range_of = out if case.labels else torch.cat([out.flatten(), y.flatten()])  # else targets may be far beyond
+    low, high = (0.0, 1.0) if binary else (range_of.min().item(), range_of.max().item() + 1e-3)
 
     def made_up() -> Tensor:
         return low + (high - low) * torch.rand_like(out) * (torch.rand_like(out) < 0.3)
@@ -349,8 +367,9 @@ def answers(case: Case, out: Tensor) -> Answers:
         (slope,) = torch.autograd.grad(value, one, allow_unused=True) if value.requires_grad else (None,)
     first = value.item()
     classes = int(y.max()) + 1 if case.labels else 0
+    counted = slice(None) if y.is_floating_point() or y.ndim > 1 else y >= 0
     result = Answers(
-        same(*(cost(made_up(), y) for _ in range(3))),
+        (slope is None or not slope.any()) and same(*(cost(made_up(), y) for _ in range(3))),
         same(
             cost(
                 one.detach(),
@@ -360,6 +379,8 @@ def answers(case: Case, out: Tensor) -> Answers:
         same(
             *(cost(one.detach(), given) for given in (y.roll(1, 0), y.flip(0), y[torch.randperm(len(y)).to(y.device)]))
         ),
+        not math.isclose(cost(one.detach().flip(1), y.flip(0)), first, rel_tol=1e-3) and same(cost(one.detach(), y)),
+        0.0 if slope is None else (slope.transpose(0, 1).flatten(1).abs().amax(1) == 0)[counted].float().mean().item(),
         silence=cost(torch.zeros_like(out), y),
         steps=[] if slope is None else slope.flatten(1).abs().amax(1).nonzero().flatten().tolist(),
     )
@@ -367,10 +388,10 @@ def answers(case: Case, out: Tensor) -> Answers:
     if not case.labels or out.ndim != 3 or y.min() < 0 or not classes <= out.shape[2] < 2 * classes:
         return result
 
-    def naming(targets: Tensor, height: float = 1.0, steps: slice = slice(None)) -> Tensor:
+    def naming(targets: Tensor, height: float = 1.0, steps: slice = slice(None), others: float = 0.0) -> Tensor:
         goal, made = aligned(targets, out), torch.zeros_like(out)
         labels = goal if goal.ndim > 1 else goal.expand(len(out), -1)
-        made[steps] = torch.zeros_like(out).scatter(2, labels.unsqueeze(2), height)[steps]
+        made[steps] = torch.full_like(out, others).scatter(2, labels.unsqueeze(2), height)[steps]
         return made
 
     def least(targets: Tensor) -> float:
@@ -379,7 +400,7 @@ def answers(case: Case, out: Tensor) -> Answers:
         return min((c for c in costs if not math.isnan(c)), default=math.nan)
 
     probabilities = bool((out.sum(2) - 1).abs().max() < 1e-3) and bool((out >= 0).all())
-    sharp = cost(naming(y, 1.0 if probabilities else 1000.0), y)
+    sharp = cost(naming(y) if probabilities else naming(y, 1000.0, others=-1000.0), y)
     return result._replace(right=least(y), wrong=least((y + 1) % classes), sharp=sharp)
 
 
@@ -419,8 +440,6 @@ class Trial:
 def trial(
     case: Case,
     optimizer: Callable[[nn.Module], torch.optim.Optimizer] | None = None,
-    *,
-    wide: bool = False,
     updates: int = UPDATES,
 ) -> Trial:
     """Up to ``updates`` on the same 64 samples; without an optimizer, once these are learned, as many on others.
@@ -428,10 +447,9 @@ def trial(
     Args:
         case: it is a copy of its model that learns.
         optimizer: makes one for the copy. None: Adam, with rates that suit the weights.
-        wide: the surrogates reach far from the threshold.
         updates: at most; where they are more than 60, they end as soon as the loss has fallen by two fifths.
     """
-    result, net = Trial(), widened(case.copy()) if wide else case.copy()
+    result, net = Trial(), case.copy()
     order = torch.randperm(len(case.y), generator=torch.Generator().manual_seed(0)).to(case.y.device)
     x, y = case.x[order] if isinstance(case.x, Tensor) else [case.x[i] for i in order.tolist()], case.y[order]
     unseen = slice(len(y) - min(len(y) // 3, 2 * _SAMPLES), len(y))
@@ -446,7 +464,7 @@ def trial(
             return _separation(case, run(which), y[which])
 
     try:
-        for update in range(updates if wide or optimizer else 2 * updates):
+        for update in range(updates if optimizer else 2 * updates):
             if update >= updates:
                 if not result.learned:
                     break
@@ -461,9 +479,9 @@ def trial(
                 result.at_first |= far and update == 0
                 if result.learned and optimizer is None:
                     result.carried = unseen.stop - unseen.start < 16 or separated(unseen) > _CARRIED
-                    if result.carried or wide:
+                    if result.carried:
                         break
-                if update >= 10 and updates > UPDATES and result.fell(0.4):
+                if optimizer and update >= 10 and updates > UPDATES and result.fell(0.4):
                     break
             if not value.isfinite():
                 result.learned = False
@@ -491,6 +509,15 @@ def trial(
             net.eval()
             result.evaluated = separated(start) > _CARRIED
     return result
+
+
+def remembered(sequence: Tensor, decay: float) -> Tensor:
+    """A running average of a sequence, as large as it."""
+    parts = [sequence[0]]
+    for x in sequence[1:]:
+        parts.append(decay * parts[-1] + x)
+    made = torch.stack(parts)
+    return made * (sequence.std() / made.std().clamp(min=1e-30))
 
 
 def _suited(net: nn.Module) -> torch.optim.Optimizer:

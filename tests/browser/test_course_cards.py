@@ -57,6 +57,7 @@ def test_a_choice_locks_once_and_opens_why_and_outcome(shown):
     expect(card.locator("li.result, .why")).to_have_count(0)
     expect(card).to_contain_text("the result comes below")
     expect(outcome.locator("li.guess")).to_contain_text("creeps")
+    expect(outcome.locator(".head")).to_have_text("Outcome")  # the question is above
     expect(outcome.locator("li.result")).to_contain_text("jumps <b>")
     expect(outcome).to_contain_text("Not this time. You were 90 % sure.")
     expect(outcome).to_contain_text('It "jumps".')

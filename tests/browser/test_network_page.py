@@ -110,6 +110,31 @@ def test_a_run_says_when_it_is_sure_and_ends(opened):
         expect(opened.locator(".legend").get_by_text(words)).to_be_visible()
 
 
+def test_it_says_why_it_reads_a_digit_and_what_nearly_won(opened):
+    draw(opened, STROKES[3])
+    reads(opened, 3)
+    votes, least = re.search(r"(\d+) votes? to (\d+)", opened.inner_text("#certainty")).groups()
+    why, ask = opened.locator("#why"), opened.locator("#ask button")
+    ask.first.click()
+    next_ = re.fullmatch(r"Why not (\d)\?", ask.nth(1).inner_text())[1]
+    expect(why).to_contain_text(f"3 leads with {votes} votes. Next is {next_} with {least} vote")
+    charges = r"charges of \+(\d+\.\d\d) and −(\d+\.\d\d) \(weight × spikes\)"
+    assert re.search(charges, why.inner_text()) and f"made {votes} spikes" in why.inner_text()
+    expect(opened.locator(".legend").get_by_text("excites it")).to_be_visible()
+    box = opened.locator("#stage").bounding_box()  # the bar of 7: the last but two of ten rows
+    opened.mouse.click(box["x"] + box["width"] - 20, box["y"] + 22 + (box["height"] - 22) / 2 + 2.5 * 46)
+    expect(why).to_contain_text(re.compile("^7 has "))
+    ask.nth(1).click()
+    fewer = int(votes) - int(least)
+    expect(why).to_contain_text(re.compile(f"^{next_} has {least} votes?, {fewer} fewer than 3, which leads"))
+    opened.keyboard.press("Escape")
+    expect(why).to_be_empty()
+    expect(opened.locator(".legend").get_by_text("membrane")).to_be_visible()
+    ask.first.click()
+    opened.locator("#transport button").first.click()  # another run has other reasons
+    expect(why).to_be_empty()
+
+
 def test_a_tie_shows_all_that_lead_and_steps_count_from_0(page, tmp_path):
     net = Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 3), neuron.IF())
     torch.nn.init.zeros_(net[1].weight)

@@ -22,7 +22,6 @@ IN_THE_PAGE = (
     ("00_preflight", "viz.explorers.population("),
     ("01_first_spiking_neuron", "viz.explorers.population("),
     ("01_first_spiking_neuron", "viz.explorers.neuron()"),
-    ("01_first_spiking_neuron", "viz.explorers.neuron(mine)"),
     ("02_surrogate_gradients", "viz.explorers.surrogate("),
     ("04_train_your_first_network", "viz.explorers.decision("),
     ("11_fused_neurons", "viz.explorers.under_the_roof("),

@@ -71,6 +71,35 @@ def test_an_explorer_as_a_file_answers_mouse_and_keyboard(page, explorer, tmp_pa
     assert requests == [file.as_uri()]
 
 
+def test_words_of_a_text_light_up_what_they_name_in_the_nearest_explorer(page, tmp_path):
+    word = '<p>The <span class="show-{0}">{0}</span> counts.</p>'
+    text = [word.format("threshold"), explorers.neuron().html(), word.format("nonsense"), word.format("potential")]
+    text += [explorers.surrogate().html(), word.format("detach_reset"), '<p style="height: 900px">']
+    file = tmp_path / "text.html"
+    file.write_text(f"<!DOCTYPE html><meta charset='utf-8'><link rel='icon' href='data:,'>{''.join(text)}")
+    page.goto(file.as_uri())
+    expect(page.locator(".headline").nth(1)).to_have_text(re.compile(r"\d"))
+    words = {name: page.locator(f".show-{name}") for name in ("threshold", "nonsense", "potential", "detach_reset")}
+    lit = page.locator(".control.lit")
+    words["threshold"].hover()
+    expect(lit).to_have_count(1)
+    expect(lit).to_contain_text("threshold")
+    words["potential"].hover()  # a line, which no control sets
+    expect(lit).to_have_count(0)
+    before = page.locator("canvas").nth(1).evaluate("canvas => canvas.toDataURL()")
+    words["nonsense"].hover()  # which nobody knows
+    page.wait_for_timeout(100)
+    assert page.locator("canvas").nth(1).evaluate("canvas => canvas.toDataURL()") != before
+    assert words["nonsense"].get_attribute("role") is None
+    page.evaluate("scrollTo(0, document.body.scrollHeight)")
+    words["detach_reset"].focus()
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.role") == "switch"
+    control = page.locator(".control", has_text="threshold").first
+    control.hover()
+    assert "rgba" in words["threshold"].get_attribute("style")
+
+
 def taken_out_and_back(page, selector, change):
     """As JupyterLab does with cells that are far from view; in between, ``change`` runs."""
     page.evaluate(f"""async () => {{

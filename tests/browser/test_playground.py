@@ -172,3 +172,43 @@ def test_membrane_of_a_neuron(opened):
     page.keyboard.press("ArrowDown")
     chosen = page.inner_text("#neuron-text").partition(":")[0]
     assert shown().startswith(f"{chosen}: ")
+
+
+def test_first_minute(opened):
+    page = opened()
+    assert page.locator("#layers .bad").count() == 0  # random weights are no reason for an alarm
+
+    def hint(number):
+        until(page, "guide", lambda text: f"{number} of 5" in text)
+
+    hint(1)
+    page.keyboard.press("Space")
+    hint(2)
+    hint(3)  # once 90 % are right
+    assert re.search(r"✓ 9\d % .* \d+ of 64 hidden neurons never fire", page.inner_text("#guide"))
+    page.get_by_role("button", name="Show me where").click()
+    for _ in range(54):
+        page.keyboard.press("ArrowRight")
+    hint(4)
+    page.get_by_role("button", name="threshold θ: back").click()
+    hint(5)
+    page.get_by_role("button", name="Show me where").click()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    until(page, "guide", lambda text: "first minute" in text)
+    assert page.locator(".hinted").count() == 0
+    page.get_by_role("button", name="Close").click()
+    page.reload()
+    until(page, "figure-accuracy", lambda text: text != "–")
+    assert not page.is_visible("#guide")
+
+
+def test_no_hints_where_a_link_brought_settings_or_the_reader_goes_on_alone(opened):
+    assert not opened("#data=circles").is_visible("#guide")
+    page = opened()
+    page.evaluate("location.hash = ''")
+    page.reload()
+    page.get_by_role("button", name="Skip").click()
+    until(page, "guide", lambda text: "2 of 5" in text)
+    page.get_by_role("button", name="No memory").click()
+    assert not page.is_visible("#guide") and page.locator(".hinted").count() == 0

@@ -194,13 +194,14 @@ def test_hints_open_one_by_one_and_solutions_show_the_source(capsys):
 
 
 def _parts(row):
-    line, opened, solved = row.children
+    line, opened, solved, _style = row.children
     return {button.description: button for button in line.children}, opened, solved
 
 
-def test_buttons_do_what_hint_and_solution_do(shown):
+def test_buttons_do_what_hint_and_solution_do(shown, capsys):
     attempt("trial.1", _ellipsis)
     found, opened, solved = _parts(shown[0])
+    assert 'hint("' not in capsys.readouterr().out  # the buttons say it
     assert list(found) == ["Hint", "Solution"] and opened.value == solved.value == ""
     assert all("trial.1" in button.tooltip for button in found.values())
     found["Hint"].click()

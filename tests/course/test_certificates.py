@@ -62,4 +62,4 @@ def test_what_has_moved_has_an_exercise_or_a_prediction_today():
     for new in order.MOVED.values():
         name = order.notebook_of(new)
         known = [one.key for one in course.exercises(name)] + list(question.read(name)["predictions"])
-        assert new in known
+        assert new in known or new == name  # a notebook alone: its quiz

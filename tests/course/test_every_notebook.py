@@ -7,13 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from snnkit.lab.course import exercises, grade, notebooks, order, questions
+from snnkit.lab.course import exercises, grade, notebooks, order, question, questions
 from tests.course.answers import answers, lacking, module
 
 EVERY = [exercise for notebook in notebooks() for exercise in exercises(notebook)]
 SOURCES = Path(__file__).parents[2] / "notebooks" / "src"
 HEADING = re.compile(r"^# #+ Exercise (\d\d\.\d+)(?:: | · )(.+?)(?: \((\d+) min(?:utes?)?, ([●○]{3})\))?$", re.M)
 CELL = re.compile(r"^# %%(.*)$\n", re.M)
+
+
+def test_what_has_moved_leads_to_an_exercise_a_prediction_or_a_quiz_of_today():
+    known = {*notebooks(), *(exercise.key for exercise in EVERY)}
+    known |= {key for notebook in notebooks() for key in question.read(notebook)["predictions"]}
+    assert set(order.MOVED.values()) <= known
 
 
 @pytest.mark.parametrize("exercise", EVERY, ids=lambda exercise: exercise.key)

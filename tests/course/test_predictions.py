@@ -75,12 +75,18 @@ def test_files_are_of_notebooks():
     assert {path.stem for path in FILES} | {"__init__"} == {path.stem for path in FILES[0].parent.glob("*.py")}
 
 
+def test_letters_of_predictions_that_have_gone_may_be_missing():
+    known = question.parse(TEXT.replace("  c:", "  f:"), "trial")["predictions"]
+    assert list(known) == ["trial.a", "trial.b", "trial.f"]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
         ("quiz:", "quizz:", "no fields but predictions, quiz, but it has quizz"),
         ("  b:", "  a:", "trial.yaml must be YAML, but: .*the key a is given twice"),
         ("  b:", "  d:", "predictions of trial.yaml must be a, b, … in this order"),
+        ("  b:", "  bb:", "predictions of trial.yaml must be a, b, … in this order"),
         ("why: Because.", "", "trial.b must have a field why"),
         ("why: Because.", "why: [x]", "why of trial.b must be text"),
         ("why: Because.", r"why: $\\tau$", "without LaTeX"),

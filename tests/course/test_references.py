@@ -16,7 +16,6 @@ from snnkit.lab.course import (
     notebooks,
 )
 from snnkit.lab.exercises import (
-    blank_pages,
     conv_snn,
     encodings,
     event_data,
@@ -27,9 +26,10 @@ from snnkit.lab.exercises import (
     memory_precision_batching,
     microspike,
     moving_house,
+    open_challenge,
     scaling_out,
     surrogate_gradients,
-    sweeps_and_challenge,
+    sweeps,
     train_your_first_network,
 )
 from snnkit.lab.hardware import scaling
@@ -67,12 +67,26 @@ def test_01_the_steps_are_those_of_the_library(v_reset):
     torch.testing.assert_close(v, state.v)
 
 
+def test_01_the_population_is_a_neuron_of_the_library():
+    x = (torch.rand(40, 3, 4, generator=seeded()) * 0.5).requires_grad_()
+    wanted, state = LIF(tau=4.0, v_reset=None, decay_input=False)(x)
+    spikes, v = first_spiking_neuron.population(x, 0.75, ATan(2.0))
+    assert torch.equal(spikes, wanted) and wanted.sum() > 5
+    torch.testing.assert_close(v, state.v)
+
+
 @pytest.mark.parametrize("alpha", [0.5, 50.0])
 def test_02_the_slope_is_the_surrogate_of_the_library(alpha):
     u = torch.linspace(-3, 3, 61, dtype=torch.float64)
     torch.testing.assert_close(
         surrogate_gradients.gradient(surrogate_gradients.MySpike, u, alpha), ATan(alpha).derivative(u)
     )
+
+
+def test_02_the_triangle_is_a_surrogate_of_the_library():
+    u = torch.linspace(-3, 3, 61).requires_grad_()
+    (slope,) = torch.autograd.grad(surrogate_gradients.spike(u, 0.8).sum(), u)
+    torch.testing.assert_close(slope, Triangle(1 / 0.8).derivative(u.detach()))
 
 
 def test_03_the_codes_are_those_of_the_library():
@@ -132,19 +146,6 @@ def test_08_parts_leave_the_gradient_of_the_whole_batch(samples, size):
     assert torch.allclose(diary.linear.weight.grad, want, atol=1e-6) and given == pytest.approx(whole.item(), rel=1e-5)
 
 
-@pytest.mark.parametrize("missing", [*scaling_out.PARTS, None])
-def test_09_a_whole_snapshot_goes_on_to_the_bit_and_each_part_matters(missing):
-    unbroken, again = scaling_out.TinyRun(), scaling_out.TinyRun()
-    for _ in range(4):
-        unbroken.update()
-    again.restore({name: value for name, value in scaling_out.snapshot(unbroken).items() if name != missing})
-    for run in (unbroken, again):
-        run.losses = []
-        for _ in range(4):
-            run.update()
-    assert (unbroken.losses == again.losses) == (missing is None)
-
-
 def test_09_three_mistakes_are_planted_and_the_line_is_named():
     assert sorted(problem.rule for problem in slurm.check(BROKEN)) == ["devices", "port", "signal"]
     assert slurm.check(scaling_out.REPAIRED) == []
@@ -185,6 +186,16 @@ def test_11_a_step_and_its_bounds_are_the_rule_of_the_library(bound, mu):
     assert torch.allclose(w, want, rtol=0, atol=1e-12) and (want - start).abs().max() > 1e-2
 
 
+def test_11_the_build_is_the_rule_of_the_library():
+    rule = plasticity.PairSTDP(a_plus=0.2, a_minus=0.25, tau_plus=10e-3, tau_minus=10e-3)
+    pre, post = (torch.rand(200, n, generator=seeded(n)).lt(0.1).double() for n in (6, 4))
+    start = torch.rand(4, 6, generator=seeded()).double()
+    w, traces = local_learning.stdp(pre[:80], post[:80], start, 10.0, 0.2, 0.25)
+    w, _ = local_learning.stdp(pre[80:], post[80:], w, 10.0, 0.2, 0.25, traces)
+    want, _ = rule.run(pre[:, None], post[:, None], start)
+    assert torch.allclose(w, want, rtol=0, atol=1e-12) and (want - start).abs().max() > 1e-2
+
+
 def test_11_labels_are_assigned_as_the_library_does():
     counts = torch.rand(60, 30, generator=seeded()).lt(0.05).float()
     counts[:, 3], labels = 0, torch.randint(9, (60,), generator=seeded(1))
@@ -212,15 +223,15 @@ def test_12_a_witness_is_another_pixel_beside_and_not_long_before():
     assert event_data.supported(recording, 400).tolist() == want and 0 < sum(want) < len(want)
 
 
-def test_13_score_and_front_are_those_of_the_challenge():
+def test_08_and_21_score_and_front_are_those_of_the_challenge():
     net = challenge.reference("thrifty")
     seen = challenge.evaluate(net, *challenge.samples(300, seed=8))
-    value, error = sweeps_and_challenge.score_of(seen.correct, seen.counts, challenge.PRICE)
+    value, error = open_challenge.score_of(seen.correct, seen.counts, challenge.PRICE)
     assert value == pytest.approx(seen.accuracy - challenge.PRICE * seen.spikes, abs=1e-6)
     assert error == pytest.approx(challenge.reference_score("thrifty").error * (2000 / 300) ** 0.5, rel=0.4)
     columns, _ = challenge.recorded_sweep()
     table = polars.DataFrame(columns)
-    mine = sweeps_and_challenge.front(columns["accuracy"], columns["spikes"])
+    mine = sweeps.front(columns["accuracy"], columns["spikes"])
     beaten = [
         ((table["accuracy"] >= a) & (table["spikes"] <= s) & ((table["accuracy"] > a) | (table["spikes"] < s))).any()
         for a, s in table.select("accuracy", "spikes").rows()
@@ -231,15 +242,8 @@ def test_13_score_and_front_are_those_of_the_challenge():
         assert int((accuracy - price * spikes).argmax()) in mine
 
 
-def test_15_and_16_are_neurons_of_the_library():
+def test_05_is_a_neuron_of_the_library():
     x = (torch.rand(40, 3, 4, generator=seeded()) * 0.5).requires_grad_()
     feedback = torch.zeros(4, 4, requires_grad=True)
     wanted, _ = Leaky(0.75)(x)
     assert torch.equal(microspike.recurrent(x, feedback, 0.75), wanted) and wanted.sum() > 5
-    wanted, state = LIF(tau=4.0, v_reset=None, decay_input=False)(x)
-    spikes, v = blank_pages.population(x, 0.75, ATan(2.0))
-    assert torch.equal(spikes, wanted) and wanted.sum() > 5
-    torch.testing.assert_close(v, state.v)
-    u = torch.linspace(-3, 3, 61).requires_grad_()
-    (slope,) = torch.autograd.grad(blank_pages.spike(u, 0.8).sum(), u)
-    torch.testing.assert_close(slope, Triangle(1 / 0.8).derivative(u.detach()))

@@ -75,7 +75,8 @@ def test_every_prompt_to_predict_has_its_card_and_every_card_its_prompt(name):
     known = question.read(name[3:])["predictions"]
     text = source(name)
     predicted, came = (re.findall(rf"(?m)^ *{word}\(\s*\"(\w+\.\w)\"", text) for word in ("predict", "outcome"))
-    assert predicted == list(known) == sorted(set(came)) and len(predicted) >= 3
+    # Letters keep their predictions, and so what learners have locked, wherever these move in the notebook.
+    assert sorted(predicted) == sorted(known) == sorted(set(came)) and len(predicted) >= 3
     events = re.findall(r"\*\*Predict first|^predict\(", text, re.MULTILINE)
     assert re.fullmatch("(Pp+)+", "".join("P" if event.startswith("*") else "p" for event in events))
     for cell in re.split(r"(?m)^# %%", text):

@@ -320,6 +320,18 @@ def test_training_repeats():
     assert all(torch.equal(value, other[name]) for name, value in one.items())
 
 
+def test_a_penalty_may_be_a_function_of_the_update():
+    def weights(penalty):
+        torch.manual_seed(3)
+        return challenge.train(challenge.network(8), penalty, updates=6, warm_up=0.5).state_dict()
+
+    free, wanted, asked = weights(0.0), weights(0.3), []
+    found = weights(lambda *now: asked.append(now) or 0.3 * min(1.0, now[0] / 3))
+    assert asked == [(update, 6) for update in range(6)]
+    assert all(torch.equal(value, wanted[name]) for name, value in found.items())
+    assert not torch.equal(free["0.weight"], wanted["0.weight"])
+
+
 def test_entries_come_back_best_first(tmp_path, thrifty):
     folder = tmp_path / "board"
     assert challenge.board(folder, references=False).entries == ()

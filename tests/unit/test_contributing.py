@@ -105,13 +105,13 @@ def test_the_questions_are_read():
 
 def test_the_notebook_is_built_and_runs(tmp_path):
     project = tiny_project.make(tmp_path / "kit", {})
-    project.source("18_without_a_leak").write_text(example("the smallest notebook"), encoding="utf-8")
-    pair.build(project, "18_without_a_leak")
-    assert not list(pair.check(project, "18_without_a_leak"))
+    project.source("29_without_a_leak").write_text(example("the smallest notebook"), encoding="utf-8")
+    pair.build(project, "29_without_a_leak")
+    assert not list(pair.check(project, "29_without_a_leak"))
     jobs = runner.prepare(project, project.names(), {})
     (result,) = runner.execute_all(project, jobs, runner.output_folder(project, tmp_path / "out"))
     assert result.status == "ok", result.error
-    copy = (tmp_path / "out" / "notebooks" / "18_without_a_leak.ipynb").read_text(encoding="utf-8")
+    copy = (tmp_path / "out" / "notebooks" / "29_without_a_leak.ipynb").read_text(encoding="utf-8")
     assert "6 spikes" in copy and "image/png" in copy
 
 

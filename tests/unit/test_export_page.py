@@ -28,6 +28,7 @@ RUN = """
 import {readFileSync} from "node:fs";
 import {bytesOf, floats} from "WEB/bytes.js";
 import {Network} from "WEB/network.js";
+import {why} from "WEB/why.js";
 const {description, images, looked} = JSON.parse(readFileSync("input.json", "utf8"));
 const net = new Network(description, NEURONS), size = net.image.length, pixels = floats(images);
 const text = (a) => Buffer.from(a.buffer, a.byteOffset, a.byteLength).toString("base64");
@@ -39,12 +40,21 @@ while (looked && net.t < net.steps) {
   net.step();
   steps.push(net.cells.map(({current, out, state}) => [current, out, ...state].map((a) => text(a))));
 }
-console.log(JSON.stringify({votes, steps, path: net.path(-1, 20, 2)}));
+const reasons = net.t ? why(net, 1) : null, list = (a) => a && Array.from(a);
+const asked = reasons && {...reasons, cells: null, sent: list(reasons.sent), pixels: list(reasons.pixels)};
+console.log(JSON.stringify({votes, steps, path: net.path(-1, 20, 2), asked}));
 """
 
 
 def run(net, images, folder, looked=False, **settings):
     """Votes [N, classes] as network.js counts them; and, where looked into, [T][layer][current, out, state ...]."""
+    result = _run(net, images, folder, looked, **settings)
+    tensor = lambda text: torch.frombuffer(bytearray(base64.b64decode(text)), dtype=torch.float32)  # noqa: E731
+    steps = [[[tensor(part) for part in layer] for layer in step] for step in result["steps"]]
+    return torch.tensor(result["votes"], dtype=torch.float64).view(len(images), -1), steps, result["path"]
+
+
+def _run(net, images, folder, looked, **settings):
     needs("node")
     description, neurons = describe(net, **settings)
     pixels = base64.b64encode(images.float().contiguous().numpy().tobytes()).decode()
@@ -52,10 +62,7 @@ def run(net, images, folder, looked=False, **settings):
     (folder / "run.mjs").write_text(RUN.replace("WEB", SOURCES.as_uri()).replace("NEURONS", neurons))
     done = subprocess.run(["node", "run.mjs"], cwd=folder, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    result = json.loads(done.stdout)
-    tensor = lambda text: torch.frombuffer(bytearray(base64.b64decode(text)), dtype=torch.float32)  # noqa: E731
-    steps = [[[tensor(part) for part in layer] for layer in step] for step in result["steps"]]
-    return torch.tensor(result["votes"], dtype=torch.float64).view(len(images), -1), steps, result["path"]
+    return json.loads(done.stdout)
 
 
 def mixed():
@@ -107,6 +114,65 @@ def test_a_page_computes_what_pytorch_does(name, tmp_path):
             out, state = cell(current)
             assert torch.equal(out.flatten(1), torch.stack([step[place][1] for step in steps]))
             assert all(torch.equal(a.flatten(), b) for a, b in zip(state, steps[-1][place][2:], strict=True))
+
+
+ASKED = {
+    "mlp": (lambda: mlp((64, 32, 10)), {}, ""),
+    "spikes": (lambda: mlp((64, 32, 10)), {"encode": partial(encode.poisson, max_rate=0.7)}, ""),
+    "conv": (
+        lambda: Sequential(
+            *(nn.Conv2d(1, 4, 3, padding=1), Once(nn.BatchNorm2d(4)), nn.AvgPool2d(2), neuron.Leaky(0.9)),
+            *(nn.Flatten(), nn.Linear(64, 10), neuron.LIF()),
+        ),
+        {"gain": 3.0},
+        "",
+    ),
+    "columns": (
+        lambda: Sequential(nn.Flatten(), nn.Linear(8, 24), neuron.Leaky(0.9), nn.Linear(24, 10), neuron.Leaky(0.9)),
+        {"encode": encode.columns, "steps": 8},
+        "",
+    ),
+    "no hidden layer": (lambda: mlp((64, 10)), {}, ""),
+    "two hidden layers": (lambda: mlp((64, 32, 16, 10)), {"gain": 5.0}, "more than one layer"),
+    "max pooling": (
+        lambda: Sequential(nn.MaxPool2d(2), nn.Flatten(), nn.Linear(16, 20), neuron.Leaky(0.9), nn.Linear(20, 10)),
+        {},
+        "max pooling",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_a_page_says_why_a_label_has_its_votes(name, tmp_path):
+    build, settings, refused = ASKED[name]
+    torch.manual_seed(3)
+    net, image, settings = build(), torch.rand(1, 1, 8, 8), {**SMALL, **settings}
+    result = _run(net.eval(), image, tmp_path, True, **settings)
+    asked = result["asked"]
+    assert refused in asked["note"] and (asked["pixels"] is None) == bool(refused)
+    sent = torch.tensor(asked["sent"] or asked["pixels"])
+    if name == "max pooling":  # without neurons at the end: votes are sums of the last layer
+        assert float(sent.sum()) + asked["bias"] == pytest.approx(result["votes"][1], abs=1e-4)
+        return
+    tensor = lambda text: torch.frombuffer(bytearray(base64.b64decode(text)), dtype=torch.float32)  # noqa: E731
+    came = sum(float(tensor(step[-1][0])[1]) for step in result["steps"])
+    assert float(sent.sum()) + asked["bias"] == pytest.approx(came, abs=1e-4) and sent.abs().max() > 0.1
+    if name not in ("mlp", "conv", "columns"):
+        return
+    # A pixel's part: what it showed times the slope of what came to the hidden neurons, each weighed by its share.
+    image = image * settings.get("gain", 1.0)
+    x = (
+        (encode.columns(image) if name == "columns" else encode.repeat(image, settings["steps"]))
+        .clone()
+        .requires_grad_()
+    )
+    place = next(i for i, layer in enumerate(net) if isinstance(layer, neuron.Neuron))
+    charge = net.record(x).layers[place - 1].sum(0).flatten()
+    assert (charge[sent != 0] > 0).all() and asked["left"] == 0
+    (slope,) = torch.autograd.grad(charge @ torch.where(sent == 0, 0, sent / charge.detach()), x)
+    parts = (x * slope).detach().flatten(1)  # [T, inputs]
+    parts = parts.T.flatten() if name == "columns" else parts.sum(0)
+    assert torch.allclose(torch.tensor(asked["pixels"]), parts, atol=1e-4) and parts.abs().max() > 0.05
 
 
 @pytest.mark.parametrize(

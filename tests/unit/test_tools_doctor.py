@@ -23,6 +23,15 @@ def test_this_machine_can_run_the_tests():
     assert torch.__version__ in lines["torch"].value
 
 
+def test_in_a_notebook_it_is_a_card_with_a_colour_and_a_sign_for_each_line():
+    lines = [doctor.Line("a", GREEN, "<here>"), doctor.Line("b", AMBER, "slow", "make it fast")]
+    reports = (lines[:1], lines, [*lines, doctor.Line("c", RED, "")])
+    good, fair, bad = (str(doctor.Report(some)._repr_html_()) for some in reports)
+    assert "everything is there" in good and "&lt;here&gt;" in good and "→" not in good
+    assert "works, with 1 limit<" in fair and "→ make it fast" in fair and "1 to fix" in bad
+    assert all(f'aria-label="{status}"' in bad for status in (GREEN, AMBER, RED))
+
+
 def without(package):
     real = machine.version
     return lambda name: None if name == package else real(name)

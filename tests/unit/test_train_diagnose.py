@@ -14,6 +14,9 @@ from snnkit import data, encode, loss, models, neuron, nn, surrogate, train
 STEPS = 10
 IMAGES, LABELS = data.load("digits")
 SHUFFLED = LABELS[:128][torch.randperm(128, generator=torch.Generator().manual_seed(0))]
+SEQUENCES, PARITY = data.xor_in_time(300, steps=16, delay=5, seed=0)
+XOR = {"x": SEQUENCES.transpose(0, 1), "y": PARITY, "encode": None}
+NOISE = torch.rand(128, 64, generator=torch.Generator().manual_seed(0))
 X, Y = data.to_unit(IMAGES[:128]).flatten(1), LABELS[:128]
 REPEAT = functools.partial(encode.repeat, steps=STEPS)
 
@@ -113,6 +116,21 @@ class Steps(torch_nn.Module):
         return torch.cat(outs), (hidden, out)
 
 
+class DetachedState(torch_nn.Module):
+    """A loop over time that detaches the state in each step."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = forgetful(0.9)
+
+    def forward(self, x, state=None):
+        outs = []
+        for step in x.split(1):
+            out, state = self.net(step, nn.detach(state))
+            outs.append(out)
+        return torch.cat(outs), state
+
+
 class OverBatch(torch_nn.Module):
     def forward(self, x, state=None):
         return x.softmax(1), None
@@ -157,6 +175,33 @@ def leaky(**last):
 
 def readout():
     return net(neuron.Leaky(0.9), neuron.Readout(0.9))
+
+
+def forgetful(decay):
+    torch.manual_seed(1)
+    return nn.Sequential(torch_nn.Linear(10, 64), neuron.Leaky(decay), torch_nn.Linear(64, 2), neuron.Leaky(decay))
+
+
+def sines(own=False):
+    """Three classes by amplitude, which is lost if each sample is standardised on its own."""
+    generator, time = torch.Generator().manual_seed(0), torch.linspace(0, 19, 30)
+    y = torch.randint(0, 3, (200,), generator=generator)
+    x = (1 + y)[:, None] * torch.sin(time + 6.3 * torch.rand(200, 1, generator=generator))
+    x = x + 0.1 * torch.randn(x.shape, generator=generator)
+    return {"x": ((x - x.mean(1, True)) / x.std(1, keepdim=True) if own else x).unsqueeze(2), "y": y, "encode": None}
+
+
+def one_input():
+    torch.manual_seed(1)
+    return nn.Sequential(torch_nn.Linear(1, 48), neuron.Leaky(0.9), torch_nn.Linear(48, 3), neuron.Readout(0.9))
+
+
+def first_output_mse(out, y):
+    return F.mse_loss(out.mean(0)[:, :1], y)
+
+
+def last_cross_entropy(out, y):
+    return F.cross_entropy(out[-1], y)
 
 
 def in_front(x):
@@ -250,7 +295,7 @@ BROKEN = {
     "outputs of other samples": (
         lambda: nn.Sequential(torch_nn.Linear(64, 48), neuron.LIF(), torch_nn.Linear(48, 10), neuron.LIF()),
         {"loss": lambda out, y: F.cross_entropy(out.reshape(out.shape[1], 10, -1).mean(2), y)},
-        "the loss does not prefer the right class|the loss compares other outputs",
+        "the loss compares outputs with targets of other samples",
     ),
     "a penalty": (
         net,
@@ -284,12 +329,12 @@ BROKEN = {
     "softmax twice": (
         readout,
         {"loss": lambda out, y: F.cross_entropy(out[-1].softmax(1), y)},
-        "softmax comes before the cross-entropy",
+        "softmax or sigmoid comes before the cross-entropy",
     ),
     "softmax as a layer": (
         lambda: nn.Sequential(*readout(), torch_nn.Softmax(1)),
         {"loss": lambda out, y: F.cross_entropy(out.mean(0), y)},
-        "softmax comes before the cross-entropy",
+        "softmax or sigmoid comes before the cross-entropy",
     ),
     "softmax over the batch": (
         lambda: nn.Sequential(*readout(), OverBatch()),
@@ -299,7 +344,7 @@ BROKEN = {
     "the last step of a silence": (
         lambda: net(neuron.Leaky(0.5), neuron.Readout(0.5)),
         {"x": in_front(X), "encode": None, "loss": lambda out, y: F.cross_entropy(out[-1], y)},
-        "reads only step 39 of 40, where all samples have the same output",
+        "reads only step 39 of 40, and what tells",
     ),
     "a price on spikes": (
         leaky,
@@ -350,6 +395,40 @@ BROKEN = {
         {"loss": cross_entropy, "optimizer": lambda n: torch.optim.Adam(n.parameters(), eps=10.0)},
         "eps=10 of the optimizer is too large",
     ),
+    "divided twice, in encode": (net, {"encode": lambda x: encode.repeat(x / 255, STEPS)}, "returns goes from 0 to"),
+    "divided twice, after standardising": (
+        lambda: net(neuron.Leaky(0.9), neuron.Readout(0.9)),
+        {"x": (X - X.mean()) / X.std() * 0.02, "loss": cross_entropy, "lr": 1e-4},
+        "the network's inputs go from -0.",
+    ),
+    "no memory": (lambda: forgetful(0.0), XOR | {"loss": loss.count_cross_entropy}, "no layer remembers: .* 1 of 16"),
+    "late in a latency code": (
+        lambda: net(neuron.Leaky(0.8), neuron.Leaky(0.8)),
+        {"encode": functools.partial(encode.latency, steps=20), "loss": last_cross_entropy},
+        "the loss reads only step 19 of 20, and what tells the samples apart comes at others",
+    ),
+    "each sample standardised": (one_input, sines(own=True) | {"loss": cross_entropy}, "have the same mean and"),
+    "state detached in each step": (DetachedState, XOR | {"loss": last_cross_entropy}, "no gradient leads back"),
+    "encode that keeps its first answer": (
+        net, {"encode": lambda x: X[: len(x)].repeat(STEPS, 1, 1)}, "does not depend on its argument",
+    ),
+    "time not in front": (net, {"x": in_front(X)[:40], "y": Y[:40], "encode": lambda x: x}, "returns mixes samples"),
+    "prices": (
+        lambda: net()[:3],
+        {"loss": first_output_mse, "y": 1e4 * X.mean(1, keepdim=True)},
+        "targets go from .*, far beyond what",
+    ),
+    "one class in 24": (
+        readout, {"x": NOISE, "y": (torch.arange(128) % 24 == 0).long(), "loss": cross_entropy}, "95% of the labels",
+    ),
+    "a loss of one class": (
+        readout,
+        {"loss": lambda out, y: F.cross_entropy(out.sum(0), y, weight=torch.eye(10)[0])},
+        "the loss does not depend on 9.% of the samples",
+    ),
+    "a sigmoid before the cross-entropy": (
+        readout, {"loss": lambda out, y: F.cross_entropy(out[-1].sigmoid(), y)}, "a softmax or sigmoid comes before",
+    ),
 }  # fmt: skip
 
 
@@ -376,10 +455,6 @@ def recurrent():
     return nn.Sequential(torch_nn.Linear(64, 32), nn.Recurrent(neuron.LIF(), 32), torch_nn.Linear(32, 10))
 
 
-def first_output_mse(out, y):
-    return F.mse_loss(out.mean(0)[:, :1], y)
-
-
 LEARNING = {
     "LIF": (net, {}),
     "IF": (lambda: net(neuron.IF(), neuron.IF()), {}),
@@ -404,6 +479,14 @@ LEARNING = {
         {"loss": lambda out, y: F.cross_entropy(out.sum(0).unflatten(1, (10, 5)).sum(2), y)},
     ),
     "ignored labels": (leaky, {"y": torch.where(torch.arange(128) % 5 == 0, -100, Y), "loss": cross_entropy}),
+    "the size of samples": (one_input, sines() | {"loss": cross_entropy}),
+    "no memory, and none needed": (
+        lambda: net(neuron.Leaky(0.0), neuron.Leaky(0.0)),
+        {"encode": functools.partial(encode.poisson, steps=20), "loss": loss.count_cross_entropy},
+    ),
+    "the last step of a latency code": (
+        readout, {"encode": functools.partial(encode.latency, steps=20), "loss": last_cross_entropy}
+    ),
     "first spikes": (
         lambda: net(neuron.Leaky(0.95), neuron.Leaky(0.95)),
         {"encode": functools.partial(encode.latency, steps=STEPS), "loss": loss.first_spike_cross_entropy},

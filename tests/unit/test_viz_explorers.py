@@ -19,6 +19,8 @@ def test_a_formula_stands_beside_a_step_that_is_counted():
     assert by_part["weights"] == pytest.approx([4 * (785 * 500 + 501 * 10) / 1e6] * 2)
     assert by_part["activity"][0] == pytest.approx(16 * 16 * (784 + 1000 + 10) * 4 / 1e6)
     assert by_part["activity"][1] > 0.99 * by_part["activity"][0]
+    alone = explorers.beside_measured()(steps=16, batch=16, neurons=500)
+    assert {trace.name: list(trace.x) for trace in alone.data} == {name: both[1:] for name, both in by_part.items()}
 
 
 @pytest.mark.parametrize(

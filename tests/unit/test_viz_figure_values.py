@@ -101,6 +101,7 @@ def test_silent_and_saturated_neurons_are_told_apart(rates, found):
     assert heights(figure) == found
     assert f"{found['silent']} silent, {found['saturated']} saturated" in figure.layout.title.text
     assert not len(figure.data[0].x) or max(figure.data[0].x) < 0
+    assert [note.text for note in figure.layout.annotations] == ["never"] * bool(found["silent"])  # a place, not a rate
 
 
 def test_lines_draws_series_levels_and_marks():

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import base64
+import html
+import json
 import re
 
 import nbformat
+import numpy as np
+import plotly.graph_objects as go
 import pytest
 from click.testing import CliRunner
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from snnkit.lab.cli import main
-from snnkit.lab.course import exercise as registry
+from snnkit.lab.course import exercise as registry, question
 from snnkit.lab.tools import pair
 from snnkit.lab.tools.project import find
 from snnkit.lab.workshop import handouts
@@ -102,9 +107,22 @@ def test_a_slide_stands_alone():
     )
     assert 50 < handouts.words(text) <= handouts.MOST_WORDS
     assert two == ["# A", "**Notice.** By equation (4) it is. (1) Two.", "$$v = 1 \\tag{4}$$"]
-    assert three == ["## B\n\n**Predict first.** What?"] and four[0] == "## B" and four[1][0].source == "draw()"
+    assert three == ["## B\n\n**Predict first.** What?"]
+    assert four[:2] == ["## B", "**What do you see, and what did you expect?**"] and four[2][0].source == "draw()"
     with pytest.raises(WorkshopError, match=r"x: equation \(5\) must have a \\tag\{5\}"):
         handouts.outline(new_notebook(cells=[tagged(new_markdown_cell, "By equation (5).", "slide")]), "x")
+
+
+def test_a_figure_alone_asks_the_prediction_of_its_section_and_is_sharp(tmp_path):
+    cell = drawn("draw()", "slide")
+    figure = json.loads(go.Figure(go.Scatter(x=np.arange(3.0), y=[1, 2, 1])).to_json())
+    cell.outputs[0].data["application/vnd.plotly.v1+json"] = figure
+    cells = [tagged(new_markdown_cell, "## A", "slide"), new_code_cell('predict("encodings.a")'), cell]
+    cells.append(drawn("again()", "slide"))
+    page = slides(new_notebook(cells=cells), tmp_path)
+    assert page.count(html.escape(question.find("encodings.a")["ask"], quote=False)) >= 1
+    pictures = [base64.b64decode(one) for one in re.findall(r'src="data:image/png;base64,([^"]+)"', page)]
+    assert int.from_bytes(pictures[0][16:20], "big") == 1280  # of 700 in the copy
 
 
 @pytest.mark.parametrize("name", PROJECT.names())

@@ -91,10 +91,10 @@ export function decisionExplorer(place, data, saved, report) {
     const picture = noise ? noisy(clean, noise, at + 1) : clean;
     const {spikes, busy, votes, index, leaders} = decide(net, picture);
     Object.assign(now, {picture, spikes, busy, votes});
-    view.show([{pixels: picture, rows, columns, colour: "ink"}]);
+    view.show([{name: "image", pixels: picture, rows, columns, colour: "ink"}]);
     const rank = new Map(busy.map((neuron, i) => [neuron, i]));
     raster.y.max = Math.max(busy.length, neurons / 4);
-    raster.show([{dots: [spikes.map(([t]) => t), spikes.map(([, neuron]) => /** @type {number} */ (rank.get(neuron)))],
+    raster.show([{name: "spikes", dots: [spikes.map(([t]) => t), spikes.map(([, neuron]) => /** @type {number} */ (rank.get(neuron)))],
       colour: "blue", size: 4}]);
     const last = /** @type {Float64Array} */ (votes.at(-1));
     const first = Array.from(last.keys()), when = Array.from(votes.keys());
@@ -104,7 +104,7 @@ export function decisionExplorer(place, data, saved, report) {
     first.sort((a, b) => look(a).width - look(b).width); // what matters is painted last
     poll.y.max = Math.max(5, 1.15 * Math.max(...last));
     poll.y.min = Math.min(0, ...last);
-    poll.show([...first.map((k) => ({line: [when, votes.map((one) => one[k])], ...look(k)})),
+    poll.show([...first.map((k) => ({name: "votes", line: [when, votes.map((one) => one[k])], ...look(k)})),
       ...[...new Set([right, index])].filter((k) => k >= 0).map((k) => ({text: classes[k], x: net.steps - 2,
         y: last[k] + 0.05 * poll.y.max, colour: look(k).colour}))]);
     const which = mistakes ? `Mistake ${(image % wrong.length) + 1} of ${wrong.length}` : `Image ${image}`;

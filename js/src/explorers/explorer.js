@@ -1,10 +1,12 @@
 // What all explorers share: a frame of controls, a headline that says what is seen, plots, and seeded noise.
 
 import {framed, make, panel} from "../controls.js";
+import {colour, listen} from "./words.js";
 
 /**
  * @import {Control, Controls} from "../controls.js"
- * @typedef {{start(): unknown, end(): void}} Picture such as a Plot
+ * @typedef {{start(): unknown, end(): void, knows?(name: string): boolean, light?(name: ?string): void}} Picture such as
+ *   a Plot; `light` its marks of that name
  */
 /**
  * @template T
@@ -42,6 +44,7 @@ export function explorer(place, {label, controls, body, plots, saved = {}, draw,
     const words = draw(knobs.values(), new Set(changed));
     changed.clear();
     headline.textContent = words;
+    quiet ??= listen(lamp);
     // What is read aloud waits until the hand rests.
     clearTimeout(timer);
     timer = setTimeout(() => {
@@ -54,6 +57,24 @@ export function explorer(place, {label, controls, body, plots, saved = {}, draw,
     changed.add(name);
     ask();
   };
+  // Words of the text light up what they name here, and controls light up these words.
+  /** @type {(() => void)|undefined} */
+  let quiet;
+  const named = /** @type {Array<[string, Control<T[keyof T]>]>} */ (Object.entries(controls));
+  const lamp = {
+    place,
+    knows: (/** @type {string} */ name) => name in controls || plots.some((plot) => plot.knows?.(name)),
+    light(/** @type {?string} */ name) {
+      for (const [key, {element}] of named) element.classList.toggle("lit", key === name);
+      for (const plot of plots) plot.light?.(name);
+    },
+    control: (/** @type {string} */ name) => /** @type {?HTMLElement} */ (
+      named.find(([key]) => key === name)?.[1].element.querySelector("[type=range], select, button, input") ?? null),
+  };
+  for (const [name, {element}] of named) {
+    for (const kind of ["pointerenter", "focusin"]) element.addEventListener(kind, () => colour(name, true));
+    for (const kind of ["pointerleave", "focusout"]) element.addEventListener(kind, () => colour(name, false));
+  }
   const knobs = panel(controls, (name) => {
     silent = false;
     want(name);
@@ -87,6 +108,7 @@ export function explorer(place, {label, controls, body, plots, saved = {}, draw,
     },
     end() {
       ended = true;
+      quiet?.();
       sizes.disconnect();
       clearTimeout(timer);
       for (const plot of plots) plot.end();

@@ -214,7 +214,7 @@ export function neuronExplorer(place, data, saved, report) {
     kind: choice({label: "neuron", options: names, hint: "which neuron of the catalogue", list: true}),
     current: slider({label: "current", min: 0, max: most, step: most / 80, value: first.current,
       hint: own ? "the constant input x" : "where a leaky membrane without a threshold would settle"}),
-    tau: slider({label: "tau", unit: "steps", min: 2, max: 60, step: 1, value: first.tau,
+    tau: slider({label: "τ", unit: "steps", min: 2, max: 60, step: 1, value: first.tau,
       hint: "time constant of the membrane"}),
     threshold: slider({label: "threshold", min: 0.2, max: 2, step: 0.1, value: first.threshold,
       hint: "where it fires, on the scale of the current"}),
@@ -316,7 +316,7 @@ export function neuronExplorer(place, data, saved, report) {
   function show(cell, ran, when, who) {
     const drive = now.drive.filter((_, at) => at % count === 0).subarray(0, shown + 1),
       v = now.v.subarray(0, shown + 1);
-    input.show([{line: [null, drive], colour: "muted", width: 1.5, step: true, fill: 0.12}]);
+    input.show([{name: "current", line: [null, drive], colour: "muted", width: 1.5, step: true, fill: 0.12}]);
     const own0 = when.filter((_, i) => who[i] === 0);
     let level = null;
     if (!Number.isNaN(cell.level ?? NaN)) {
@@ -331,9 +331,10 @@ export function neuronExplorer(place, data, saved, report) {
     membrane.reach(lowest - 0.08 * span, highest + 0.2 * span);
     membrane.y.title = cell.unit ? `potential (${cell.unit})` : "potential";
     membrane.show([
-      ...(level ? [{line: [null, level], colour: "muted", width: 1.5, dash: "dash", step: true}] : []),
-      {line: [null, v], colour: "blue"},
-      {dots: [own0, own0.map(() => highest + 0.11 * span)], colour: "blue", shape: "triangle", size: 7},
+      ...(level ? [{name: "threshold", line: [null, level], colour: "muted", width: 1.5, dash: "dash",
+        step: true}] : []),
+      {name: "potential", line: [null, v], colour: "blue"},
+      {name: "spikes", dots: [own0, own0.map(() => highest + 0.11 * span)], colour: "blue", shape: "triangle", size: 7},
     ]);
     others.element.hidden = !cell.others?.length || count === 1;
     now.others = (cell.others ?? []).map((name, i) => [name, ran.states[i + 1].subarray(0, shown + 1)]);
@@ -343,12 +344,12 @@ export function neuronExplorer(place, data, saved, report) {
       title: cell.others?.join(", ") ?? ""});
     others.show(now.others.map(([, line], i) =>
       ({line: [null, line], colour: ["orange", "purple", "sky"][i % 3], width: 1.5})));
-    raster.show([{dots: [when, who], colour: "green", shape: "tick", size: Math.max(3, 88 / count)}]);
+    raster.show([{name: "spikes", dots: [when, who], colour: "green", shape: "tick", size: Math.max(3, 88 / count)}]);
     if (!curve) return;
     const top = Math.max(...now.curve.filter(Number.isFinite), 0.01);
     const title = cell.silent ? "potential at the end" : "spikes per step";
     Object.assign(response.y, {min: Math.min(0, ...now.curve), max: 1.08 * top, title});
-    response.show([{line: [currents, now.curve], colour: "vermilion"}]);
+    response.show([{name: "rate", line: [currents, now.curve], colour: "vermilion"}]);
   }
 
   const left = make("div", {className: "stacked"}, input.element, membrane.element, others.element,

@@ -212,16 +212,16 @@ export function surrogateExplorer(place, data, saved, report) {
     Object.assign(now, {flow, bars, primitive: primitive && curveOf(primitive, slope, u),
       derivative: curveOf(derivative, slope, u)});
     forward.show([
-      {line: [[-LIMIT, 0, 0, LIMIT], [0, 0, 1, 1]], colour: "muted", width: 1.5},
-      ...(now.primitive ? [{line: [u, now.primitive], colour: "blue", dash: "dash"}] : []),
+      {name: "spike", line: [[-LIMIT, 0, 0, LIMIT], [0, 0, 1, 1]], colour: "muted", width: 1.5},
+      ...(now.primitive ? [{name: "surrogate", line: [u, now.primitive], colour: "blue", dash: "dash"}] : []),
     ]);
     const peak = Math.max(...now.derivative), tallest = Math.max(...bars);
     Object.assign(backward.y, {min: 0, max: 1.12 * peak});
     const lefts = Array.from(bars, (_, i) => -LIMIT + (2 * LIMIT * i) / BINS);
     backward.show([ // shares have no axis of their own: the tallest bar is as tall as the derivative
-      {bars: [lefts, Array.from(bars, (share) => (peak * share) / tallest)], width: (2 * LIMIT) / BINS, colour: "muted",
+      {name: "membranes", bars: [lefts, Array.from(bars, (share) => (peak * share) / tallest)], width: (2 * LIMIT) / BINS, colour: "muted",
         opacity: 0.5},
-      {line: [u, now.derivative], colour: "blue"},
+      {name: "derivative", line: [u, now.derivative], colour: "blue"},
     ]);
     showFlow(layers, flow, usual(layers, detach));
     const half = HALF_WIDTHS[shape] / slope;
@@ -250,8 +250,8 @@ export function surrogateExplorer(place, data, saved, report) {
       const values = flow[key].map((one) => (one > 0 ? one : NaN)); // a logarithmic axis has no place for zero
       plot.show([
         {line: [xs, pale[key]], colour: "muted", width: 7, opacity: 0.7},
-        {line: [xs, values], colour: "vermilion"},
-        {dots: [xs, values], colour: "vermilion", size: 7},
+        {name: "gradient", line: [xs, values], colour: "vermilion"},
+        {name: "gradient", dots: [xs, values], colour: "vermilion", size: 7},
       ]);
     }
   }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +72,7 @@ def _lif(tau: float) -> LIF:
 @checks.arguments
 def train(
     net: Sequential,
-    penalty: float = 0.0,
+    penalty: float | Callable[[int, int], Any] = 0.0,
     *,
     learning_rate: float = 0.01,
     updates: int = 300,
@@ -90,7 +90,7 @@ def train(
 
     Args:
         net: from [T, B, 8] to [T, B, 2], with spiking neurons.
-        penalty: price of a spike, at least 0.
+        penalty: price of a spike, at least 0. Or a function of (update, updates) that gives it, without a warm-up.
         seed: of the samples and of their order.
         warm_up: share of the updates during which the penalty rises, from 0 (not at all) to 1.
         device: where to train; the network stays there.
@@ -98,7 +98,7 @@ def train(
     """
     from tqdm.auto import trange
 
-    penalty = checks.number("penalty", penalty, at_least=0)
+    highest = 0.0 if callable(penalty) else checks.number("penalty", penalty, at_least=0)
     checks.integer("updates", updates, at_least=1)
     learning_rate = checks.number("learning_rate", learning_rate, above=0)
     warm_up = checks.number("warm_up", warm_up, at_least=0, at_most=1)
@@ -113,7 +113,8 @@ def train(
         fired = [out for module, out in zip(net, seen.layers, strict=True) if isinstance(module, Neuron)]
         spikes = sum(out.sum() for out in fired) / BATCH
         rising = min(1.0, update / (warm_up * updates)) if warm_up else 1.0
-        value = loss.count_cross_entropy(seen.out, y[rows]) + penalty * rising * spikes
+        price = penalty(update, updates) if callable(penalty) else highest * rising
+        value = loss.count_cross_entropy(seen.out, y[rows]) + price * spikes
         optimizer.zero_grad()
         value.backward()
         nn.utils.clip_grad_norm_(net.parameters(), 1.0)

@@ -209,7 +209,9 @@ def _card(exercise: Exercise, outcome: Outcome, every: Sequence[Line] = ()) -> C
     printed = [Line(outcome.printed, label="printed", code=True)] if outcome.printed else []
     if outcome.status == "passed":
         return Card("good", exercise.heading, f"passed ({tally})", [*every, *printed])
-    help_line = f'Help: `hint("{exercise.key}")`, then `solution("{exercise.key}")`. ' if exercise.hints else ""
+    buttons = live()  # which say the same
+    help_line = f'Help: `hint("{exercise.key}")`, then `solution("{exercise.key}")`. '
+    help_line = help_line if exercise.hints and not buttons else ""
     onward = Line(f"{help_line}Until your answer passes, the notebook uses the reference.")
     if outcome.status == "to do":
         effort = f"about {exercise.minutes} min, {'●' * exercise.difficulty}{'○' * (3 - exercise.difficulty)}"
@@ -284,6 +286,18 @@ def _reveal(exercise: Exercise) -> Card:
     return Card("info", exercise.heading, "solution", [Line(source(exercise), code=True)])
 
 
+# As those of the other cards (web/style.css), in both schemes.
+_BUTTONS = """<style>
+.snnkit-help button {
+  background: none; color: inherit; border: 1px solid rgba(127, 127, 127, .7); border-radius: 6px; box-shadow: none;
+  font: 14px/20px system-ui, sans-serif; min-width: 84px; height: 34px; width: auto; padding: 0 12px;
+}
+.snnkit-help button:hover { border-color: #3399e0; color: #3399e0; }
+.snnkit-help .widget-html-content { line-height: 1.5; }
+.snnkit-help > .widget-html:last-child { display: none; }
+</style>"""
+
+
 def _buttons(exercise: Exercise, *, hints: bool) -> Any:
     """The buttons "Hint" (if ``hints``, and if there are any) and "Solution", and all that is open."""
     import ipywidgets as widgets
@@ -301,4 +315,6 @@ def _buttons(exercise: Exercise, *, hints: bool) -> Any:
         if progress.current().opened.get(exercise.key):
             opened.value = _open_hints(exercise).announced()
     button("Solution", f"Show the solution of {order.label(exercise.key)}", solved, _reveal)
-    return widgets.VBox([widgets.HBox(buttons), opened, solved])
+    box = widgets.VBox([widgets.HBox(buttons), opened, solved, widgets.HTML(_BUTTONS)])
+    box.add_class("snnkit-help")
+    return box

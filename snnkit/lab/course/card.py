@@ -28,9 +28,22 @@ from snnkit.lab.pages import web
 from snnkit.lab.viz.frontend import in_notebook, live, on_colab
 
 # The figures' colours (viz.theme); each also has a sign and a word, so colour alone carries no meaning.
-TONES = {"good": ("✓", "#009E73"), "bad": ("✗", "#D55E00"), "open": ("○", "#D47F00"), "info": ("·", "#3399E0")}
+TONES = {
+    "good": ("✓", "#009E73"),
+    "fair": ("!", "#D47F00"),
+    "bad": ("✗", "#D55E00"),
+    "open": ("○", "#D47F00"),
+    "info": ("·", "#3399E0"),
+}
 LIMIT, ITEMS, DEPTH = 400, 8, 4  # characters, entries and levels of a value that are shown
 WHOLE = 16  # numbers of an array that are all shown
+ROWS = 4  # of a matrix that are shown as such; of more, its numbers in one line
+_FONT = "system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif"
+_CARD = (
+    "border-radius:8px;padding:10px 14px;margin:4px 0;max-width:720px;box-sizing:border-box;"
+    f"background:rgba(127,127,127,.07);font:15px/1.5 {_FONT}"
+)
+_HEAD = "display:flex;flex-wrap:wrap;gap:2px 10px;align-items:baseline"
 _GREY = "background:rgba(127,127,127,.14);border-radius:3px"
 
 
@@ -62,12 +75,7 @@ class Card:
         return "\n".join(out)
 
     def html(self) -> str:
-        sign, colour = TONES[self.tone]
-        word = f' <span style="opacity:.85">· {html.escape(self.word)}</span>' if self.word else ""
-        head = f'<div><b><span style="color:{colour}">{sign}</span> {html.escape(self.heading)}</b>{word}</div>'
-        body = "".join(_html_line(line) for line in self.lines)
-        style = f"border-left:4px solid {colour};padding:.4em .9em;margin:.4em 0;line-height:1.45;max-width:60em"
-        return f'<div class="snnkit-card" style="{style}">{head}{body}</div>'
+        return framed(self.tone, self.heading, self.word, "".join(_html_line(line) for line in self.lines))
 
     def announced(self) -> str:
         """``html()`` for a widget: screen readers read it out when it appears."""
@@ -81,6 +89,17 @@ class Card:
             display({"text/html": self.html(), "text/plain": self.text()}, raw=True)
         else:
             print(self.text())
+
+
+def framed(tone: str, heading: str, word: str, body: str) -> str:
+    """HTML of a card like those of predictions (web/course.css), in both schemes and without a style sheet."""
+    sign, colour = TONES[tone]
+    tag = f"font-size:12px;font-weight:650;background:{colour}2b;border-radius:4px;padding:1px 7px;white-space:nowrap"
+    word = f'<span style="{tag}">{sign} {html.escape(word)}</span>' if word else ""
+    head = f'<div style="{_HEAD}">{word}<b style="font-weight:600">{html.escape(heading)}</b></div>'
+    edge = "1px solid rgba(127,127,127,.3)"
+    style = f"border:{edge};border-left:4px solid {colour};{_CARD}"
+    return f'<div class="snnkit-card" style="{style}">{head}{body}</div>'
 
 
 def _html_line(line: Line) -> str:
@@ -150,8 +169,10 @@ def _array(value: Tensor | np.ndarray) -> str:
         listed = ", ".join(f"{_short(value[tuple(place)].item(), 0)} at {place.tolist()}" for place in others)
         return f"0 but for {listed}\n{note}"
     with np.printoptions(precision=4, threshold=WHOLE, edgeitems=3, suppress=True, linewidth=90):
-        text = str(value) if value.ndim < 3 else str(value.reshape(-1))
-        return text if value.size <= WHOLE and value.ndim < 3 else f"{text}\n{note}"
+        text = str(value)
+        if value.ndim > 2 or text.count("\n") >= ROWS:
+            return f"{value.reshape(-1)}\n{note}"
+        return text if value.size <= WHOLE else f"{text}\n{note}"
 
 
 # --- pages -----------------------------------------------------------------------------------------------------------

@@ -15,16 +15,17 @@ NUMBERS = {
     "microspike": 5,
     "event_data": 6,
     "local_learning": 7,
-    "sweeps_and_challenge": 8,
-    "blank_pages": 9,
+    "open_challenge": 8,
     "moving_house": 10,
     "fused_neurons": 11,
     "conv_snn": 12,
     "memory_precision_batching": 13,
+    "event_driven_layers": 14,
     "scaling_out": 15,
     "ipu_cuda": 16,
     "taking_a_network_home": 17,
     "your_own_data": 20,
+    "sweeps": 21,
 }
 NOTEBOOKS = tuple(NUMBERS)  #: in their order; a notebook's file has its number before its name
 
@@ -35,8 +36,32 @@ _FIRST_EDITION = (
     *("local_learning", "event_data", "sweeps_and_challenge", "taking_a_network_home", "microspike", "blank_pages"),
     "your_own_data",
 )
-#: Keys of exercises and predictions that were in another notebook: today's by the old ones.
-MOVED: dict[str, str] = {}
+#: Keys of exercises and predictions that were in another notebook: today's by the old ones. A notebook alone: its quiz.
+MOVED: dict[str, str] = {
+    "sweeps_and_challenge": "sweeps",
+    "sweeps_and_challenge.1": "open_challenge.1",
+    "sweeps_and_challenge.2": "sweeps.1",
+    "sweeps_and_challenge.3": "sweeps.2",
+    "sweeps_and_challenge.4": "sweeps.3",
+    "sweeps_and_challenge.a": "open_challenge.a",
+    "sweeps_and_challenge.b": "sweeps.a",
+    "sweeps_and_challenge.c": "sweeps.b",
+    "sweeps_and_challenge.d": "open_challenge.b",
+    "sweeps_and_challenge.e": "sweeps.c",
+    "sweeps_and_challenge.f": "open_challenge.c",
+    "blank_pages.4": "local_learning.4",
+    "blank_pages.d": "local_learning.n",
+    "memory_precision_batching.4": "event_driven_layers.1",
+    "memory_precision_batching.k": "event_driven_layers.d",
+    "memory_precision_batching.l": "event_driven_layers.a",
+    "blank_pages.1": "first_spiking_neuron.4",
+    "blank_pages.2": "surrogate_gradients.3",
+    "blank_pages.a": "first_spiking_neuron.j",
+    "ipu_cuda.g": "event_driven_layers.e",
+    "blank_pages.3": "train_your_first_network.4",
+    "blank_pages.c": "train_your_first_network.i",
+    "blank_pages.b": "surrogate_gradients.l",
+}
 
 
 def notebook_of(key: str) -> str:

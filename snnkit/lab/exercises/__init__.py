@@ -2,7 +2,3 @@
 
 ``snnkit.lab.course`` knows their order and reads them; content only is here.
 """
-
-from snnkit import lazy
-
-__getattr__, __dir__, __all__ = lazy.attach(__name__, "scaling_out:TinyRun")

@@ -1,4 +1,4 @@
-"""Exercises of "Event data"."""
+"""Exercises of "Events and time"."""
 
 from __future__ import annotations
 
@@ -320,6 +320,7 @@ EXERCISES = [
         [_alone, _neighbours, _in_time, _itself, _at_the_edge, _many_events],
         minutes=8,
         difficulty=3,
+        optional=True,
         hints=(
             "Read first, then write: an event that has already entered its own time would support itself.",
             "Exactly the eight pixels around (x, y): rows y - 1 to y + 1, columns x - 1 to x + 1.",

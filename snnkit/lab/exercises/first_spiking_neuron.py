@@ -50,6 +50,18 @@ class Adaptive(Neuron):
         return spike, AdaptiveState(v, a)
 
 
+def population(x, beta, fire, v=None):
+    """Leaky neurons with a soft reset: x [T, B, N] -> spikes [T, B, N] and the membrane after the last step [B, N]."""
+    v = torch.zeros_like(x[0]) if v is None else v
+    spikes = []
+    for x_t in x:
+        v = beta * v + x_t
+        s = fire(v - 1)
+        v = v - s
+        spikes.append(s)
+    return torch.stack(spikes), v
+
+
 UNBOUNDED = "A membrane has no bounds: clamp nothing."
 
 
@@ -210,6 +222,98 @@ def _an_engine_can_compile_it(candidate: Any, reference: Any) -> None:
     expect.elementwise(cell, cell.initial_state(torch.zeros(2, 3)), message, hint=3)
 
 
+def step(u):
+    return (u >= 0).to(u.dtype)
+
+
+def _both(candidate: Any, x: Tensor, beta: Any = 0.5, fire: Any = step, **more: Any) -> Any:
+    return expect.parts(candidate(x, beta, fire, **more), 2, "It returns two things: spikes, v.", hint=0)
+
+
+def _seeded(*shape: int, seed: int = 0) -> Tensor:
+    return torch.rand(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def _spikes_and_v(candidate: Any, reference: Any) -> None:
+    for x in (torch.zeros(5, 2, 3), torch.zeros(4, 1, 2, dtype=torch.float64)):
+        spikes, v = _both(candidate, x)
+        expect.tensor(spikes, x, "The spikes have the shape and dtype of x.", hint=0)
+        expect.tensor(v, x[0], "v is one number per sample and neuron, [B, N]: time is not in it.", hint=0)
+
+
+def _it_leaks_and_charges(candidate: Any, reference: Any) -> None:
+    message = "Below the threshold: v is beta times the old v, plus the input."
+    for steps, hint in (((-0.4, -0.2, 0.0, 0.05), 1), ((-3e4, 0.0, 0.05), "v has no lower bound: clamp nothing.")):
+        x = torch.tensor(steps).view(-1, 1, 1)
+        want = reference(x, 0.5, step)[1]
+        expect.close(_both(candidate, x)[1], want, message, inputs={"x": x.flatten(), "beta": 0.5}, hint=hint)
+
+
+def _it_fires_as_fire_says(candidate: Any, reference: Any) -> None:
+    x = torch.tensor([0.5, 0.75, 0.1]).view(3, 1, 1)  # v reaches exactly 1 in the second step
+    for name, fire in {"u >= 0": step, "u > 0": lambda u: (u > 0).to(u.dtype), "u >= 1": lambda u: step(u - 1)}.items():
+        inputs = {"x": x.flatten(), "beta": 0.5, "fire": name}
+        message = "The spikes are what `fire` makes of u = v - 1."
+        yours, want = _both(candidate, x, fire=fire)[0], reference(x, 0.5, fire)[0]
+        expect.close(yours.flatten(), want.flatten(), message, inputs=inputs, hint=2)
+
+
+def _the_surplus_stays(candidate: Any, reference: Any) -> None:
+    x = torch.tensor([1.7, 0.0, 3.0, 0.0, 0.0]).view(5, 1, 1)
+    message = "Soft reset, in the step of the spike: a neuron that fired loses 1 and keeps the rest."
+    far = torch.tensor([3e4, 0.0, 0.0]).view(3, 1, 1)
+    for given, hint in ((x, 3), (x[:1], 3), (far, "v has no upper bound: clamp nothing.")):
+        for yours, want in zip(_both(candidate, given), reference(given, 0.5, step), strict=True):
+            inputs = {"x": given.flatten(), "beta": 0.5}
+            expect.close(yours.flatten(), want.flatten(), message, inputs=inputs, hint=hint)
+
+
+def _the_reset_follows_fire(candidate: Any, reference: Any) -> None:
+    x = torch.tensor([0.5, 0.75, 0.1]).view(3, 1, 1)
+    for name, fire in {"u > 0": lambda u: (u > 0).to(u.dtype), "u >= 1": lambda u: step(u - 1)}.items():
+        inputs = {"x": x.flatten(), "beta": 0.5, "fire": name}
+        message = "Where `fire` gives 0 there is no reset, whatever v is."
+        yours, want = _both(candidate, x, fire=fire)[1], reference(x, 0.5, fire)[1]
+        expect.close(yours.flatten(), want.flatten(), message, inputs=inputs, hint=3)
+
+
+def _each_its_own_beta(candidate: Any, reference: Any) -> None:
+    x, beta = 0.3 * _seeded(30, 2, 3), torch.tensor([0.0, 0.5, 0.95])
+    message = "beta may be a tensor [N]: a decay for each neuron."
+    expect.close(_both(candidate, x, beta), reference(x, beta, step), message, inputs={"beta": beta}, hint=4)
+
+
+def _no_one_hears_another(candidate: Any, reference: Any) -> None:
+    x = 0.4 * _seeded(30, 3, 4, seed=1)
+    message = "Samples and neurons do not influence each other."
+    expect.close(_both(candidate, x), reference(x, 0.5, step), message, inputs="30 steps, 3 samples, 4 neurons", hint=4)
+
+
+def _in_two_pieces(candidate: Any, reference: Any) -> None:
+    x = 0.4 * _seeded(40, 2, 3, seed=2)
+    whole, last = _both(candidate, x, 0.9)
+    first, v = _both(candidate, x[:17], 0.9)
+    second, end = _both(candidate, x[17:], 0.9, v=v)
+    message = "17 steps, then 23 that start from the v returned, are the same as 40 at once."
+    expect.close(end, last, message, hint=5)
+    expect.close(torch.cat([first, second]), whole, message, hint=5)
+
+
+def _gradient_to_the_first_step(candidate: Any, reference: Any) -> None:
+    x = torch.full((6, 1, 2), 0.1).requires_grad_()
+    spikes = _both(candidate, x, 0.9, ATan(2.0))[0]
+    message = "A gradient gets from the last spike to the first input, through `fire` and the leak."
+    expect.true(spikes.requires_grad, message, yours="the spikes are cut off from x", hint=6)
+    (gradient,) = torch.autograd.grad(spikes[-1].sum(), x, allow_unused=True)
+    expect.true(gradient is not None and bool((gradient[0] > 0).all()), message, yours=gradient, hint=6)
+    message = "The gradient crosses the border of two pieces: through the v that is given, and the v returned."
+    start = torch.full((1, 2), 0.1).requires_grad_()
+    end = _both(candidate, x.detach(), 0.9, ATan(2.0), v=start)[1]
+    expect.true(end.requires_grad, message, yours="v is cut off from the v given", hint=6)
+    (gradient,) = torch.autograd.grad(end.sum(), start, allow_unused=True)
+    expect.true(gradient is not None and bool((gradient != 0).all()), message, yours=gradient, hint=6)
+
+
 EXERCISES = [
     Exercise(
         "first_spiking_neuron.1",
@@ -279,6 +383,35 @@ EXERCISES = [
             "Two things happen to a: it loses `state.a / self.tau_a`, and it gains `self.jump * spike`.",
             "A Python `if` on a tensor's values can't be compiled; use `spike` as a factor, or `torch.where`.",
             "Keep `tau_a=200.0` and `jump=0.2`: with a short tau_a the threshold is back before the next spike.",
+        ),
+    ),
+    Exercise(
+        "first_spiking_neuron.4",
+        "A population",
+        population,
+        [
+            _spikes_and_v,
+            _it_leaks_and_charges,
+            _it_fires_as_fire_says,
+            _the_surplus_stays,
+            _the_reset_follows_fire,
+            _each_its_own_beta,
+            Check("samples and neurons alone", _no_one_hears_another),
+            _in_two_pieces,
+            _gradient_to_the_first_step,
+        ],
+        minutes=15,
+        difficulty=1,
+        list_all=True,
+        hints=(
+            "Begin with `v = torch.zeros_like(x[0])` and an empty list; loop over `x`, append, and at the end return "
+            "`torch.stack(spikes), v`.",
+            "Charge: `v = beta * v + x_t`. The input is not multiplied by beta.",
+            "Spikes: `s = fire(v - 1)`. Write no comparison: `fire` decides.",
+            "Reset: `v = v - s`, in the same step. A hard reset, `v * (1 - s)`, would throw the surplus away.",
+            "Use whole tensors: no loop over samples or neurons, and no mean, sum or max.",
+            "If a `v` is given, start from it, and return the v after the last reset.",
+            "A `.detach()`, `.item()` or `torch.no_grad()` cuts the graph. Leave them out.",
         ),
     ),
 ]

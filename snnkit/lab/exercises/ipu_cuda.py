@@ -282,9 +282,9 @@ EXERCISES = [
         "A spike in plain operations",
         spike,
         [Check("0 or 1", _is_0_or_1), Check("the gradient", _has_the_gradient), _plain_operations],
-        optional=True,
         difficulty=2,
         seconds=30.0,  # ipu.check traces a model several times
+        minutes=3,
         hints=(
             "Add a term to the step that is 0 and has the gradient of `smooth(u)`: `s` minus `s` detached.",
             "A comparison has no gradient. It must come from a term that is computed from `smooth(u)`.",
@@ -299,9 +299,10 @@ EXERCISES = [
         "The loss in the model",
         Training,
         [_without_labels, _with_labels, _the_rules],
-        optional=True,
         difficulty=2,
         seconds=30.0,  # ipu.check traces a model several times
+        minutes=4,
+        optional=True,
         hints=(
             "`x.view(128, -1)` fits one batch size only, but an IPU splits a call into micro-batches: `x.flatten(1)`.",
             "`if y is None: return out`.",

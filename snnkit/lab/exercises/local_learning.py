@@ -1,4 +1,4 @@
-"""Exercises of "Local learning: STDP"."""
+"""Exercises of "Local learning"."""
 
 from __future__ import annotations
 
@@ -35,6 +35,16 @@ def assign_labels(counts, labels, classes):
     member = F.one_hot(labels, classes).to(counts.dtype)  # [N, classes]: 1 where an image is of a class
     mean = counts.T @ member / member.sum(0).clamp(min=1)
     return torch.where(mean.sum(1) > 0, mean.argmax(1), -1)
+
+
+def stdp(pre, post, w, tau, up, down, traces=None):
+    """Pair STDP over time: pre [T, M], post [T, N], w [N, M] -> the weights after it [N, M], and the two traces."""
+    x, y = (torch.zeros_like(pre[0]), torch.zeros_like(post[0])) if traces is None else traces
+    keep = math.exp(-1 / tau)
+    for pre_t, post_t in zip(pre, post, strict=True):
+        x, y = keep * x + pre_t, keep * y + post_t
+        w = (w + up * torch.outer(post_t, x) - down * torch.outer(y, pre_t)).clamp(0, 1)
+    return w, (x, y)
 
 
 def _step(candidate: Any, pre: Any, post: Any, x: Any, y: Any) -> tuple:
@@ -125,6 +135,83 @@ def _whole_numbers(candidate: Any, reference: Any) -> None:
     result = candidate(torch.tensor([[5.0], [1.0]]), torch.tensor([0, 1]), 2)
     like = torch.zeros(1, dtype=torch.int64)
     expect.tensor(result, like, "Labels are whole numbers (int64), as those of images are.", hint=5)
+
+
+# --- the build --------------------------------------------------------------------------------------------------------
+
+
+def _seeded(*shape: int, seed: int = 0) -> Tensor:
+    return torch.rand(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def _stdp(candidate: Any, pre: Tensor, post: Tensor, w: Tensor, **changes: Any) -> Any:
+    given = {"tau": 10.0, "up": 0.1, "down": 0.05} | changes
+    return expect.parts(candidate(pre, post, w, **given), 2, "It returns two things: w, traces.", hint=0)
+
+
+_START = torch.tensor([[0.5, 0.4], [0.3, 0.6], [0.5, 0.5]])  # from 2 inputs to 3 neurons
+
+
+def _weights_like_w(candidate: Any, reference: Any) -> None:
+    for given in (_START, _START.double()):
+        pre, post = given.new_zeros(20, 2), given.new_zeros(20, 3)
+        w = _stdp(candidate, pre, post, given)[0]
+        expect.tensor(w, given, "The weights have the shape and dtype of w, [N, M].", hint=0)
+        expect.close(w, given, "Without spikes no weight changes.", hint=0)
+
+
+def _pair(candidate: Any, reference: Any, first: int, then: int, message: str, hint: int) -> None:
+    """One spike of input 1 and one of neuron 2."""
+    pre, post = torch.zeros(20, 2), torch.zeros(20, 3)
+    pre[first, 1] = post[then, 2] = 1.0
+    inputs = {"input 1 fires at": first, "neuron 2 fires at": then, "w": _START, "tau": 10, "up": 0.1, "down": 0.05}
+    for tau in (10.0, 4.5):
+        yours, want = (_stdp(one, pre, post, _START, tau=tau)[0] for one in (candidate, reference))
+        expect.close(yours, want, message, inputs=inputs | {"tau": tau}, hint=hint)
+
+
+def _w_pre_then_post(candidate: Any, reference: Any) -> None:
+    message = "Input 1 fires, neuron 2 five steps later: w[2, 1] grows by up * exp(-5 / tau), nothing else changes."
+    _pair(candidate, reference, 3, 8, message, 1)
+
+
+def _w_post_then_pre(candidate: Any, reference: Any) -> None:
+    message = "Neuron 2 fires, input 1 five steps later: w[2, 1] shrinks by down * exp(-5 / tau)."
+    _pair(candidate, reference, 8, 3, message, 2)
+
+
+def _in_the_same_step(candidate: Any, reference: Any) -> None:
+    message = "Two spikes in one step are a pair on both sides: w[2, 1] changes by up - down."
+    _pair(candidate, reference, 5, 5, message, 3)
+
+
+def _every_pair_counts(candidate: Any, reference: Any) -> None:
+    pre, post = (_seeded(40, n, seed=5) < 0.2 for n in (2, 3))
+    yours, want = (_stdp(f, pre.float(), post.float(), _START, up=0.01, down=0.008)[0] for f in (candidate, reference))
+    message = "Each spike forms a pair with every earlier spike of the other side."
+    expect.close(yours, want, message, inputs="random spikes over 40 steps", hint=4)
+
+
+def _between_0_and_1(candidate: Any, reference: Any) -> None:
+    pre, post = torch.zeros(20, 2), torch.zeros(20, 3)
+    pre[2], post[3], pre[9] = 1.0, 1.0, 1.0
+    post[9, 1:] = 1.0  # both at once: the sum of both changes is clamped, once
+    for change in ({"up": 2.0, "down": 0.4}, {"up": 0.0, "down": 2.0}, {"up": 0.6, "down": 2.0}):
+        yours, want = (_stdp(one, pre, post, _START, **change)[0] for one in (candidate, reference))
+        message = (
+            "After each step, growth and shrinkage together, the weights are in [0, 1]. The next starts from these."
+        )
+        expect.close(yours, want, message, inputs=change, hint=5)
+
+
+def _it_goes_on(candidate: Any, reference: Any) -> None:
+    pre, post = (_seeded(40, n, seed=6) < 0.2 for n in (2, 3))
+    pre, post, small = pre.float(), post.float(), {"up": 0.01, "down": 0.008}
+    whole, _ = _stdp(candidate, pre, post, _START, **small)
+    w, traces = _stdp(candidate, pre[:15], post[:15], _START, **small)
+    w, _ = _stdp(candidate, pre[15:], post[15:], w, **small, traces=traces)
+    message = "15 steps, then 25 that start from the traces returned, are the same as 40 at once."
+    expect.close(w, whole, message, hint=6)
 
 
 EXERCISES = [
@@ -262,6 +349,33 @@ EXERCISES = [
             "`torch.where(mean.sum(1) > 0, best, -1)`: a neuron without spikes must not get the first class.",
             "0 / 0 is NaN, and NaN wins every argmax. `member.sum(0).clamp(min=1)` prevents it.",
             "`argmax` gives int64; leave it so.",
+        ),
+    ),
+    Exercise(
+        "local_learning.4",
+        "STDP with traces",
+        stdp,
+        [
+            _weights_like_w,
+            Check("pre, then post", _w_pre_then_post),
+            Check("post, then pre", _w_post_then_pre),
+            _in_the_same_step,
+            _every_pair_counts,
+            _between_0_and_1,
+            Check("in two pieces", _it_goes_on),
+        ],
+        minutes=20,
+        difficulty=3,
+        list_all=True,
+        hints=(
+            "Two traces: x with one number per input, y with one per neuron, zeros at first. Return `w, (x, y)`.",
+            "In each step `x = keep * x + pre_t` with `keep = math.exp(-1 / tau)`. Where post fires, w grows: "
+            "`up * torch.outer(post_t, x)`.",
+            "The mirror: `y = keep * y + post_t`. Where pre fires, w shrinks: `down * torch.outer(y, pre_t)`.",
+            "Update both traces first, then the weights. Then a spike also meets the other side's spike of this step.",
+            "A trace adds up: `+ pre_t`, not a maximum or a restart at 1.",
+            "`.clamp(0, 1)` inside the loop, once in a step: after both changes.",
+            "If traces are given, start from them in place of zeros.",
         ),
     ),
 ]

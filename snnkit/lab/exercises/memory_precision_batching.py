@@ -47,16 +47,6 @@ def in_halves(fn, samples, size):
     return torch.cat(done)
 
 
-def by_spikes(places, weight):
-    """The product [B, O] of spikes, given by their places, with weights [O, I]; and the number of additions."""
-    out = torch.zeros(len(places), weight.shape[0])
-    for sample, columns in enumerate(places):
-        for i in columns:
-            out[sample] += weight[:, i]
-    additions = sum(len(columns) for columns in places) * weight.shape[0]
-    return out, additions
-
-
 _CASE = {"weights": 1000, "stored": 50, "steps": 8, "batch": 3, "copies": 1, "width": 4}
 
 
@@ -210,38 +200,6 @@ def _other_errors(candidate: Any, reference: Any) -> None:
         raise Violation(message, yours="no error", expected=error.__name__, hint=4)
 
 
-_PLACES = [[0, 3], [], [2], [0, 1, 2, 3]]
-
-
-def _product(candidate: Any, places: Sequence[Sequence[int]], weight: Tensor) -> tuple[Tensor, Any]:
-    result = expect.parts(candidate(places, weight), 2, "The answer is two things: the product, the additions.")
-    expect.tensor(result[0], torch.zeros(len(places), len(weight)), "The product is [B, O].", hint=0)
-    return result[0], result[1]
-
-
-def _the_product(candidate: Any, reference: Any) -> None:
-    weight = torch.arange(1.0, 13.0).view(3, 4)  # not a square
-    for places in ([[1]], _PLACES):
-        found, _ = _product(candidate, places, weight)
-        message = "Each spike adds the column of weights that belongs to its input."
-        expect.close(found, reference(places, weight)[0], message, inputs={"places": places}, hint=1)
-
-
-def _twice(candidate: Any, reference: Any) -> None:
-    weight = torch.arange(1.0, 13.0).view(3, 4)
-    found, _ = _product(candidate, [[2, 2]], weight)
-    expect.close(found, 2 * weight[:, 2][None], "A place that stands twice counts twice.", hint=2)
-
-
-def _only_where_there_is_a_spike(candidate: Any, reference: Any) -> None:
-    message = "Each spike adds O numbers, one for each neuron; nothing else is counted."
-    for outputs, inputs in ((3, 4), (5, 4), (3, 40)):
-        _, additions = _product(candidate, _PLACES, torch.ones(outputs, inputs))
-        dense = len(_PLACES) * inputs * outputs
-        hint = 4 if additions == dense else 3
-        expect.close(additions, 7 * outputs, message, inputs={"spikes": 7, "O": outputs, "I": inputs}, hint=hint)
-
-
 # --- a function that runs out of memory on purpose --------------------------------------------------------------------
 
 
@@ -321,22 +279,6 @@ EXERCISES = [
             "Increase `start` only when a part is done, by the number of samples in it. Never repeat a part.",
             "Half of 1 is 0, and 0 samples always fit, so the loop never ends. If `size == 1`: `raise`.",
             "`except (torch.OutOfMemoryError, MemoryError)`: catch both, but no more, or real mistakes are hidden.",
-        ),
-    ),
-    Exercise(
-        "memory_precision_batching.4",
-        "The product by spikes",
-        by_spikes,
-        [_the_product, _twice, _only_where_there_is_a_spike],
-        minutes=8,
-        difficulty=2,
-        hints=(
-            "Two loops: `for sample, columns in enumerate(places):`, and in it `for i in columns:`.",
-            "`weight` is [O, I], so what input `i` sends to all neurons is the column `weight[:, i]`. Add it to "
-            "`out[sample]`.",
-            "`out[sample] += ...` for each place in the list. A set, or an assignment, would lose the second spike.",
-            "A column has `weight.shape[0]` numbers, so each spike costs as many additions.",
-            "That is the number for a dense product. Here the zeros are left out.",
         ),
     ),
 ]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import io
 import math
 from collections.abc import Sequence
 from numbers import Real
@@ -12,9 +10,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from snnkit import neuron, nn
 from snnkit.lab.course import expect
-from snnkit.lab.course.exercise import Check, Exercise, NotWritten, Violation
+from snnkit.lab.course.exercise import Exercise, NotWritten, Violation
 from snnkit.train import slurm
 from snnkit.train.slurm import parse, seconds
 
@@ -26,16 +23,11 @@ def share(batch, rank, ranks):
     return mine, weight
 
 
-def snapshot(run):
-    """All that a run needs to continue as without a break: name of an attribute to a plain value."""
-    return {
-        "model": run.model.state_dict(),
-        "optimizer": run.optimizer.state_dict(),
-        "scheduler": run.scheduler.state_dict(),
-        "noise": run.noise.get_state(),
-        "epoch": run.epoch,
-        "batch": run.batch,
-    }
+def next_samples(update, order, batch, rank, ranks):
+    """The samples of this rank for an update, from the numbers alone."""
+    updates = -(-len(order(0)) // batch)  # in an epoch, rounded up
+    epoch, position = divmod(update, updates)
+    return order(epoch)[position * batch : (position + 1) * batch][rank::ranks]
 
 
 def ring_seconds(ranks, size, latency, bandwidth):
@@ -101,57 +93,54 @@ def _the_mean_of_all(candidate: Any, reference: Any) -> None:
         expect.close(mean, 10 + 3 * (count - 1) / 2, message, inputs=inputs, hint=hint)
 
 
-def _restored(candidate: Any, updates: int) -> tuple[TinyRun, TinyRun]:
-    """A run after so many updates, and another run that is restored from its snapshot."""
-    run = TinyRun()
-    for _ in range(updates):
-        run.update()
-    saved = expect.written(candidate(run))
-    if not isinstance(saved, dict):
-        raise Violation("A snapshot is a dict.", yours=type(saved).__name__)
-    for name, value in saved.items():
-        expect.written(value)
-        known = ", ".join(PARTS)
-        expect.true(name in PARTS, f"Each entry has the name of a part of the run: {known}.", yours=name, hint=0)
-    file, restored = io.BytesIO(), TinyRun()
-    message = "A checkpoint holds plain values and tensors, so that reading it runs no code."
-    yours = {name: type(value).__name__ for name, value in saved.items()}
-    with expect.explained(Exception, "", message, yours=yours, hint=1):
-        torch.save(saved, file)
-        file.seek(0)
-        saved = torch.load(file, weights_only=True)
-    with expect.explained(Exception, "", "A new run takes over what was saved.", hint=1):
-        restored.restore(saved)
-    return run, restored
+_EPOCHS = [[3, 0, 6, 1, 5, 2, 4], [5, 4, 0, 2, 6, 3, 1], [1, 6, 4, 0, 3, 5, 2]]
 
 
-def _a_plain_dict(candidate: Any, reference: Any) -> None:
-    _restored(candidate, 5)
+def _order(epoch: int) -> list[int]:
+    """Seven samples in the order of an epoch."""
+    return _EPOCHS[epoch].copy()
 
 
-def _part(name: str, message: str, hint: int) -> Check:
-    def check(candidate: Any, reference: Any) -> None:
-        for updates in (5, 3, 1):  # in the second epoch, at its beginning, in the first one
-            run, restored = _restored(candidate, updates)
-            have, want = restored.message(name), run.message(name)
-            inputs = {"stopped after": f"{updates} updates", "batches in an epoch": TinyRun.BATCHES}
+def _next(candidate: Any, update: int, batch: int, rank: int, ranks: int) -> list[int]:
+    with expect.explained(IndexError, "", "There are three epochs here.", inputs={"update": update}, hint=0):
+        mine = expect.written(candidate(update, _order, batch, rank, ranks))
+    has_numbers = isinstance(mine, np.ndarray) or (isinstance(mine, torch.Tensor) and not mine.is_meta)
+    mine = mine.tolist() if has_numbers and mine.ndim == 1 else mine
+    if not isinstance(mine, Sequence) or isinstance(mine, str):
+        raise Violation("The answer is a list of samples.", yours=mine, hint=1)
+    return list(mine)
+
+
+def _alone(epoch: int, hint: int, candidate: Any) -> None:
+    for batch in (3, 2):
+        updates = -(-7 // batch)
+        for position in range(updates):
+            update = epoch * updates + position
+            want = _order(epoch)[position * batch : (position + 1) * batch]
+            inputs = {"update": update, "batch": batch, "order(0)": _order(0), "order(1)": _order(1)}
+            message = f"Alone, update {update} has the batch number {position} of order({epoch})."
+            have = _next(candidate, update, batch, 0, 1)
             expect.true(have == want, message, inputs=inputs, yours=have, expected=want, hint=hint)
 
-    return Check(name, check)
+
+def _the_first_epoch(candidate: Any, reference: Any) -> None:
+    _alone(0, 1, candidate)
 
 
-def _identical(candidate: Any, reference: Any) -> None:
-    for updates in (1, 3, 5, 8):  # within each of the three epochs, and between two
-        run, restored = _restored(candidate, updates)
-        for one in (run, restored):
-            one.losses = []
-            while one.epoch < 3:
-                one.update()
-        inputs = {"stopped after": f"{updates} updates"}
-        message = "From there on, the losses are those of the unbroken run, to the last bit."
-        expect.true(
-            restored.losses == run.losses, message, inputs=inputs, yours=restored.losses, expected=run.losses, hint=7
-        )
+def _the_next_epoch(candidate: Any, reference: Any) -> None:
+    for epoch in (1, 2):
+        _alone(epoch, 0, candidate)
+
+
+def _a_part_for_each_rank(candidate: Any, reference: Any) -> None:
+    for update, batch, ranks in ((1, 4, 2), (0, 7, 4), (3, 3, 2)):
+        parts = [_next(candidate, update, batch, rank, ranks) for rank in range(ranks)]
+        whole = sorted(reference(update, _order, batch, 0, 1))
+        message = "All ranks together have the batch, each sample once, and no rank more than needed."
+        fair = max(map(len, parts)) <= -(-len(whole) // ranks)
+        inputs = {"update": update, "batch": batch, "ranks": ranks}
+        together = sorted(sample for mine in parts for sample in mine)
+        expect.true(fair and together == whole, message, inputs=inputs, yours=parts, expected=whole, hint=2)
 
 
 _LINK = {"latency": 1e-5, "bandwidth": 1e9}
@@ -177,87 +166,6 @@ def _bandwidth(candidate: Any, reference: Any) -> None:
         message = "Almost without latency: in each step, a piece of size / ranks goes over the link."
         inputs = {"ranks": ranks, "size": size, "bandwidth": bandwidth}
         expect.close(result, want, message, inputs=inputs, hint=[*close, 0][0], rtol=1e-6, atol=1e-12)
-
-
-# --- a training run that is small enough to read in one go ------------------------------------------------------------
-
-
-PARTS = ("model", "optimizer", "scheduler", "noise", "epoch", "batch")
-
-
-class TinyRun:
-    """Six neurons learn two classes: Adam, a cosine, spikes drawn at random, three shuffled batches in an epoch.
-
-    Attributes:
-        model, optimizer, scheduler: of PyTorch; each has ``state_dict()``.
-        noise: the generator that spikes are drawn from; it has ``get_state()``.
-        epoch, batch: what comes next, from 0 on.
-        losses: of the updates so far; a log, which changes nothing.
-    """
-
-    BATCHES = 3
-
-    def __init__(self) -> None:
-        start = torch.Generator().manual_seed(0)
-        self.pixels = torch.rand(12, 4, generator=start)
-        self.labels = (self.pixels[:, 0] > self.pixels[:, 1]).long()
-        first, second = torch.nn.Linear(4, 6), torch.nn.Linear(6, 2)
-        for linear in (first, second):
-            torch.nn.init.normal_(linear.weight, generator=start)
-            torch.nn.init.constant_(linear.bias, 0.1)
-        self.model = nn.Sequential(
-            first, neuron.Leaky(torch.full((6,), 0.9), engine="eager"), second, neuron.LI(engine="eager")
-        )
-        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.05)
-        self.scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(self.optimizer, 9)
-        self.noise = torch.Generator().manual_seed(1)
-        self.epoch, self.batch = 0, 0
-        self.losses: list[float] = []
-
-    def update(self) -> None:
-        """Learn from the next batch."""
-        shuffled = torch.randperm(12, generator=torch.Generator().manual_seed(self.epoch))
-        rows = shuffled.chunk(self.BATCHES)[self.batch]
-        spikes = (torch.rand(8, 4, 4, generator=self.noise) < self.pixels[rows]).float()  # [T, B, pixels]
-        out, _ = self.model(spikes)
-        loss = torch.nn.functional.cross_entropy(out.mean(0), self.labels[rows])
-        self.optimizer.zero_grad()
-        loss.backward()
-        self.optimizer.step()
-        self.scheduler.step()
-        self.losses.append(loss.item())
-        self.batch += 1
-        if self.batch == self.BATCHES:
-            self.epoch, self.batch = self.epoch + 1, 0
-
-    def restore(self, saved: dict[str, Any]) -> None:
-        """Restore each part that was saved; the others stay as in a new run."""
-        for name, value in saved.items():
-            value = copy.deepcopy(value)  # an optimizer would change the very tensors that it gets
-            part = getattr(self, name)
-            if isinstance(part, torch.Generator):
-                part.set_state(value)
-            elif hasattr(part, "load_state_dict"):
-                part.load_state_dict(value)
-            else:
-                setattr(self, name, value)
-
-    def message(self, name: str) -> Any:
-        """A text to compare and to show: its number depends on the whole state of the part."""
-        part = getattr(self, name)
-        if name == "model":
-            return f"weights that add up to {sum(p.sum().item() for p in part.parameters()):.6f}"
-        if name == "optimizer":
-            state = part.state_dict()["state"]
-            sums = sum(v.sum().item() for entry in state.values() for v in entry.values())
-            return f"running means and counts that add up to {sums:.6f}"
-        if name == "scheduler":
-            return f"after {part.last_epoch} updates, lr {part.get_last_lr()[0]:.6f}"
-        if name == "noise":
-            ahead = torch.Generator()
-            ahead.set_state(part.get_state())
-            return f"next number {torch.rand((), generator=ahead).item():.6f}"
-        return part
 
 
 # --- the batch script with three planted mistakes, as it should be ----------------------------------------------------
@@ -344,30 +252,15 @@ EXERCISES = [
     ),
     Exercise(
         "scaling_out.2",
-        "What has to be saved",
-        snapshot,
-        [
-            _a_plain_dict,
-            _part("model", "The restored run has the weights.", 2),
-            _part("optimizer", "The restored run has the optimizer's memory.", 3),
-            _part("scheduler", "The restored run is at the same place in the schedule.", 4),
-            _part("noise", "The restored run draws the same noise.", 5),
-            _part("epoch", "The restored run is in the same epoch.", 6),
-            _part("batch", "The restored run is at the same batch.", 6),
-            _identical,
-        ],
-        minutes=8,
+        "Which samples come next",
+        next_samples,
+        [_the_first_epoch, _the_next_epoch, _a_part_for_each_rank],
+        minutes=5,
         difficulty=2,
-        seconds=30.0,  # some fifty small trainings
         hints=(
-            "Read `TinyRun.update` line by line. For each value: will a new run have it?",
-            "Never save an object. Save what its `state_dict()` returns, or `get_state()` for a generator.",
-            "`run.model.state_dict()` holds weights and buffers.",
-            "Adam keeps two running means for each weight, and counts its updates. Without them it starts from zero.",
-            "The learning rate follows a cosine. Which object knows how far it has come?",
-            "Spikes are drawn from `run.noise`. A new generator would start at its first number again.",
-            "Saved in the middle of an epoch, the run must know which one (`epoch`) and where (`batch`).",
-            "A state belongs to one moment. Does your code change or invent a part of it?",
+            "`divmod(update, updates)` is the number of the epoch, and the position in it.",
+            "The batch of all ranks is `order(epoch)[position * batch : (position + 1) * batch]`.",
+            "This rank's part of the batch: `[rank::ranks]`, as in exercise 15.1.",
         ),
     ),
     Exercise(

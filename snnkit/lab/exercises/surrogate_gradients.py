@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from snnkit.lab.course import expect
-from snnkit.lab.course.exercise import Exercise, Violation
+from snnkit.lab.course.exercise import Check, Exercise, Violation
+from snnkit.lab.exercises.first_spiking_neuron import population, step
 from snnkit.surrogate import ATan, Triangle
 
 
@@ -34,6 +35,13 @@ def dead_neurons(u, surrogate, floor):
     silent = (u < 0).all(dim=(0, 1))
     deaf = (surrogate.derivative(u) < floor).all(dim=(0, 1))
     return silent & deaf
+
+
+def spike(u, width):
+    """A step forward; backward a triangle of area 1, which ends at u = ± width."""
+    slope = (1 - u.abs() / width).clamp(min=0) / width
+    a = slope.detach() * u
+    return (u >= 0).to(u.dtype) + (a - a.detach())
 
 
 RETURN_BOTH = "The last line: `return grad_output * slope, None`. An argument without a gradient gets None."
@@ -153,6 +161,73 @@ def _any_recording(candidate: Any, reference: Any) -> None:
     expect.close(yours, torch.tensor([False]), message, inputs={"u": "0 everywhere", "floor": 1.5}, hint=1)
 
 
+def _slope(candidate: Any, u: Tensor, width: float, upstream: Tensor | None = None) -> Tensor:
+    """What arrives at u when ``upstream`` (ones) arrives at the spikes."""
+    u = u.clone().requires_grad_()
+    spikes = expect.written(candidate(u, width))
+    expect.tensor(spikes, u, hint=0)
+    expect.true(spikes.requires_grad, "The spikes are connected to u.", yours="no graph back to u", hint=1)
+    upstream = torch.ones_like(u) if upstream is None else upstream
+    given, message = upstream.clone(), "`backward` returns two values: the gradient for u, and None for width."
+    with expect.explained(RuntimeError, "incorrect number of gradients|different than None", message, hint=4):
+        (gradient,) = torch.autograd.grad(spikes, u, given, allow_unused=True)
+    expect.true(torch.equal(given, upstream), "The gradient that arrives must not be changed in place.", hint=4)
+    expect.true(gradient is not None, "A gradient arrives at u.", yours=None, hint=1)
+    return gradient
+
+
+def _exactly_0_and_1(candidate: Any, reference: Any) -> None:
+    for u in (torch.tensor([-2.0, -1e-6, 0.0, 1e-6, 0.3]), torch.linspace(-2, 2, 401), torch.zeros(2, 3).double()):
+        for width in (1.0, 0.3):
+            yours, want = expect.written(candidate(u, width)), reference(u, width)
+            message = "1 where u >= 0, else 0, in the shape and dtype of u."
+            expect.tensor(yours, u, message, hint=0)
+            if bool((yours[u == 0] == 0).all()) and torch.equal(yours[u != 0], want[u != 0]):
+                expect.close(yours, want, message, inputs={"u": u}, hint=0)
+            off = yours[yours != want]
+            shown = {"inputs": {"width": width}, "yours": [f"{one:.9g}" for one in off[:3].flatten().tolist()]}
+            expect.true(len(off) == 0, "The spikes are 0 or 1 exactly, not nearly.", hint=2, **shown)
+
+
+def _the_slope_at_the_threshold(candidate: Any, reference: Any) -> None:
+    u = torch.zeros(1)
+    for width in (1.0, 0.5, 0.1):
+        message = "At the threshold the slope is 1 / width."
+        expect.close(_slope(candidate, u, width), 1 / (width + u), message, inputs={"u": u, "width": width}, hint=3)
+
+
+def _the_triangle(candidate: Any, reference: Any) -> None:
+    u = torch.linspace(-1.95, 1.95, 14)
+    for width in (1.0, 2.0, 0.4):
+        message = "The slope is a triangle: it falls evenly to 0 at u = ± width, and is 0 beyond."
+        want = _slope(reference, u, width)
+        expect.close(_slope(candidate, u, width), want, message, inputs={"u": u, "width": width}, hint=3)
+
+
+def _chained(candidate: Any, reference: Any) -> None:
+    u, upstream = torch.tensor([-0.5, 0.0, 0.5]), torch.tensor([2.0, -3.0, 0.0])
+    message = "The gradient at the spikes is multiplied by the slope and passed on."
+    want = _slope(reference, u, 1.0, upstream)
+    expect.close(_slope(candidate, u, 1.0, upstream), want, message, inputs={"u": u, "grad": upstream}, hint=4)
+
+
+def _far_away(candidate: Any, reference: Any) -> None:
+    u = torch.tensor([-3e38, -1e20, 1e20, 3e38])
+    message = "Far from the threshold the spikes are still 0 and 1, and the gradient is 0, never NaN."
+    expect.close(candidate(u, 0.5), step(u), message, inputs={"u": u}, hint=2)
+    expect.close(_slope(candidate, u, 0.5), torch.zeros(4), message, inputs={"u": u}, hint=3)
+
+
+def _inside_your_population(candidate: Any, reference: Any) -> None:
+    def through(fire: Any) -> Tensor:
+        x = (0.3 * torch.rand(20, 1, 3, generator=torch.Generator().manual_seed(4))).requires_grad_()
+        spikes, _ = population(x, 0.9, lambda u: fire(u, 1.0))
+        return torch.autograd.grad(spikes.sum(), x)[0]
+
+    message = "As `fire` of a population it gives the gradient of all inputs over 20 steps."
+    expect.close(through(candidate), through(reference), message, atol=1e-5, hint=4)
+
+
 EXERCISES = [
     Exercise(
         "surrogate_gradients.1",
@@ -182,6 +257,31 @@ EXERCISES = [
             "There are two conditions. It never fires: `u < 0`. Its slope stays small: `surrogate.derivative(u)`.",
             "Dead means at *every* step of *every* sample: `all`, not `any`, and not the mean.",
             "Call `surrogate.derivative(u)` and compare with `floor`. Use no other numbers.",
+        ),
+    ),
+    Exercise(
+        "surrogate_gradients.3",
+        "A surrogate gradient",
+        spike,
+        [
+            _exactly_0_and_1,
+            _the_slope_at_the_threshold,
+            _the_triangle,
+            Check("the chain rule", _chained),
+            _far_away,
+            _inside_your_population,
+        ],
+        minutes=12,
+        difficulty=2,
+        list_all=True,
+        hints=(
+            "`(u >= 0).to(u.dtype)` is the step. At u = 0 it fires.",
+            "A comparison cuts the graph. Write a `torch.autograd.Function`, or add something to the step that is 0 "
+            "and has a gradient.",
+            "Forward has no ramp: return the step, or the step plus `a - a.detach()`, which is exactly 0.",
+            "The triangle: `(1 - u.abs() / width).clamp(min=0) / width`. Its area is 1 for each width.",
+            "In `backward`: return the gradient times the slope, and `None` for width. In the other way "
+            "PyTorch multiplies: `slope.detach() * u` has the gradient slope.",
         ),
     ),
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import chain
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor, nn
 
 from snnkit import loss
 from snnkit.lab.course import expect
-from snnkit.lab.course.exercise import Exercise, Violation
+from snnkit.lab.course.exercise import Exercise, NotWritten, Violation
 from snnkit.neuron import Leaky
 from snnkit.nn import Sequential
 
@@ -34,6 +35,22 @@ def train_step(net, optimizer, loss_fn, x, y):
 def additions_per_image(spikes, fan_out):
     """Synaptic additions that one image costs on average: spikes [T, B, N], each handed on to fan_out neurons."""
     return spikes.sum() / spikes.shape[1] * fan_out
+
+
+def fit(scores, weights, x, y, epochs, batch, lr, generator):
+    """Gradient descent on the mean cross-entropy; changes the weights, returns the mean loss of each epoch."""
+    losses = []
+    for _ in range(epochs):
+        total = 0.0
+        for rows in torch.randperm(len(x), generator=generator).split(batch):
+            loss = F.cross_entropy(scores(x[rows], weights), y[rows])
+            gradients = torch.autograd.grad(loss, weights)
+            with torch.no_grad():
+                for w, gradient in zip(weights, gradients, strict=True):
+                    w -= lr * gradient
+            total += loss.item() * len(rows)
+        losses.append(total / len(x))
+    return losses
 
 
 # Exercise 1
@@ -185,6 +202,130 @@ def _per_image(candidate: Any, reference: Any) -> None:
     _operations(candidate, both, 4, float(both.sum()) * 4 / 3, message, 2)  # no whole number
 
 
+# Exercise 4
+
+
+def _seeded(*shape: int, seed: int = 0) -> Tensor:
+    return torch.rand(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def _linear(x: Tensor, weights: list[Tensor]) -> Tensor:
+    return weights[2] * (x @ weights[0].T) + weights[1]
+
+
+def _weights() -> list[Tensor]:
+    """Of 3 inputs and 3 classes: a matrix, a bias and a gain."""
+    start = _seeded(3, 3, seed=7) - 0.5, torch.zeros(3), torch.ones(3)
+    return [w.requires_grad_() for w in start]
+
+
+def _run(
+    fit: Any,
+    x: Tensor,
+    y: Tensor,
+    scores: Any = _linear,
+    epochs: int = 1,
+    batch: int = 2,
+    lr: float = 0.5,
+    seed: int = 3,
+) -> tuple[Any, list[Tensor]]:
+    """The losses, and the weights after it."""
+    weights = _weights()
+    given = list(weights)
+    losses = fit(scores, weights, x, y, epochs, batch, lr, generator=torch.Generator().manual_seed(seed))
+    message = "The tensors in `weights` are changed in place, and still require gradients."
+    pairs = zip(given, weights, strict=False)
+    same = len(given) == len(weights) and all(a is b and a.is_leaf and a.requires_grad for a, b in pairs)
+    expect.true(same, message, hint=1)
+    if losses is None:
+        raise NotWritten("Your function returned None. Is a `return` missing?")
+    return losses, [w.detach().clone() for w in weights]
+
+
+_X, _Y = torch.eye(3), torch.arange(3)
+PLAIN = "Every step is `w -= lr * gradient` with the same lr: no momentum, no decay, no clipping."
+
+
+def _one_float_per_epoch(candidate: Any, reference: Any) -> None:
+    losses, _ = _run(candidate, _X, _Y, epochs=4)
+    message = "It returns a list with the mean loss of each epoch, as floats."
+    right = isinstance(losses, list) and len(losses) == 4 and all(isinstance(one, float) for one in losses)
+    expect.true(right, message, yours=losses, expected="a list of 4 floats", hint=0)
+
+
+def _one_step_downhill(candidate: Any, reference: Any) -> None:
+    message = "One batch: each weight moves by -lr times its gradient."
+    for scale, hint in ((1.0, 1), (100.0, PLAIN)):
+        (_, yours), (_, want) = (_run(one, scale * _X, 0 * _Y, batch=3) for one in (candidate, reference))
+        inputs = f"3 images of brightness {scale:g}, batch 3, 1 epoch, lr 0.5"
+        expect.close(yours, want, message, inputs=inputs, hint=hint)
+
+
+def _every_step_starts_from_zero(candidate: Any, reference: Any) -> None:
+    x, y = torch.tensor([[1.0, 0.5, 0.0]]).repeat(6, 1), torch.zeros(6, dtype=torch.int64)
+    (_, yours), (_, want) = (_run(one, x, y, epochs=2) for one in (candidate, reference))
+    added, total = _weights(), [torch.zeros_like(w) for w in want]  # what becomes of gradients that are never cleared
+    for _ in range(6):
+        gradients = torch.autograd.grad(F.cross_entropy(_linear(x[:2], added), y[:2]), added)
+        total = [a + b for a, b in zip(total, gradients, strict=True)]
+        added = [(w - 0.5 * one).detach().requires_grad_() for w, one in zip(added, total, strict=True)]
+    hint = 2 if all(torch.allclose(a, b, atol=1e-5) for a, b in zip(yours, added, strict=True)) else PLAIN
+    message = "Six equal images in batches of 2, two epochs: six steps, each with the gradient of its own batch only."
+    expect.close(yours, want, message, hint=hint)
+
+
+def _seen(fit: Any, epochs: int = 4, seed: int = 3) -> list[list[int]]:
+    """Which of 7 images were in each batch."""
+    batches: list[list[int]] = []
+
+    def scores(x: Tensor, weights: list[Tensor]) -> Tensor:
+        batches.append([int(one) for one in x[:, 0]])
+        return _linear(x, weights)
+
+    x = torch.arange(7.0)[:, None] * torch.tensor([1.0, 0.0, 0.0])
+    _run(fit, x, torch.arange(7) % 3, scores, epochs, batch=3, lr=1e-3, seed=seed)
+    return batches
+
+
+def _each_image_once_per_epoch(candidate: Any, reference: Any) -> None:
+    batches = _seen(candidate, epochs=1)
+    message = "Seven images in batches of 3: two batches of 3, one of 1, and each image once."
+    right = [len(one) for one in batches] == [3, 3, 1] and sorted(chain(*batches)) == list(range(7))
+    expect.true(right, message, yours=batches, expected="sizes 3, 3, 1", hint=3)
+
+
+def _a_new_order_each_epoch(candidate: Any, reference: Any) -> None:
+    batches = _seen(candidate)
+    orders = {tuple(chain(*batches[n : n + 3])) for n in range(0, len(batches), 3)}
+    message = "The images come in another order in each epoch."
+    expect.true(len(orders) >= 3, message, yours=f"{len(orders)} different orders in 4 epochs", hint=4)
+
+
+def _the_generator_decides(candidate: Any, reference: Any) -> None:
+    torch.rand(1)  # earlier draws must not matter
+    first, second = _seen(candidate), _seen(candidate)
+    message = "Two calls with equal generators see the images in the same order."
+    expect.true(first == second, message, yours=(first[:3], second[:3]), hint=4)
+    message = "Another seed of the generator gives another order."
+    expect.true(first != _seen(candidate, seed=4), message, yours=first[:3], hint=4)
+
+
+def _images_keep_their_labels(candidate: Any, reference: Any) -> None:
+    losses, weights = _run(candidate, _X.repeat(8, 1), _Y.repeat(8), epochs=30, batch=4)
+    right = (_linear(_X, weights).argmax(1) == _Y).all()
+    message = "It learns three images exactly: each batch has the labels of its own images."
+    expect.true(right & (losses[-1] < 0.2), message, yours=f"last loss {losses[-1]:.3g}", hint=4)
+
+
+def _the_mean_over_images(candidate: Any, reference: Any) -> None:
+    x, y = _X.repeat(3, 1)[:7], torch.tensor([0, 0, 1, 1, 2, 0, 2])
+    weights = _weights()
+    want = F.cross_entropy(_linear(x, weights), y).item()
+    losses, _ = _run(candidate, x, y, batch=5, lr=0.0)
+    message = "With lr = 0 the loss of an epoch is the mean over all images, for any batches."
+    expect.close(losses, [want], message, inputs="7 images, batch 5", hint=5)
+
+
 def _vote_plot(candidate: Any, reference: Any) -> Any:
     from snnkit.lab.viz import figures
 
@@ -292,10 +433,38 @@ EXERCISES = [
         "Count the additions",
         additions_per_image,
         [_one_spike, _every_spike_counts, _per_image],
+        optional=True,
         hints=(
             "Each spike is added once in each neuron that it reaches: additions = spikes × fan_out.",
             "Count spikes, not neurons that fired, and not a rate: do not divide by the number of steps.",
             "Dimension 1 is the batch: divide by its size.",
+        ),
+    ),
+    Exercise(
+        "train_your_first_network.4",
+        "A training loop",
+        fit,
+        [
+            _one_float_per_epoch,
+            _each_image_once_per_epoch,
+            _one_step_downhill,
+            _every_step_starts_from_zero,
+            _a_new_order_each_epoch,
+            _the_generator_decides,
+            _images_keep_their_labels,
+            _the_mean_over_images,
+        ],
+        minutes=15,
+        difficulty=2,
+        in_place=True,
+        list_all=True,
+        hints=(
+            "For each epoch append one number, `loss.item()` and not the tensor: a tensor would keep the whole graph.",
+            "Under `torch.no_grad()`: `w -= lr * gradient`, for all weights. `w = w - …` only makes a new name.",
+            "PyTorch adds up gradients. Set `w.grad = None` after each step, or use `torch.autograd.grad`.",
+            "`order.split(batch)` gives the batches, the last one smaller. None may be dropped.",
+            "In each epoch `order = torch.randperm(len(x), generator=generator)`. Then `x[rows]`, and also `y[rows]`.",
+            "A small batch counts less: sum `loss.item() * len(rows)` and divide by `len(x)`.",
         ),
     ),
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import html
 import os
 import platform
 import shlex
@@ -53,6 +54,31 @@ class Report(list[Line]):
 
     def __repr__(self) -> str:
         return "\n".join(map(str, self))
+
+    def _repr_html_(self) -> str | None:
+        """A card in a notebook; None, so the lines as text, where too little is installed for cards."""
+        try:
+            from snnkit.lab.course.card import TONES, framed
+        except Exception:
+            return None
+        tones = {GREEN: "good", AMBER: "fair", RED: "bad"}
+        rows = []
+        for line in self:
+            sign, colour = TONES[tones[line.status]]
+            mark = f'<b role="img" aria-label="{line.status}" style="color:{colour};flex:0 0 1em">{sign}</b>'
+            name = f'<b style="flex:0 0 8.5em;font-weight:600">{html.escape(line.name)}</b>'
+            fix = f'<div style="color:{colour}">→ {html.escape(line.fix)}</div>' if line.fix else ""
+            value = f'<div style="flex:1 1 16em;overflow-wrap:anywhere">{html.escape(line.value)}{fix}</div>'
+            rows.append(f'<div style="display:flex;flex-wrap:wrap;gap:0 10px;margin-top:4px">{mark}{name}{value}</div>')
+        bad, fair = (sum(line.status == status for line in self) for status in (RED, AMBER))
+        word = (
+            f"{bad} to fix"
+            if bad
+            else "everything is there"
+            if not fair
+            else f"works, with {fair} limit{'s' * (fair > 1)}"
+        )
+        return framed("bad" if bad else "fair" if fair else "good", "This machine", word, "".join(rows))
 
 
 def report() -> Report:

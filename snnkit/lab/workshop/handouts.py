@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import base64
 import re
 from collections.abc import Callable, Sequence
 from html import escape
@@ -10,7 +11,10 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from snnkit import checks
+from snnkit.lab.course import question
 from snnkit.lab.tools import run_report, runner, site
 from snnkit.lab.tools.project import Project
 from snnkit.lab.workshop.timetable import WorkshopError
@@ -32,6 +36,9 @@ _EQUATION, _TAG = re.compile(r"\$\$.+?\$\$", re.DOTALL), re.compile(r"\\tag\{(\w
 _CITED = re.compile(r"(?:[Ee]quations?|[Rr]ules?|and|or|by|of|in|that|does) \((\d+)\)")
 _FOLDED = re.compile(r"<details>\n<summary><b>(.*?)</b></summary>\n\n(.*?)\n\n</details>", re.DOTALL)
 _KEY = re.compile(r'\battempt\(\s*"(\w+\.\d+)"')
+_ASKED = re.compile(r'(?m)^predict\("(\w+\.\w+)"')
+_LOOK = "What do you see, and what did you expect?"  # where no prediction was asked
+_SHARP = 1280 / 700  # a slide is so much wider than a figure
 
 
 def _page(template: str, **values: Any) -> str:
@@ -56,8 +63,9 @@ def slides(path: Path) -> str:
 
     A slide is complete by itself. Headings, formulas, tables, pictures and predictions stay; of other text as many
     sentences as 60 words hold. Each heading begins a slide; one without its own repeats the last. An equation that it
-    cites, "(4)", is on it. Figures fill it. Of code cells the outputs are shown; ``slide-code`` beside one of these
-    tags shows the code, too. (Slides of nbconvert would load reveal.js from a network.)
+    cites, "(4)", is on it. A slide with nothing but a figure asks the prediction of its section. Figures fill it. Of
+    code cells the outputs are shown; ``slide-code`` beside one of these tags shows the code, too. (Slides of nbconvert
+    would load reveal.js from a network.)
 
     Raises:
         WorkshopError: no copy, a cell with nothing to show, or an equation without a number; with notebook and cell.
@@ -84,8 +92,9 @@ def outline(notebook: NotebookNode, name: str) -> list[list[Any]]:
     texts = "\n\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
     equations = {number: block for block in _EQUATION.findall(texts) for number in _TAG.findall(block)}
     made: list[list[Any]] = []
-    begun: list[tuple[int, list[Any]]] = []  # by code cells: the cell, and the slide, which has its heading so far
-    heading = ""
+    # By code cells: the cell, the slide, which has its heading so far, and what it asks if it gets no text.
+    begun: list[tuple[int, list[Any], str]] = []
+    heading, asked = "", _LOOK
     for number, cell in enumerate(notebook.cells):
         tags = set(cell.metadata.get("tags", ()))
         chosen, begins = tags & {SLIDE, MORE}, SLIDE in tags
@@ -94,23 +103,29 @@ def outline(notebook: NotebookNode, name: str) -> list[list[Any]]:
                 own = section.startswith("#")
                 if own and not re.match("#+ Exercise", section):  # an exercise ends before the next slide
                     heading = section.partition("\n")[0].strip()
+                    asked = _LOOK
                 if not chosen or not (section.partition("\n")[2] if section[:2] == "##" else section).strip():
                     continue
                 if begins or own or not made:
                     made.append([] if own or not heading else [heading])
                 made[-1].append(_shortened(section, MOST_WORDS - words("\n\n".join(filter(_is_text, made[-1])))))
                 begins = False
-        elif chosen:
+            continue
+        for key in _ASKED.findall(cell.source):
+            asked = question.find(key)["ask"]
+        if chosen:
             if begins or not made:
                 made.append([heading] * bool(heading))
-                begun.append((number, made[-1]))
+                begun.append((number, made[-1], asked))
             if _outputs(cell, CODE in tags) or _will_show(cell):
                 made[-1].append((cell, CODE in tags))
     if not made:
         raise WorkshopError(f"{name}: no cell is tagged {SLIDE!r}")
-    for number, slide in begun:
+    for number, slide, ask in begun:
         if len(slide) < 2 and all(map(_is_text, slide)):
             raise WorkshopError(f"{name}, cell {number}: is to be on a slide, but has no picture, text or {CODE!r}")
+        if not any(_is_text(part) and not part.startswith("#") for part in slide):
+            slide.insert(sum(map(_is_text, slide)), f"**{ask}**")
     for slide in made:
         text = "\n\n".join(filter(_is_text, slide))
         for cited in dict.fromkeys(_CITED.findall(_prose(text))):
@@ -193,18 +208,42 @@ def _markdown() -> Any:
 def _outputs(cell: NotebookNode, with_source: bool) -> list[str]:
     parts = [f"<pre><code>{escape(cell.source)}</code></pre>"] if with_source else []
     for output in cell.get("outputs", ()):
-        png, page = (output.get("data", {}).get(kind) for kind in ("image/png", "text/html"))
+        data = output.get("data", {})
+        png, page = (data.get(kind) for kind in ("image/png", "text/html"))
         if page and ('class="snn explorer"' in page or "<iframe" in page):  # it lives on a slide, too
             parts.append(page)
         elif png is not None:
             alt = output.get("metadata", {}).get("image/png", {}).get("alt", "")
-            image = f'<img alt="{escape(alt)}" src="data:image/png;base64,{"".join(png.split())}">'
+            picture = _sharp(data[site.PLOT]) if site.PLOT in data else "".join(png.split())
+            image = f'<img alt="{escape(alt)}" src="data:image/png;base64,{picture}">'
             parts.append(f"<figure>{image}</figure>")
         elif output.output_type == "stream" and output.name == "stdout":
             lines = output.text.rstrip("\n").split("\n")
             more = ["…"] * (len(lines) > MOST_LINES)
             parts.append(f"<pre>{escape(chr(10).join(lines[:MOST_LINES] + more))}</pre>")
     return parts
+
+
+def _sharp(plot: dict[str, Any]) -> str:
+    """A figure in the pixels of a slide, as base64."""
+    from plotly.graph_objects import Figure
+
+    from snnkit.lab.viz.png import png_bytes
+
+    figure = Figure({part: _plain(plot[part]) for part in ("data", "layout") if part in plot})
+    return base64.b64encode(png_bytes(figure, _SHARP)).decode("ascii")
+
+
+def _plain(value: Any) -> Any:
+    """JSON of plotly with its arrays, which are bytes in base64, as NumPy's."""
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    if "bdata" in value:
+        flat = np.frombuffer(base64.b64decode(value["bdata"]), value["dtype"])
+        return flat.reshape([int(n) for n in value.get("shape", str(flat.size)).split(",")])
+    return {key: _plain(one) for key, one in value.items()}
 
 
 def solutions(project: Project, names: Sequence[str], out: Path, echo: Callable[[str], None]) -> list[str]:

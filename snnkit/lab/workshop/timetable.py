@@ -13,7 +13,7 @@ from snnkit.lab.tools.project import Project, ProjectError
 
 FACILITATOR, SCHEDULES = "workshop/facilitator", "workshop/schedules"
 TIMINGS = ("part", "min", "section", "what happens", "when late")
-PLAN = ("start", "minutes", "what", "file", "GPU")
+PLAN = ("start", "minutes", "what", "file", "GPU", "cut when", "rejoin at")
 GPU = ("off", "optional", "on")
 BUFFER = 0.15  # of the minutes of each day
 Guides = Mapping[str, Mapping[int, int]]  # minutes of the parts of each notebook ("01")
@@ -191,6 +191,8 @@ def _item(cells: Mapping[str, str], known: Mapping[str, int], guides: Guides) ->
         raise WorkshopError(f"start, minutes and GPU must be such as '1:05', '20', '{GPU[0]}', but they are {shown}")
     start, minutes = 60 * int(began[1]) + int(began[2]), int(cells["minutes"])
     notebook, parts, needed = _parts(cells["file"], known, guides)
+    if notebook and not all(cells[column].strip("– ") for column in PLAN[-2:]):
+        raise WorkshopError("needs a sign when to cut it, and a place where those who were stuck rejoin")
     if notebook and needed != minutes:
         raise WorkshopError(f"has {minutes} minutes, but its parts take {needed} by the facilitator page")
     return Item(start, minutes, cells["what"], cells["GPU"], notebook, parts)

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import torch
 
-from snnkit.lab.exercises.first_spiking_neuron import Adaptive, AdaptiveState, fire
+from snnkit.lab.exercises.first_spiking_neuron import Adaptive, AdaptiveState, fire, population
 
 # Exercise 1
 
@@ -174,6 +174,133 @@ ADAPTATIONS = [
 ]
 
 
+# Exercise 4
+
+
+def neurons(
+    charge=lambda beta, v, x: beta * v + x,
+    fires=lambda fire, v: fire(v - 1),
+    reset=lambda v, s: v - s,
+    start=lambda v: v,
+    end=lambda before, after: after,
+):
+    """An answer to exercise 1 with some of its lines exchanged."""
+
+    def answer(x, beta, fire, v=None):
+        v = start(torch.zeros_like(x[0]) if v is None else v)
+        spikes = []
+        for x_t in x:
+            before = charge(beta, v, x_t)
+            s = fires(fire, before)
+            v = reset(before, s)
+            spikes.append(s)
+        return torch.stack(spikes), end(before, v)
+
+    return answer
+
+
+def late(x, beta, fire, v=None):
+    """The reset comes one step after the spike."""
+    v = torch.zeros_like(x[0]) if v is None else v
+    spikes, s = [], torch.zeros_like(v)
+    for x_t in x:
+        v = beta * v + x_t - s
+        s = fire(v - 1)
+        spikes.append(s)
+    return torch.stack(spikes), v
+
+
+def batch_as_time(x, beta, fire, v=None):
+    spikes, v = population(x.transpose(0, 1), beta, fire, v)
+    return spikes.transpose(0, 1), v
+
+
+def on_one_neuron(x, beta, fire, v=None):
+    spikes, v = population(x.mean(-1, keepdim=True), beta, fire, v)
+    return spikes.expand_as(x).clone(), v.expand_as(x[0]).clone()
+
+
+def in_place(x, beta, fire, v=None):
+    v = torch.zeros_like(x[0]) if v is None else v
+    spikes = []
+    for x_t in x:
+        v *= beta
+        v += x_t
+        s = fire(v - 1)
+        v -= s
+        spikes.append(s)
+    return torch.stack(spikes), v
+
+
+def afterwards(change):
+    """The right answer to exercise 1 with spikes and v changed."""
+    return lambda *given, **named: change(*population(*given, **named))
+
+
+POPULATIONS = [
+    (
+        neurons(charge=lambda beta, v, x: (beta * v + x).clamp(min=-0.5)),
+        "it leaks and charges",
+        "no lower bound",
+        "not below -0.5",
+    ),
+    (
+        neurons(charge=lambda beta, v, x: (beta * v + x).clamp(max=5)),
+        "the surplus stays",
+        "no upper bound",
+        "not above 5",
+    ),
+    (
+        neurons(charge=lambda beta, v, x: (beta * v + x).clamp(-50, 50)),
+        "it leaks and charges",
+        "no lower bound",
+        "within 50",
+    ),
+    (neurons(reset=lambda v, s: v - (v >= 1).to(v.dtype)), "the reset follows fire", 3, "its own comparison"),
+    (neurons(reset=lambda v, s: torch.where(v >= 1, v - 1, v)), "the reset follows fire", 3, "without the spikes"),
+    (neurons(start=lambda v: v.detach()), "gradient to the first step", 6, "detached at the start"),
+    (afterwards(lambda spikes, v: (spikes, v.detach())), "gradient to the first step", 6, "detached at the end"),
+    (afterwards(lambda spikes, v: spikes), "spikes and v", 0, "spikes alone"),
+    (afterwards(lambda spikes, v: (list(spikes), v)), "spikes and v", 0, "as a list"),
+    (afterwards(lambda spikes, v: (spikes, torch.stack([v] * len(spikes)))), "spikes and v", 0, "with a history"),
+    (batch_as_time, "spikes and v", 0),
+    (neurons(fires=lambda fire, v: v >= 1), "spikes and v", None, "booleans"),
+    (neurons(charge=lambda beta, v, x: beta * (v + x)), "it leaks and charges", 1),
+    (neurons(charge=lambda beta, v, x: v + x), "it leaks and charges", 1),
+    (neurons(charge=lambda beta, v, x: beta * v + (1 - beta) * x), "it leaks and charges", 1),
+    (neurons(fires=lambda fire, v: (v > 1).to(v.dtype)), "it fires as fire says", 2),
+    (neurons(fires=lambda fire, v: fire(v)), "it fires as fire says", 2),
+    (neurons(reset=lambda v, s: v * (1 - s)), "the surplus stays", 3),
+    (neurons(reset=lambda v, s: v), "the surplus stays", 3),
+    (neurons(end=lambda before, after: before), "the surplus stays", 3),
+    (late, "the surplus stays", 3),
+    (neurons(charge=lambda beta, v, x: torch.as_tensor(beta).mean() * v + x), "each its own beta", 4),
+    (neurons(charge=lambda beta, v, x: torch.as_tensor(beta).flatten()[0] * v + x), "each its own beta", 4),
+    (on_one_neuron, "each its own beta", 4),
+    (neurons(charge=lambda beta, v, x: beta * v.mean(0, keepdim=True) + x), "each its own beta", 4),
+    (
+        neurons(charge=lambda beta, v, x: beta * (v if v.shape[0] < 3 else v.mean(0, keepdim=True)) + x),
+        "samples and neurons alone",
+        4,
+    ),
+    (neurons(start=lambda v: torch.zeros_like(v)), "in two pieces", 5),
+    (in_place, "in two pieces", "Change a copy"),
+    (torch.no_grad()(population), "gradient to the first step", 6, "without a graph"),
+    (neurons(charge=lambda beta, v, x: beta * v.detach() + x), "gradient to the first step", 6),
+]
+
+
+def first_reset_then_leak(x, beta, fire, v=None):
+    """The same in another order: the reset of the last step first, and one more at the end."""
+    v = torch.zeros_like(x[0]) if v is None else v
+    s, spikes = torch.zeros_like(v), []
+    for x_t in x:
+        v = beta * (v - s) + x_t
+        s = fire(v - 1)
+        spikes.append(s)
+    return [torch.stack(spikes), v - s]
+
+
 # Stubs
 
 
@@ -209,7 +336,7 @@ def _fire_half(v, threshold, v_reset):
     return spike, v
 
 
-WRONG = {1: CHARGES, 2: FIRES, 3: ADAPTATIONS}
+WRONG = {1: CHARGES, 2: FIRES, 3: ADAPTATIONS, 4: POPULATIONS}
 
 RIGHT = {
     1: [
@@ -224,10 +351,12 @@ RIGHT = {
         _slip(adapt=lambda self, a, spike: a * 2.718281828 ** (-1 / self.tau_a) + self.jump * spike),
         _slip(reset=lambda self, v, spike: torch.where(spike > 0, 0.0, v)),
     ],
+    4: [neurons(), first_reset_then_leak],
 }
 
 STUBS = {
     1: [lambda x, v, tau: ...],
     2: [lambda *given: (..., ...), _fire_half],
     3: [_Stub, _HalfStub],
+    4: [..., lambda *args, **kwargs: ...],
 }

@@ -1,9 +1,11 @@
 """Answers to the exercises of local_learning."""
 
+import math
+
 import torch
 from torch.nn import functional as F
 
-from snnkit.lab.exercises.local_learning import bounded
+from snnkit.lab.exercises.local_learning import bounded, stdp
 
 # Exercise 1
 
@@ -220,12 +222,84 @@ def by_index_add(counts, labels, classes):
     return best
 
 
-WRONG = {1: STEPS, 2: BOUNDS, 3: LABELS}
+# Exercise 4
+
+
+def rule(
+    keep=lambda tau: math.exp(-1 / tau),
+    trace=lambda keep, x, spikes: keep * x + spikes,
+    grow=lambda pre, post, x, y: torch.outer(post, x),
+    shrink=lambda pre, post, x, y: torch.outer(y, pre),
+    cut=lambda w: w.clamp(0, 1),
+    at_the_end=False,
+    early=False,
+    forget=False,
+):
+    """An answer to exercise 4 with some of its lines exchanged; ``early``: with the traces before this step."""
+
+    def answer(pre, post, w, tau, up, down, traces=None):
+        zeros = torch.zeros_like(pre[0]), torch.zeros_like(post[0])
+        x, y = zeros if traces is None or forget else traces
+        for pre_t, post_t in zip(pre, post, strict=True):
+            seen = keep(tau) * x, keep(tau) * y
+            x, y = trace(keep(tau), x, pre_t), trace(keep(tau), y, post_t)
+            now = seen if early else (x, y)
+            w = w + up * grow(pre_t, post_t, *now) - down * shrink(pre_t, post_t, *now)
+            w = w if at_the_end else cut(w)
+        return cut(w), (x, y)
+
+    return answer
+
+
+def cut_after_each(pre, post, w, tau, up, down, traces=None):
+    x, y = (torch.zeros_like(pre[0]), torch.zeros_like(post[0])) if traces is None else traces
+    for pre_t, post_t in zip(pre, post, strict=True):
+        x, y = math.exp(-1 / tau) * x + pre_t, math.exp(-1 / tau) * y + post_t
+        w = (w + up * torch.outer(post_t, x)).clamp(0, 1)
+        w = (w - down * torch.outer(y, pre_t)).clamp(0, 1)
+    return w, (x, y)
+
+
+RULES = [
+    (cut_after_each, "between 0 and 1", 5),
+    (rule(keep=lambda tau: math.exp(-1 / int(tau))), "pre, then post", 1, "whole tau"),
+    (lambda *given, **named: [stdp(*given, **named)[0].float(), 0], "weights like w", 0, "float32 only"),
+    (lambda pre, post, w, tau, up, down, traces=None: stdp(pre, post, w, tau, up, down)[0], "weights like w", 0),
+    (lambda *a, traces=None, **k: (rule()(*a, **k)[0].double(), None), "weights like w", 0),
+    (rule(cut=lambda w: 0.99 * w), "weights like w", 0),
+    (rule(grow=lambda pre, post, x, y: torch.outer(post, pre)), "pre, then post", 1),
+    (rule(grow=lambda pre, post, x, y: torch.outer(y, x)), "pre, then post", 1),
+    (rule(keep=lambda tau: 1 - 1 / tau), "pre, then post", 1),
+    (rule(keep=lambda tau: math.exp(-1 / 10)), "pre, then post", 1),
+    (rule(shrink=lambda pre, post, x, y: torch.outer(post, pre)), "post, then pre", 2),
+    (rule(shrink=lambda pre, post, x, y: -torch.outer(y, pre)), "post, then pre", 2),
+    (rule(early=True), "in the same step", 3),
+    (rule(trace=lambda keep, x, spikes: torch.maximum(keep * x, spikes)), "every pair counts", 4),
+    (rule(trace=lambda keep, x, spikes: torch.where(spikes > 0, spikes, keep * x)), "every pair counts", 4),
+    (rule(cut=lambda w: w), "between 0 and 1", 5),
+    (rule(cut=lambda w: w.clamp(min=0)), "between 0 and 1", 5),
+    (rule(at_the_end=True), "between 0 and 1", 5),
+    (rule(forget=True), "in two pieces", 6),
+]
+
+
+def in_a_dictionary(pre, post, w, tau, up, down, traces=None):
+    traces = traces or {"x": pre.new_zeros(pre.shape[1]), "y": post.new_zeros(post.shape[1])}
+    x, y = traces["x"], traces["y"]
+    for t in range(len(pre)):
+        x, y = x * math.exp(-1 / tau) + pre[t], y * math.exp(-1 / tau) + post[t]
+        w = w + up * post[t][:, None] * x[None] - down * y[:, None] * pre[t][None]
+        w = torch.minimum(torch.maximum(w, torch.zeros(())), torch.ones(()))
+    return w, {"x": x, "y": y}
+
+
+WRONG = {1: STEPS, 2: BOUNDS, 3: LABELS, 4: RULES}
 
 RIGHT = {
     1: [by_broadcasting, neuron_by_neuron],
     2: [by_where, by_minimum],
     3: [by_loop, by_index_add],
+    4: [rule(), in_a_dictionary],
 }
 
 STUBS = {
@@ -235,4 +309,5 @@ STUBS = {
     ],
     2: [lambda w, increase, decrease, mu: ...],
     3: [lambda counts, labels, classes: ...],
+    4: [..., lambda *args, **kwargs: ...],
 }

@@ -256,67 +256,10 @@ HALVES = [
 ]
 
 
-# Exercise 4
-
-
-def adder(column=lambda weight, i: weight[:, i], each=lambda places: places, cost=lambda weight, places: len(weight)):
-    """An answer to exercise 4 with one of its parts exchanged."""
-
-    def answer(places, weight):
-        out, additions = torch.zeros(len(places), len(weight)), 0
-        for b, columns in enumerate(places):
-            for i in each(columns):
-                out[b] += column(weight, i)
-                additions += cost(weight, places)
-        return out, additions
-
-    return answer
-
-
-def overwriting(places, weight):
-    out = torch.zeros(len(places), len(weight))
-    for b, columns in enumerate(places):
-        for i in columns:
-            out[b] = weight[:, i]
-    return out, sum(map(len, places)) * len(weight)
-
-
-def of_zeros_and_ones(places, weight):
-    spikes = torch.zeros(len(places), weight.shape[1])
-    for b, columns in enumerate(places):
-        for i in columns:
-            spikes[b, i] += 1
-    return spikes @ weight.t(), spikes.count_nonzero() * len(weight)
-
-
-def dense_and_its_count(places, weight):
-    return of_zeros_and_ones(places, weight)[0], len(places) * weight.numel()
-
-
-def by_index_add(places, weight):
-    rows = [b for b, columns in enumerate(places) for _ in columns]
-    every = torch.tensor([i for columns in places for i in columns], dtype=torch.long)
-    out = torch.zeros(len(places), len(weight)).index_add(0, torch.tensor(rows, dtype=torch.long), weight.t()[every])
-    return out, len(rows) * len(weight)
-
-
-PRODUCTS = [
-    (lambda places, weight: (torch.zeros(len(weight), len(places)), 0), "the product", 0, "the other way round"),
-    (adder(column=lambda weight, i: weight.flatten()[i * 3 : i * 3 + 3]), "the product", 1, "a row of the memory"),
-    (adder(column=lambda weight, i: weight[:, 0]), "the product", 1, "always the same"),
-    (overwriting, "the product", 1),
-    (adder(each=set), "twice", 2),
-    (adder(cost=lambda weight, places: 1), "only where there is a spike", 3),
-    (adder(cost=lambda weight, places: weight.shape[1]), "only where there is a spike", 3),
-    (dense_and_its_count, "only where there is a spike", 4),
-]
-
-
 WRONG = {
     1: BILLS,
     2: BITES,
     3: HALVES,
-    4: PRODUCTS,
 }
 
 RIGHT = {
@@ -327,7 +270,6 @@ RIGHT = {
     ],
     2: [by_scaling_at_the_end, by_slices],
     3: [by_recursion, with_a_flag],
-    4: [of_zeros_and_ones, by_index_add],
 }
 
 STUBS = {
@@ -337,5 +279,4 @@ STUBS = {
     ],
     2: [stub_of_the_notebook_2],
     3: [lambda fn, samples, size: ...],
-    4: [lambda places, weight: (torch.zeros(len(places), len(weight)), ...)],
 }

@@ -1,10 +1,9 @@
 """Answers to the exercises of scaling_out."""
 
-import copy
-
 import numpy as np
+import torch
 
-from snnkit.lab.exercises.scaling_out import PARTS, REPAIRED, snapshot
+from snnkit.lab.exercises.scaling_out import REPAIRED
 
 # Exercise 1
 
@@ -65,57 +64,41 @@ SHARES = [
 # Exercise 2
 
 
-def without(*names, **others):
-    """An answer to exercise 2 that leaves parts out, or saves other values."""
+def coming(epoch=lambda update, updates: update // updates, at=lambda update, updates: update % updates, part=dealt):
+    """An answer to exercise 2 with one of its parts exchanged."""
 
-    def answer(run):
-        saved = {name: value for name, value in snapshot(run).items() if name not in names}
-        return saved | {name: value(run) for name, value in others.items()}
+    def answer(update, order, batch, rank, ranks):
+        updates = -(-len(order(0)) // batch)
+        start = at(update, updates) * batch
+        return part(order(epoch(update, updates))[start : start + batch], rank, ranks)
 
     return answer
 
 
-def with_the_first_rate(run):
-    """An optimizer's state in which the learning rate is made up."""
-    saved = copy.deepcopy(run.optimizer.state_dict())
-    for group in saved["param_groups"]:
-        group["lr"] = 0.05
-    return saved
+def rounded_down_updates(update, order, batch, rank, ranks):
+    epoch, position = divmod(update, len(order(0)) // batch)
+    return order(epoch)[position * batch : (position + 1) * batch][rank::ranks]
 
 
-SNAPSHOTS = [
-    (without(model=lambda run: dict(run.model.named_parameters())), "a plain dict", 1, "parameters alone"),
-    (without("model"), "model", 2),
-    (without("optimizer"), "optimizer", 3),
-    (without("scheduler"), "scheduler", 4),
-    (without("noise"), "noise", 5),
-    (without("epoch"), "epoch", 6),
-    (without("batch"), "batch", 6),
-    (without("epoch", "batch"), "epoch", 6),
-    (lambda run: {"model": run.model.state_dict()}, "optimizer", 3),
-    (lambda run: {"weights": run.model.state_dict()}, "a plain dict", 0),
-    (without(model=lambda run: run.model), "a plain dict", 1),
-    (without(optimizer=lambda run: run.optimizer), "a plain dict", 1),
-    (without(noise=lambda run: run.noise), "a plain dict", 1),
-    (without(noise=lambda run: run.noise.initial_seed()), "a plain dict", 1),
-    (without(scheduler=lambda run: run.scheduler.get_last_lr()), "a plain dict", 1),
-    (without(optimizer=with_the_first_rate), "identical", 7, "a made-up rate"),
-    (lambda run: [run.epoch], "a plain dict", None, "a list"),
+def by_splitting(update, order, batch, rank, ranks):
+    batches, epoch = torch.tensor(order(0)).split(batch), 0
+    while update >= len(batches):
+        update, epoch = update - len(batches), epoch + 1
+    return torch.tensor(order(epoch)).split(batch)[update][rank::ranks]
+
+
+COMING = [
+    (coming(at=lambda update, updates: update % updates + 1), "the first epoch", 1, "one too far"),
+    (coming(at=lambda update, updates: 0), "the first epoch", 1, "always the first"),
+    (lambda update, order, batch, rank, ranks: update, "the first epoch", 1, "a number"),
+    (coming(epoch=lambda update, updates: 0), "the next epoch", 0, "always the first order"),
+    (coming(epoch=lambda update, updates: 0, at=lambda update, updates: update), "the next epoch", 0, "no epochs"),
+    (coming(epoch=lambda update, updates: update), "the first epoch", 1, "an epoch for each update"),
+    (rounded_down_updates, "the first epoch", 1),
+    (coming(part=lambda batch, rank, ranks: batch), "a part for each rank", 2, "the whole batch"),
+    (coming(part=rest_to_the_last), "a part for each rank", 2),
+    (coming(part=padded), "a part for each rank", 2),
 ]
-
-
-def by_asking(run):
-    saved = {}
-    for name in PARTS:
-        part = getattr(run, name)
-        for method in ("state_dict", "get_state"):
-            part = getattr(part, method)() if hasattr(part, method) else part
-        saved[name] = part
-    return saved
-
-
-def copied(run):
-    return copy.deepcopy(snapshot(run))
 
 
 # Exercise 3
@@ -207,7 +190,7 @@ def by_its_two_parts(ranks, size, latency, bandwidth):
     return waiting + moving
 
 
-WRONG = {1: SHARES, 2: SNAPSHOTS, 3: SCRIPTS, 4: RINGS}
+WRONG = {1: SHARES, 2: COMING, 3: SCRIPTS, 4: RINGS}
 
 RIGHT = {
     1: [
@@ -216,7 +199,7 @@ RIGHT = {
         sharing(dealt),
         sharing(lambda batch, rank, ranks: np.array_split(np.array(batch), ranks)[rank]),
     ],
-    2: [by_asking, copied],
+    2: [coming(part=contiguous), by_splitting],
     3: [
         repaired(("@120", "@60")),
         repaired(("=02:00:00", "=120")),
@@ -227,7 +210,7 @@ RIGHT = {
 
 STUBS = {
     1: [lambda batch, rank, ranks: (..., ...)],
-    2: [lambda run: {"model": run.model.state_dict(), "optimizer": ...}, lambda run: ...],
+    2: [lambda update, order, batch, rank, ranks: ...],
     3: [BROKEN],
     4: [lambda ranks, size, latency, bandwidth: ...],
 }

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from snnkit.lab.exercises.surrogate_gradients import MySpike, dead_neurons
+from snnkit.lab.exercises.surrogate_gradients import MySpike, dead_neurons, spike as triangular
 from snnkit.surrogate import ATan, Triangle
 
 # Exercise 1
@@ -150,6 +150,112 @@ DEAD = [
     (lambda u, s, f: dead_neurons(u, Triangle(1.0), f), "ask the surrogate", 3),
 ]
 
+# Exercise 3
+
+
+class AsAClass(torch.autograd.Function):
+    """Exercise 3 by a class."""
+
+    @staticmethod
+    def forward(ctx, u, width):
+        ctx.save_for_backward(u)
+        ctx.width = width
+        return (u >= 0).to(u.dtype)
+
+    @staticmethod
+    def backward(ctx, *grads):
+        (u,) = ctx.saved_tensors
+        return grads[0] * (1 - u.abs() / ctx.width).clamp(min=0) / ctx.width, None
+
+
+def by_function(slope, forward=lambda u: (u >= 0).to(u.dtype), chained=True):
+    """An answer to exercise 3 with `autograd.Function`."""
+
+    class Answer(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, u, width):
+            ctx.save_for_backward(u)
+            ctx.width = width
+            return forward(u)
+
+        @staticmethod
+        def backward(ctx, grad):
+            (u,) = ctx.saved_tensors
+            value = slope(u, ctx.width)
+            return (grad * value if chained else value), None
+
+    return lambda u, width: Answer.apply(u, width)
+
+
+def handing_back(result):
+    """An answer to exercise 3 whose backward returns ``result(grad, slope)``."""
+
+    def backward(ctx, grad):
+        (u,) = ctx.saved_tensors
+        return result(grad, triangle(u, ctx.width))
+
+    return type("Answer", (AsAClass,), {"backward": staticmethod(backward)}).apply
+
+
+def triangle(u, width):
+    return (1 - u.abs() / width).clamp(min=0) / width
+
+
+def ramp(u, width):
+    """The primitive of the triangle, from 0 to 1."""
+    z = (u / width).clamp(-1, 1)
+    return 0.5 + z - z * z.abs() / 2
+
+
+def by_detach(u, width):
+    soft = ramp(u, width)
+    return soft + ((u >= 0).to(u.dtype) - soft).detach()
+
+
+def by_a_zero(u, width):
+    soft = ramp(u, width)
+    return (u >= 0).to(u.dtype) + (soft - soft.detach())
+
+
+def by_a_long_line(u, width):
+    """Swallows the 1 far away: 1e20 + (1 - 1e20) is 0."""
+    line = u / width
+    return line + ((u >= 0).to(u.dtype) - line).detach()
+
+
+SPIKES = [
+    (lambda u, width: u >= 0, "exactly 0 and 1", 0),
+    (by_function(triangle, forward=lambda u: (u > 0).to(u.dtype)), "exactly 0 and 1", 0, "above the threshold"),
+    (handing_back(lambda grad, slope: grad * slope), "the slope at the threshold", 4, "forgotten None"),
+    (handing_back(lambda grad, slope: (grad.mul_(slope), None)), "the slope at the threshold", 4, "in place"),
+    (by_function(lambda u, width: triangle(u, width).clamp(max=3)), "the slope at the threshold", 3, "clamped"),
+    (by_function(triangle, forward=lambda u: (u >= 0).float()), "exactly 0 and 1", 0),
+    (lambda u, width: ramp(u, width), "exactly 0 and 1", 2),
+    (by_a_long_line, "the triangle", 3),
+    (lambda u, width: (u >= 0).to(u.dtype), "the slope at the threshold", 1),
+    (by_function(lambda u, width: triangle(u, width) * width), "the slope at the threshold", 3),
+    (by_function(lambda u, width: triangle(u, 1.0)), "the slope at the threshold", 3),
+    (by_function(lambda u, width: 0 * u), "the slope at the threshold", 3),
+    (by_function(lambda u, width: (u.abs() <= width) / width), "the triangle", 3),
+    (by_function(lambda u, width: (1 - u.abs() / width) / width), "the triangle", 3),
+    (by_function(lambda u, width: (1 - u / width).clamp(min=0) / width), "the triangle", 3),
+    (by_function(triangle, chained=False), "the chain rule", 4),
+    (by_function(lambda u, width: triangle(u, width) + 0 * (u * u)), "far away", 3),
+]
+
+
+def only_once(u, width):
+    """Right for one step, but cut off from what came before: the gradient ends at a copy of u."""
+    return (
+        triangular(u, width)
+        if u.is_leaf or u.grad_fn.name() == "CloneBackward0"
+        else triangular(u, width).detach() + 0 * u
+    )
+
+
+SPIKES.append((only_once, "inside your population", 4))
+
+
 # Stubs
 
 
@@ -159,7 +265,7 @@ class _Stub(MySpike):
         return grad_output * ..., None
 
 
-WRONG = {1: SLOPES, 2: DEAD}
+WRONG = {1: SLOPES, 2: DEAD, 3: SPIKES}
 
 RIGHT = {
     1: [spike(lambda u, a: 0.5 * a / (1 + (0.5 * math.pi * a * u).square())), ByAutograd],
@@ -168,6 +274,7 @@ RIGHT = {
         _one_by_one,
         lambda u, surrogate, floor: ~((u >= 0) | (surrogate.derivative(u) >= floor)).flatten(0, 1).any(0),
     ],
+    3: [AsAClass.apply, by_detach, by_a_zero, by_function(triangle)],
 }
 
-STUBS = {1: [_Stub], 2: [lambda u, surrogate, floor: ...]}
+STUBS = {1: [_Stub], 2: [lambda u, surrogate, floor: ...], 3: [..., lambda *args, **kwargs: ...]}

@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 
 from snnkit import loss
+from snnkit.lab.exercises.train_your_first_network import fit
 
 # Exercise 1
 
@@ -128,10 +129,137 @@ COUNTS = [
 ]
 
 
+# Exercise 4
+
+
+def loop(
+    order=lambda n, generator: torch.randperm(n, generator=generator),
+    batches=lambda order, size: order.split(size),
+    labels=lambda y, rows: y[rows],
+    loss_of=F.cross_entropy,
+    clear=True,
+    sign=-1.0,
+    which=lambda weights: weights,
+    mean=lambda losses, sizes: sum(a * b for a, b in zip(losses, sizes, strict=True)) / sum(sizes),
+    once=False,
+):
+    """An answer to exercise 4 with some of its lines exchanged."""
+
+    def answer(scores, weights, x, y, epochs, batch, lr, generator):
+        result, first = [], order(len(x), generator)
+        for w in weights:
+            w.grad = None
+        for epoch in range(epochs):
+            losses, sizes = [], []
+            mixed = first if once or not epoch else order(len(x), generator)
+            for rows in batches(mixed, batch):
+                loss = loss_of(scores(x[rows], weights), labels(y, rows))
+                loss.backward()
+                with torch.no_grad():
+                    for w in which(weights):
+                        w += sign * lr * w.grad
+                        if clear:
+                            w.grad = None
+                losses.append(loss.item())
+                sizes.append(len(rows))
+            result.append(mean(losses, sizes))
+        return result
+
+    return answer
+
+
+def new_names(scores, weights, x, y, epochs, batch, lr, generator):
+    copies = [w.detach().clone().requires_grad_() for w in weights]
+    losses = fit(scores, copies, x, y, epochs, batch, lr, generator)
+    weights[:] = copies
+    return losses
+
+
+def stepping(rule):
+    """An answer to exercise 4 with another step: a function of (weights, gradients, lr, the number of steps before)."""
+
+    def answer(scores, weights, x, y, epochs, batch, lr, generator):
+        losses, steps = [], 0
+        for _ in range(epochs):
+            total = 0.0
+            for rows in torch.randperm(len(x), generator=generator).split(batch):
+                loss = F.cross_entropy(scores(x[rows], weights), y[rows])
+                gradients = torch.autograd.grad(loss, weights)
+                with torch.no_grad():
+                    rule(weights, gradients, lr, steps)
+                total, steps = total + loss.item() * len(rows), steps + 1
+            losses.append(total / len(x))
+        return losses
+
+    return answer
+
+
+def with_momentum(weights, gradients, lr, steps):
+    for w, gradient in zip(weights, gradients, strict=True):
+        w.speed = gradient if not steps else 0.9 * w.speed + gradient
+        w -= lr * w.speed
+
+
+def with_decay(weights, gradients, lr, steps):
+    for w, gradient in zip(weights, gradients, strict=True):
+        w -= lr * 0.9**steps * gradient
+
+
+def with_clipping(weights, gradients, lr, steps):
+    norm = torch.cat([gradient.flatten() for gradient in gradients]).norm()
+    for w, gradient in zip(weights, gradients, strict=True):
+        w -= lr * gradient / norm.clamp(min=5) * 5
+
+
+def for_two(weights, gradients, lr, steps):
+    for w, gradient in list(zip(weights, gradients, strict=True))[:2]:
+        w -= lr * gradient
+
+
+LOOPS = [
+    (stepping(with_momentum), "every step starts from zero", "no momentum", "momentum"),
+    (stepping(with_decay), "every step starts from zero", "no decay", "a falling rate"),
+    (stepping(with_clipping), "one step downhill", "no clipping", "clipped"),
+    (stepping(for_two), "one step downhill", 1, "two weights"),
+    (lambda *given, generator: fit(*given, torch.Generator().manual_seed(0)), "the generator decides", 4, "a seed"),
+    (lambda *given, **named: fit(*given, **named)[-1], "one float per epoch", 0, "the last of all"),
+    (lambda *given, **named: [*map(torch.tensor, fit(*given, **named))], "one float per epoch", 0, "tensors"),
+    (new_names, "one float per epoch", 1, "other tensors"),
+    (loop(sign=1.0), "one step downhill", 1),
+    (loop(which=lambda weights: weights[:1]), "one step downhill", 1),
+    (loop(loss_of=lambda s, y: F.cross_entropy(s, y, reduction="sum")), "one step downhill", 1),
+    (loop(clear=False), "every step starts from zero", 2),
+    (loop(batches=lambda order, size: order.split(size)[:-1]), "each image once per epoch", 3, "no last batch"),
+    (loop(order=lambda n, g: torch.randint(n, (n,), generator=g)), "each image once per epoch", 3),
+    (loop(order=lambda n, g: torch.arange(n)), "a new order each epoch", 4),
+    (loop(once=True), "a new order each epoch", 4),
+    (loop(order=lambda n, generator: torch.randperm(n)), "the generator decides", 4),
+    (loop(labels=lambda y, rows: y[: len(rows)]), "images keep their labels", 4),
+    (loop(mean=lambda losses, sizes: sum(losses) / len(losses)), "the mean over images", 5),
+    (loop(mean=lambda losses, sizes: losses[-1]), "the mean over images", 5),
+]
+
+
+def with_an_optimiser(scores, weights, x, y, epochs, batch, lr, generator):
+    optimizer, losses = torch.optim.SGD(weights, lr=lr), []
+    for _ in range(epochs):
+        order, total = torch.randperm(len(x), generator=generator), 0.0
+        for start in range(0, len(x), batch):
+            rows = order[start : start + batch]
+            optimizer.zero_grad()
+            loss = F.cross_entropy(scores(x[rows], weights), y[rows], reduction="sum")
+            (loss / len(rows)).backward()
+            optimizer.step()
+            total += loss.item()
+        losses.append(total / len(x))
+    return losses
+
+
 WRONG = {
     1: LOSSES,
     2: STEPS,
     3: COUNTS,
+    4: LOOPS,
 }
 
 RIGHT = {
@@ -145,6 +273,7 @@ RIGHT = {
         lambda s, fan_out: float(s.sum() * fan_out) / s.shape[1],
         lambda s, fan_out: s.flatten(2).sum((0, 2)).mean() * fan_out,
     ],
+    4: [loop(), with_an_optimiser],
 }
 
 STUBS = {
@@ -154,4 +283,5 @@ STUBS = {
         recipe("zero", "back", "step", result=lambda value: None),
     ],
     3: [lambda spikes, fan_out: ...],
+    4: [..., lambda *args, **kwargs: ...],
 }

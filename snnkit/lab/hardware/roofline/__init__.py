@@ -26,6 +26,7 @@ from snnkit.lab.hardware.roofline.predictions import (
     Range as Range,
     gpu as gpu,
     ipu as ipu,
+    rates as rates,
 )
 from snnkit.lab.hardware.roofline.work import (
     Layer as Layer,

@@ -15,14 +15,16 @@ without a source are ``Assumed``.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import operator
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal, NamedTuple, get_args
 
 from snnkit import checks
-from snnkit.lab.hardware.chips import Chip, get
+from snnkit.lab.hardware.chips import Chip, MissingFigure, get
 from snnkit.lab.hardware.roofline.work import Operation, Work
 
 Mode = Literal["eager", "fused", "graph", "fused graph"]
@@ -306,6 +308,27 @@ def ipu(
     seconds = sum(parts.values(), Range.of(0.0))
     mode = f"{device_iterations} step(s) per exchange, {precision}"
     return Prediction(processor.name, mode, work.samples, seconds, parts, source)
+
+
+@checks.arguments
+def rates(
+    work: Work,
+    ipu_chip: str = "GC200",
+    gpu_chip: str = "A100",
+    precision: Precision = "float32",
+    assumptions: Assumptions | None = None,
+) -> dict[str, Range]:
+    """Samples per second of a training step on an IPU and in each mode of a GPU, by name ("A100, eager").
+
+    What does not fit, or has no known figure for it, is left out.
+    """
+    ways: dict[str, Callable[..., Prediction]] = {f"{ipu_chip} (IPU)": partial(ipu, work, ipu_chip)}
+    ways |= {f"{gpu_chip}, {mode}": partial(gpu, work, gpu_chip, mode=mode) for mode in MODES}
+    found = {}
+    for name, way in ways.items():
+        with contextlib.suppress(MissingFigure, DoesNotFit):
+            found[name] = way(precision=precision, assumptions=assumptions).samples_per_s
+    return found
 
 
 def _cycles(op: Operation, chip: Chip, precision: Precision) -> float:

@@ -35,7 +35,7 @@ def engines() -> list[str]:
 
 CONTROLS: dict[str, Any] = {
     "T": [4, 8, 16, 32, 64, 128],
-    "N": [1024, 4096, 16384, 65536],
+    "N": [256, 1024, 4096, 16384],
     "dtype": ["float32", "bfloat16"],
     "engine": engines(),
     "device": [CPU, *([GPU] if torch.cuda.is_available() else [])],
@@ -125,7 +125,7 @@ def engine_race() -> None:
 
 @checks.arguments
 def beside_measured(
-    bill: Callable[[int, int, int, int, int, int], tuple[int, int]], where: torch.device | str = "cpu"
+    bill: Callable[[int, int, int, int, int, int], tuple[int, int]] | None = None, where: torch.device | str = "cpu"
 ) -> Callable[..., go.Figure]:
     """For ``explore``: a function of ``steps``, ``batch``, ``neurons`` and ``numbers`` that draws two bars for the
     network 784-neurons-10 in training with Adam: the result of ``bill``, and what a training step holds.
@@ -133,6 +133,7 @@ def beside_measured(
     Args:
         bill: (weights, held, steps, batch, copies, width) to bytes (of the model, of its activity): numbers of weights,
             numbers held per sample and step, T, B, numbers that the optimizer stores per weight, bytes of a number.
+            None: the measured bar alone.
         where: the device of the training step.
     """
     where = resolve_device(where, "where")
@@ -150,17 +151,25 @@ def beside_measured(
             x = (torch.rand(steps, batch, _INPUTS) < 0.15).to(where, dtype)
         count = sum(p.numel() for p in net.parameters())
         each = _INPUTS + 2 * neurons + _CLASSES  # inputs of both Linear and of both Leaky
-        answer = bill(count, each, steps, batch, _ADAM, dtype.itemsize)
-        *_, activity = checks.instance("the result of bill", answer, (tuple, list), "two numbers of bytes")
-        activity = checks.number("the activity by bill", activity, at_least=0)
+        predicted = (
+            {} if bill is None else {"predicted": _activity(bill(count, each, steps, batch, _ADAM, dtype.itemsize))}
+        )
         with torch.autocast(where.type, dtype, enabled=numbers != "float32"):
             held = training_step(net, x).held + x.nbytes
         model = {"weights": 4 * count, "gradients": 4 * count, "optimizer": 4 * _ADAM * count}
         wholes = {
             name: {part: size / 1e6 for part, size in (model | {"activity": size}).items()}
-            for name, size in {"predicted": activity, "measured": held}.items()
+            for name, size in (predicted | {"measured": held}).items()
         }
-        title = f"Predicted {activity / 1e6:.1f} MB of activity, measured {held / 1e6:.1f} MB"
+        title = f"Model {sum(model.values()) / 1e6:.1f} MB, activity {held / 1e6:.1f} MB"
+        if predicted:
+            title = f"Predicted {predicted['predicted'] / 1e6:.1f} MB of activity, measured {held / 1e6:.1f} MB"
         return shares(wholes, "MB", title=title)
 
     return figure
+
+
+def _activity(answer: Any) -> float:
+    """The second of the two numbers that a bill returns."""
+    *_, activity = checks.instance("the result of bill", answer, (tuple, list), "two numbers of bytes")
+    return checks.number("the activity by bill", activity, at_least=0)

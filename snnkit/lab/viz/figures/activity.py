@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 from snnkit import checks
 from snnkit.lab.viz import concepts, theme
 from snnkit.lab.viz.drawing import (
+    NOTE,
     SPIKES,
     TICK,
     Times,
@@ -260,6 +261,9 @@ def rate_histogram(rates: Any, bins: int = 20, title: str = "Firing rates") -> g
             marker=theme.bar(look), hovertemplate=f"%{{x:.3g}} spikes per step<br>%{{y}} {kind}<extra></extra>",
         )  # fmt: skip
     counted = f"{title}: {array.size:,} neurons, {silent.sum():,} silent, {saturated.sum():,} saturated"
+    if silent.any():  # its place is no rate: a word stands where the axis would have a number below 0
+        below = {"yref": "paper", "y": 0, "yanchor": "top", "yshift": -4}
+        figure.add_annotation(x=-middles[0] * 2, text="never", **(NOTE | below))
     legend_below(figure, 220, list(kinds))
     across = {"title_text": "firing rate (spikes per step)", "range": [-2 * top / bins, 1.03 * top]}
     up = {"title_text": "neurons", "range": [0, 1.18 * max(int(counts.max()) for _, counts, _ in kinds.values())]}

@@ -1,4 +1,4 @@
-"""Exercises of "Sweeps and the challenge": a score with its error, a Pareto front, a fair comparison, a winner."""
+"""Exercises of "Sweeps": a Pareto front, a fair comparison, an honest winner."""
 
 from __future__ import annotations
 
@@ -11,12 +11,6 @@ from torch import Tensor
 
 from snnkit.lab.course import expect
 from snnkit.lab.course.exercise import Exercise, Violation
-
-
-def score_of(correct: Tensor, spikes: Tensor, price: float) -> tuple[float, float]:
-    """Score and its standard error, from samples that were answered rightly [N] (bool) and their spikes [N]."""
-    each = correct.float() - price * spikes
-    return each.mean().item(), each.std().item() / len(each) ** 0.5
 
 
 def front(accuracy: list[float], spikes: list[float]) -> list[int]:
@@ -47,28 +41,6 @@ def honest_winner(valid: Tensor, test: Tensor) -> tuple[int, float]:
 
 # Exercise 1
 
-CORRECT = torch.tensor([True, True, False, True, True, True, False, True])
-SPIKES = torch.tensor([4.0, 2.0, 7.0, 3.0, 0.0, 5.0, 1.0, 2.0])
-ERROR = "The standard error is the standard deviation of the samples' scores, divided by the root of their number."
-TOGETHER = "Accuracy and spikes vary together: compute the error of their difference, sample by sample."
-WON = torch.tensor([True, False] * 50)  # every right answer takes 10 spikes, every wrong one none
-
-
-def _error_of(count: int) -> dict[str, Any]:
-    return {"correct": CORRECT[:count], "spikes": SPIKES[:count], "price": 0.0}
-
-
-def _the_score(candidate: Any, reference: Any) -> None:
-    message = "The score is the mean of (1 if right, else 0) - price · spikes."
-    two = "The answer is two values: a score and its error."
-    for price, hint in ((0.0, 0), (0.01, 1), (0.1, 1), (1.0, 1)):
-        inputs = {"correct": CORRECT, "spikes": SPIKES, "price": price}
-        result, _ = expect.parts(candidate(*inputs.values()), 2, two)
-        expect.close(result, reference(*inputs.values())[0], message, inputs=inputs, hint=hint)
-
-
-# Exercise 2
-
 
 def _who_is_beaten(candidate: Any, reference: Any) -> None:
     accuracy, spikes = [0.90, 0.95, 0.80, 0.99], [5.0, 3.0, 8.0, 20.0]
@@ -95,7 +67,7 @@ def _draws(candidate: Any, reference: Any) -> None:
     _same(candidate, reference, accuracy, spikes, message, hint=3, ordered=False)
 
 
-# Exercise 3
+# Exercise 2
 
 A = torch.tensor([0.91, 0.72, 0.85, 0.64, 0.80, 0.77])
 B = torch.tensor([0.89, 0.74, 0.82, 0.60, 0.79, 0.73])
@@ -115,7 +87,7 @@ def _its_error(candidate: Any, reference: Any) -> None:
         expect.close(result, reference(a, b)[1], message, inputs=inputs, hint=2)
 
 
-# Exercise 4
+# Exercise 3
 
 TWO = {"valid": torch.tensor([0.95, 0.98, 0.97, 0.96]), "test": torch.tensor([0.96, 0.97, 0.95, 0.995])}
 BY_VALID = "You choose before you look at the test samples: by `valid` alone."
@@ -148,23 +120,7 @@ def _same(
 
 EXERCISES = [
     Exercise(
-        "sweeps_and_challenge.1",
-        "A score with its error",
-        score_of,
-        [
-            _the_score,
-            expect.same("the error", 2, ERROR, *(_error_of(count) for count in (8, 5)), part=1),
-            expect.same("sample by sample", 3, TOGETHER, {"correct": WON, "spikes": 10.0 * WON, "price": 0.1}, part=1),
-        ],
-        hints=(
-            "PyTorch subtracts nothing from True: `correct.float()`. Its mean is the accuracy.",
-            "One score for each sample: `each = correct.float() - price * spikes`. The score is `each.mean()`.",
-            "`each.std() / len(each) ** 0.5`.",
-            "Don't add an error of the accuracy and one of the spikes: use the spread of `each`.",
-        ),
-    ),
-    Exercise(
-        "sweeps_and_challenge.2",
+        "sweeps.1",
         "The front",
         front,
         [_who_is_beaten, _both_ends, _the_order, _draws],
@@ -178,7 +134,7 @@ EXERCISES = [
         ),
     ),
     Exercise(
-        "sweeps_and_challenge.3",
+        "sweeps.2",
         "A fair comparison",
         paired,
         [
@@ -194,7 +150,7 @@ EXERCISES = [
         ),
     ),
     Exercise(
-        "sweeps_and_challenge.4",
+        "sweeps.3",
         "An honest winner",
         honest_winner,
         [

@@ -1,61 +1,14 @@
-"""Answers to the exercises of sweeps_and_challenge."""
+"""Answers to the exercises of sweeps."""
 
 import torch
 
-from snnkit.lab.exercises.sweeps_and_challenge import front, honest_winner, paired
+from snnkit.lab.exercises.sweeps import front, honest_winner, paired
 
 # Exercise 1
 
 
-def scorer(score=None, error=None):
-    """An answer to exercise 1 with one of its parts exchanged."""
-
-    def answer(correct, spikes, price):
-        each = correct.float() - price * spikes
-        right = each.mean().item(), each.std().item() / len(each) ** 0.5
-        found = {"each": each, "correct": correct.float(), "spikes": spikes, "price": price}
-        return score(**found) if score else right[0], error(**found) if error else right[1]
-
-    return answer
-
-
-def added_up(correct, spikes, price, **_):
-    return (correct.std() + price * spikes.std()).item() / len(correct) ** 0.5
-
-
-SCORES = [
-    (scorer(score=lambda each, **_: max(each.mean().item(), 0.0)), "the score", 1, "never below 0"),
-    (scorer(error=lambda each, **_: each.std().item() / 8**0.5), "the error", 2, "eight samples"),
-    (lambda correct, spikes, price: correct.float().mean().item(), "the score", None, "one number"),
-    (scorer(score=lambda correct, **_: correct.sum().item()), "the score", 0),
-    (scorer(score=lambda correct, **_: correct.mean().item()), "the score", 1),
-    (scorer(score=lambda correct, spikes, price, **_: (correct.mean() + price * spikes.mean()).item()), "the score", 1),
-    (scorer(score=lambda correct, spikes, price, **_: (correct.mean() - price * spikes.sum()).item()), "the score", 1),
-    (scorer(error=lambda each, **_: each.std().item()), "the error", 2),
-    (scorer(error=lambda each, **_: each.std().item() / len(each)), "the error", 2),
-    (scorer(error=lambda each, **_: each.var().item() / len(each) ** 0.5), "the error", 2),
-    (scorer(error=added_up), "sample by sample", 3, "errors added up"),
-    (scorer(error=lambda correct, **_: correct.std().item() / len(correct) ** 0.5), "sample by sample", 3),
-]
-
-
-def in_two_parts(correct, spikes, price):
-    each = torch.where(correct, 1.0, 0.0) - price * spikes
-    mean = correct.float().mean() - price * spikes.mean()
-    return mean, ((each - mean).square().sum() / (len(each) - 1) / len(each)).sqrt()
-
-
-def by_variance_and_covariance(correct, spikes, price):
-    both = torch.stack([correct.float(), spikes]).double()
-    weights = torch.tensor([1.0, -price], dtype=torch.float64)
-    return [(weights @ both.mean(1)).item(), ((weights @ torch.cov(both) @ weights) / both.shape[1]).sqrt().item()]
-
-
-# Exercise 2
-
-
 def beating(test, last=None):
-    """An answer to exercise 2 in which k beats i if `test(...)`."""
+    """An answer to exercise 1 in which k beats i if `test(...)`."""
 
     def answer(accuracy, spikes):
         n = range(len(spikes))
@@ -74,7 +27,7 @@ def the_best_by_score(accuracy, spikes):
 
 
 def some_of(kept):
-    """The right answer to exercise 2 without those for which `kept(accuracy, spikes)` does not hold."""
+    """The right answer to exercise 1 without those for which `kept(accuracy, spikes)` does not hold."""
     return lambda accuracy, spikes: [i for i in front(accuracy, spikes) if kept(accuracy[i], spikes[i])]
 
 
@@ -131,7 +84,7 @@ def with_tensors(accuracy, spikes):
     return kept[s[kept].argsort()]
 
 
-# Exercise 3
+# Exercise 2
 
 
 def with_error(of):
@@ -167,7 +120,7 @@ def in_python(a, b):
     return mean, (squares / (len(differences) - 1) / len(differences)) ** 0.5
 
 
-# Exercise 4
+# Exercise 3
 
 WINNERS = [
     (lambda valid, test: (int(valid.argmax()), test.min().item()), "what to report", 1, "the worst"),
@@ -198,30 +151,16 @@ def as_tensors(valid, test):
     return chosen, test[chosen]
 
 
-WRONG = {
-    1: SCORES,
-    2: FRONTS,
-    3: PAIRS,
-    4: WINNERS,
-}
+WRONG = {1: FRONTS, 2: PAIRS, 3: WINNERS}
 
 RIGHT = {
-    1: [in_two_parts, by_variance_and_covariance],
-    2: [
-        in_one_pass,
-        with_tensors,
-        lambda accuracy, spikes: with_tensors(accuracy, spikes).numpy(),
-    ],
-    3: [by_covariance, in_python],
-    4: [by_sorting, as_tensors],
+    1: [in_one_pass, with_tensors, lambda accuracy, spikes: with_tensors(accuracy, spikes).numpy()],
+    2: [by_covariance, in_python],
+    3: [by_sorting, as_tensors],
 }
 
 STUBS = {
-    1: [lambda correct, spikes, price: (..., ...), lambda correct, spikes, price: (0.0, ...)],
-    2: [lambda accuracy, spikes: ...],
-    3: [lambda a, b: (..., ...)],
-    4: [
-        lambda valid, test: (..., ...),
-        lambda valid, test: (honest_winner(valid, test)[0], ...),
-    ],
+    1: [lambda accuracy, spikes: ...],
+    2: [lambda a, b: (..., ...)],
+    3: [lambda valid, test: (..., ...), lambda valid, test: (honest_winner(valid, test)[0], ...)],
 }

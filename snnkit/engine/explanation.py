@@ -1,0 +1,116 @@
+"""Which engine runs each layer of a model, which way each product goes, and why: the notes of one run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from snnkit import checks
+from snnkit.engine.plan import Plan, noted_fallbacks, noted_products, plan_for, state_dtype
+from snnkit.engine.trace import name_of
+from snnkit.tables import text_table
+
+
+@dataclass(frozen=True)
+class Row:
+    """One neuron layer: its name in the model, class, shape of input [T, B, ...], engine, and the reason."""
+
+    layer: str
+    neuron: str
+    shape: tuple[int, ...]
+    engine: str
+    reason: str
+
+
+class Product(NamedTuple):
+    """A product of a linear layer or a convolution: its name in the model, the shapes of its input and weight, what
+    computed it ("events", "oneDNN" or "PyTorch"), and the reason."""
+
+    layer: str
+    shape: tuple[int, ...]
+    weight: tuple[int, ...]
+    way: str
+    reason: str
+
+
+class Explanation(list[Row]):
+    """A list of rows that prints as a table, and the ``products`` between the neurons, in another."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.products: list[Product] = []
+
+    def __str__(self) -> str:
+        rows = [(r.layer, r.neuron, "x".join(map(str, r.shape)), r.engine, r.reason) for r in self]
+        lines = text_table(("layer", "neuron", "input [T, B, ...]", "engine", "why"), rows, left=5)
+        products = [(p.layer, *("x".join(map(str, shape)) for shape in p[1:3]), *p[3:]) for p in self.products]
+        if products:
+            lines += [
+                "",
+                *text_table(("layer", "input", "weight", "product by", "why"), products, left=5),
+            ]
+        return "\n".join(lines if self else ["no neurons in this model", *lines[1:]])
+
+    __repr__ = __str__
+
+
+@checks.arguments
+def explain(model: nn.Module, x: Tensor, state: Any = None) -> Explanation:
+    """Run ``model`` once on ``x`` [T, B, ...] without gradients, and return the engine of each layer with the reason.
+
+    A neuron is any module with ``step``, ``initial_state`` and ``engine``; a ``Recurrent`` around one is a layer where
+    one call of a kernel runs it over all steps, with its weights. The order is that of execution. ``products`` of the
+    result has the linear layers that ``nn.Sequential`` and ``Recurrent`` call, and large convolutions: a product is by
+    spikes ("events") where few enough of its inputs are.
+    """
+    rows = Explanation()
+    modules: list[nn.Module] = []
+    handles = []
+    fallbacks: dict[int, Plan] = {}
+    whole: set[str] = set()  # neurons in layers that run as one
+    products: list[tuple[Any, torch.Size, str, str]] = []
+    token, products_token = noted_fallbacks.set(fallbacks), noted_products.set(products)
+
+    def hook(name: str):
+        def note(module: nn.Module, args: tuple, kwargs: dict) -> None:
+            if name in whole or any(row.layer == name for row in rows):
+                return  # a neuron inside Recurrent is called once per time step
+            sequence = args[0] if args else kwargs["x"]
+            neuron: Any = getattr(module, "neuron", module) if hasattr(module, "whole_plan") else module
+            like = torch.empty(sequence.shape[1:], dtype=state_dtype(sequence), device=sequence.device)
+            state = neuron.initial_state(like)
+            if neuron is module:
+                plan = plan_for(neuron.engine, neuron, sequence, state)
+            else:
+                plan = module.whole_plan(sequence, state)  # type: ignore[operator]
+                if plan.equation is None:
+                    return
+                whole.add(f"{name}.neuron" if name else "neuron")
+            rows.append(Row(name or "(model)", name_of(module), tuple(sequence.shape), plan.engine, plan.reason))
+            modules.append(module)
+
+        return note
+
+    try:
+        for name, module in model.named_modules():
+            if hasattr(module, "whole_plan") or all(hasattr(module, a) for a in ("step", "initial_state", "engine")):
+                handles.append(module.register_forward_pre_hook(hook(name), with_kwargs=True))
+        with torch.no_grad():
+            model(x) if state is None else model(x, state)
+    finally:
+        noted_fallbacks.reset(token)
+        noted_products.reset(products_token)
+        for handle in handles:
+            handle.remove()
+    for i, module in enumerate(modules):
+        if ran := fallbacks.get(id(module)):  # its kernel could not be compiled
+            rows[i] = replace(rows[i], engine=ran.engine, reason=ran.reason)
+    names = {module: name or "(model)" for name, module in model.named_modules()}
+    for layer, shape, way, reason in products:
+        row = Product(names.get(layer, ""), tuple(shape), tuple(layer.weight.shape), way, reason)
+        if not any(one.layer == row.layer for one in rows.products):  # one inside Recurrent is called at each step
+            rows.products.append(row)
+    return rows
