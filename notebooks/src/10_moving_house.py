@@ -620,14 +620,14 @@ outcome("moving_house.g", 2 if min(trace[-100:]) == max(trace[-100:]) else 0)
 # - $t_0$: some microseconds, however small the copy is.
 
 # %% [markdown]
-# **Explorer: which term dominates?** The line shows the time of a whole transfer, divided into 1 to 1000 copies. Where is
-# the knee? What does a ten times faster bus change for a small recording that is divided into 1000 pieces?
+# **Explorer: which term dominates?** The line shows the time of a whole transfer, in 1 to 1000 copies. Where is the knee?
+# What does a ten times faster bus change for a small recording in 1000 pieces?
 
 # %%
 viz.explore(transfer, megabytes=(0.1, 20.0, 0.1), microseconds_each=(1.0, 30.0, 1.0), gigabytes_per_s=(4.0, 60.0, 4.0))
 
 # %% [markdown]
-# You can influence both terms. `measure.Transfers` counts copies between devices (to `meta` as well, so you need no GPU).
+# `measure.Transfers` counts copies between devices (to `meta` as well, so you need no GPU).
 
 # %%
 batch, T = images[:64].cpu(), 100  # uint8 [64, 1, 8, 8]

@@ -26,7 +26,7 @@
 #
 # | | |
 # |---|---|
-# | Time | 85 minutes, and 10 more for the optional parts |
+# | Time | 80 minutes, and 10 more for the optional parts |
 # | GPU minutes | 0. Everything runs on a CPU with two processes; GPUs are used where there are any |
 # | Before this | 04 training, 13 memory (accumulating gradients). You have seen a convolution |
 # | Needs | `lightning` and `torchmetrics`; where they are missing: `pip install "snnkit[scale] @ git+https://github.com/snnkit/snnkit"` |
@@ -133,19 +133,6 @@ def ring(step):
 viz.show(viz.frames(ring, "step", range(2 * RING - 1), start=2))
 
 # %% [markdown]
-# ```
-#           a batch of 32 samples
-#          ┌─────────┴─────────┐
-#       rank 0              rank 1
-#    weights w           weights w           the same, always
-#    samples 0, 2, 4 …   samples 1, 3, 5 …
-#    membranes, spikes   membranes, spikes   discarded after the batch
-#    gradient g₀         gradient g₁
-#          └──── all-reduce ───┘             the only communication
-#    g = (g₀ + g₁) / 2   g = (g₀ + g₁) / 2
-#    w ← w − η·g         w ← w − η·g         the same step
-# ```
-#
 # Weights are never sent: they begin equal and take equal steps. The state of a *spiking* network also stays on its rank,
 # as a membrane belongs to a sample.
 #
@@ -213,8 +200,7 @@ outcome("scaling_out.a", max(weight for _, weight in (share(list(range(5)), rank
 # <summary><b>What to notice</b></summary>
 #
 # With weights it is the gradient of the whole batch, up to rounding. Without them it is off by a few per cent, without any
-# warning. snnkit's loader distributes batches as you did. (PyTorch's `DistributedSampler` *repeats* samples until their
-# number is divisible.)
+# warning. snnkit's loader distributes batches as you did.
 #
 # </details>
 #
@@ -259,17 +245,15 @@ class Workshop(LightningModule):
 
 # %% [markdown]
 # There is no `.to(device)`, no loop, no `backward` and no word about ranks. `lit.SpikingModule` is this class for any
-# network, encoder, loss and optimizer. It also logs accuracy and firing rates over all ranks.
+# network, encoder, loss and optimizer.
 #
 # Everything else is an **argument of the Trainer**:
 #
 # | you want | you write |
 # |---|---|
-# | the available device | `accelerator="auto"` |
 # | 4 GPUs on each of 2 nodes | `devices=4, num_nodes=2, strategy="ddp"` |
 # | mixed precision (notebook 13) | `precision="bf16-mixed"` or `"16-mixed"` |
 # | large batches in small parts (13) | `accumulate_grad_batches=4` |
-# | curves in TensorBoard | `logger=TensorBoardLogger(folder)` |
 # | the best network so far, on disk | `callbacks=[ModelCheckpoint(monitor="val/acc", mode="max")]` |
 
 # %%
@@ -298,17 +282,8 @@ order = [right, *(k for k in membranes.amax(0).argsort(descending=True).tolist()
 curves = {f"{k}" + (" (right)" if k == right else ""): membranes[:, k] for k in order}
 peak = {f"maximum of {right}": int(membranes[:, right].argmax())}
 axes = {"x_title": "time step", "y_title": "membrane potential"}
-viz.show(
-    figures.lines(
-        curves,
-        x=range(STEPS),
-        title=f"The membrane of the right neuron, {right}, "
-        + ("rises highest" if int(membranes.amax(0).argmax()) == right else "does not rise highest"),
-        shape="hv",
-        marks=peak,
-        **axes,
-    )
-)
+title = f"The neuron of the right digit, {right}, {'rises' if int(membranes.amax(0).argmax()) == right else 'does not rise'} highest"
+viz.show(figures.lines(curves, x=range(STEPS), title=title, shape="hv", marks=peak, **axes))
 reached = int((from_loss[:, 0, right] != 0).sum())
 outcome("scaling_out.b", "one" if reached == 1 else f"all {STEPS}" if reached == STEPS else "about half")
 

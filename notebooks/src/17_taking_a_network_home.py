@@ -93,7 +93,7 @@ def accuracy(net, images=test_images):
 # ![Training leads to one file, with weights in 8 bits and a quarter of the size. From the file lead three ways: to the next run, which resumes to the last bit; to a program that needs only PyTorch; to a page that needs only a browser.](drawings/ways_home.svg)
 
 # %% [markdown] tags=["slide"]
-# ## 1 · Kill and resume
+# ## First, a page
 #
 # This network learns for a few seconds. Then it is a page, without Python. Draw a digit:
 
@@ -110,9 +110,11 @@ look = {"labels": data.CLASSES[DATASET], "title": "My convolutional spiking netw
 home = pages.page(net, "my_conv_network.html", encode=show, images=(test_images, test_labels), **look)
 viz.embed(home)  # the file itself is in the folder of this notebook
 
-# %% [markdown]
-# Longer runs do not always come so far. Machines crash, jobs reach their time limit, laptops are closed. A *checkpoint* is
-# a file from which a run goes on. What must be in it, so that the resumed run is *exactly* like one that never stopped?
+# %% [markdown] tags=["slide"]
+# ## 1 · Kill and resume
+#
+# Longer runs do not always come so far. Machines crash, jobs reach their time limit. A *checkpoint* is a file from which a
+# run goes on. What must be in it, so that the resumed run is *exactly* like one that never stopped?
 #
 # **Predict first.** The weights, of course. Which of these is *not* needed: the momentum of the optimizer, the state of
 # the random generator that orders the images, the number of finished epochs, the loss of the last batch?
@@ -155,8 +157,8 @@ outcome("taking_a_network_home.a")
 #
 # </details>
 #
-# It contains only tensors and plain values, so opening a file from an unknown source runs no code. On a GPU some kernels
-# add in an order that varies. There "equal" may mean "equal up to rounding".
+# It contains only tensors and plain values, so opening a stranger's file runs no code. On a GPU "equal" may mean "equal up
+# to rounding", as some kernels add in an order that varies.
 
 # %% [markdown]
 # ### Exercise 17.1 · Everything that the next update needs (6 minutes, ●●○)
@@ -562,7 +564,7 @@ quiz("taking_a_network_home")
 scorecard("taking_a_network_home")
 
 # %% [markdown]
-# The end of this track: what you have passed in all of its notebooks. `.save("mine.html")` writes it as a page.
+# The end of this track, and what you have passed. `.save("mine.html")` writes a page.
 
 # %%
 course.certificate("machines")
