@@ -111,7 +111,7 @@ def one_neuron(weight_of_zero=0.1, weight_of_one=0.3, tau=20.0):
     return figures.lines(curves, title=f"{right} of 4 answers are right", **axes).update_xaxes(range=[-0.5, 24])
 
 
-viz.explore(one_neuron, weight_of_zero=(-0.5, 0.5, 0.05), weight_of_one=(-0.5, 0.5, 0.05), tau=(2.0, 50.0, 1.0))
+viz.explore(one_neuron, weight_of_zero=(-0.2, 0.5, 0.05), weight_of_one=(-0.2, 0.5, 0.05), tau=(2.0, 50.0, 1.0))
 
 # %% [markdown]
 # Three of four is the most. Section 4 shows why, and what a second neuron does about it.
