@@ -733,7 +733,7 @@ scorecard("microspike")
 # ## Where next
 #
 # You have read every line of a spiking network, and written its gradient. So far its input was a picture that stands still.
-# **[06 · Event data](06_event_data.ipynb)** has sensors that see only what changes.
+# **[06 · Events and time](06_event_data.ipynb)** has sensors that see only what changes.
 #
 # **Worth reading**
 #
