@@ -67,6 +67,9 @@ viz.embed(page, height=560, compact=True)
 # %% [markdown]
 # ## How this course works
 #
+# **Three tracks.** *Spikes* is notebooks 00 to 08. After 04 you may also go to *Machines* (10 to 17) or *Research* (20 and 21).
+# Each track ends with a certificate of what you have passed.
+#
 # **Predict, run, compare.** Guess *before* you see a result. People who commit to a guess remember the result better than
 # people who only watch. What the cells below a prediction find is hidden until you *Lock* your guess, or *Skip* it. You
 # also say how sure you are, and at the end you see how often you were right. Open *What to notice* when you have looked
