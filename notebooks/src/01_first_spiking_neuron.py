@@ -152,8 +152,8 @@ def euler_against_exact(ratio):
     euler = 1 - (1 - ratio) ** torch.arange(len(at))  # one Euler step multiplies the distance by 1 - dt / tau
     off = (euler - (1 - torch.exp(-at))).abs().max()
     both = {"exact, eq. (3)": (fine, 1 - torch.exp(-fine)), "Euler": (at, euler)}
-    axes = {"x_title": "time in units of tau", "y_title": "potential v", "faint": ["exact, eq. (3)"]}
-    figure = figures.lines(both, title=f"Input x = 1, dt = {ratio:g} tau: largest error {off:.2g}", **axes)
+    axes = {"x_title": "time in units of τ", "y_title": "potential v", "faint": ["exact, eq. (3)"]}
+    figure = figures.lines(both, title=f"Input x = 1, Δt = {ratio:g} τ: largest error {off:.2g}", **axes)
     return figure.update_xaxes(range=[-0.1, 6.1]).update_yaxes(range=[-0.6, 2.6])
 
 
@@ -243,7 +243,7 @@ x = torch.zeros(160)
 x[10:60] = 0.9  # not enough
 x[80:150] = 1.5  # enough
 spikes, membrane = simulate(x)
-title = f"A LIF neuron, tau = {TAU:g} steps"
+title = f"A LIF neuron, τ = {TAU:g} steps"
 viz.show(figures.traces(membrane, spikes, threshold=1.0, current=x, title=title))
 
 # %% [markdown]
@@ -302,7 +302,7 @@ formula = torch.nan_to_num(1 / (-TAU * torch.log(1 - 1 / currents)))  # no logar
 rates = {"equation (4)": formula}
 rates["hard reset"] = rate(simulate(constant, v_reset=0.0)[0])
 rates["soft reset"] = rate(simulate(constant, v_reset=None)[0])
-title = f"f–I curve of a LIF neuron, tau = {TAU:g} steps"
+title = f"f–I curve of a LIF neuron, τ = {TAU:g} steps"
 axes = {"x_title": "input x", "y_title": "firing rate (spikes per step)", "title": title}
 viz.show(figures.lines(rates, x=currents, faint=["equation (4)"], **axes))
 
@@ -414,7 +414,7 @@ x = 0.7 + 0.9 * torch.randn(400, 1, 1)
 x[100:300] += 1.5  # the pulse
 spikes, state = neuron.LIF(tau=taus).to(device)(x.expand(-1, 1, 60).to(device))  # one input for all: no copy
 
-figure = figures.raster(spikes[:, 0], title="One input, 60 neurons: tau from 2 steps (bottom) to 100 (top)")
+figure = figures.raster(spikes[:, 0], title="One input, 60 neurons: τ from 2 steps (bottom) to 100 (top)")
 figure.add_vrect(x0=100, x1=300, fillcolor=viz.theme.faint(viz.theme.ORANGE, 0.15), line_width=0)
 viz.show(figure)
 inside = spikes[100:300, 0].sum(0) / spikes[:, 0].sum(0).clamp(min=1)

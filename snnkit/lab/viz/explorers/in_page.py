@@ -126,7 +126,7 @@ def explorer(label: str, name: str, settings: dict[str, Any], own: str = "{}") -
 
 @checks.arguments
 def neuron(neuron: Neuron | None = None) -> Any:
-    """A population of one kind of neuron: its input, membrane and spikes, and its f-I curve.
+    """A population of one kind of neuron: its input, membrane and spikes, and its f–I curve.
 
     Args:
         neuron: a neuron to explore instead of those of the kit, such as your own, with a slider for each of its
@@ -137,11 +137,11 @@ def neuron(neuron: Neuron | None = None) -> Any:
     """
     settings: dict[str, Any] = {"steps": 300, "shown": 300, "count": 20, "curve": True}
     if neuron is None:
-        return explorer("Neuron explorer: the neurons of the kit, their spikes and f-I curves", "neuron", settings)
+        return explorer("Neuron explorer: the neurons of the kit, their spikes and f–I curves", "neuron", settings)
     name = type(neuron).__name__
     settings["states"] = list(getattr(neuron.initial_state(torch.zeros(1)), "_fields", ()))
     own = equations.written({name: neuron})
-    return explorer(f"Neuron explorer: {name}, its spikes and f-I curve", "neuron", settings, own)
+    return explorer(f"Neuron explorer: {name}, its spikes and f–I curve", "neuron", settings, own)
 
 
 @checks.arguments
