@@ -84,6 +84,17 @@ show = partial(encode.repeat, steps=4)  # an image at every step, T = 4
 test_images, test_labels = data.to_device(*data.load(DATASET, "test"), device)
 
 
+folder = Path(tempfile.mkdtemp())
+
+
+class PowerCut(Exception):
+    pass
+
+
+def power_cut(history, model):  # called after each epoch, when the checkpoint has been written
+    raise PowerCut
+
+
 def accuracy(net, images=test_images):
     """Share of the test images that a network reads right."""
     return train.evaluate(net, (images, test_labels), encode=show, device=device)["accuracy"]
@@ -113,8 +124,7 @@ viz.embed(home)  # the file itself is in the folder of this notebook
 # %% [markdown] tags=["slide"]
 # ## 1 · Kill and resume
 #
-# Longer runs do not always come so far. Machines crash, jobs reach their time limit. A *checkpoint* is a file from which a
-# run goes on. What must be in it, so that the resumed run is *exactly* like one that never stopped?
+# Machines crash, jobs reach their time limit. A *checkpoint* is a file from which a run goes on. What must be in it, so that the resumed run is *exactly* like one that never stopped?
 #
 # **Predict first.** The weights, of course. Which of these is *not* needed: the momentum of the optimizer, the state of
 # the random generator that orders the images, the number of finished epochs, the loss of the last batch?
@@ -123,20 +133,9 @@ viz.embed(home)  # the file itself is in the folder of this notebook
 predict("taking_a_network_home.a")
 
 # %% [markdown]
-# We train the same network again, cut the power after the first epoch, and resume from the file.
+# The same network again; after the first epoch `power_cut` raises an error, and we resume from the file.
 
 # %%
-folder = Path(tempfile.mkdtemp())
-
-
-class PowerCut(Exception):
-    pass
-
-
-def power_cut(history, model):  # called after each epoch, when the checkpoint has been written
-    raise PowerCut
-
-
 try:
     train.recipes.run(recipe, **quiet, checkpoint=folder / "run.pt", on_epoch=power_cut)
 except PowerCut:
@@ -157,8 +156,8 @@ outcome("taking_a_network_home.a")
 #
 # </details>
 #
-# It contains only tensors and plain values, so opening a stranger's file runs no code. On a GPU "equal" may mean "equal up
-# to rounding", as some kernels add in an order that varies.
+# It contains only tensors and plain values, so opening a stranger's file runs no code. On a GPU "equal" may mean "up to
+# rounding".
 
 # %% [markdown]
 # ### Exercise 17.1 · Everything that the next update needs (6 minutes, ●●○)
@@ -177,7 +176,7 @@ def snapshot(net, optimizer, order, epoch):
 snapshot = attempt("taking_a_network_home.1", snapshot)
 
 # %% [markdown]
-# "I save the weights, that is enough." A small run is killed after 10 of 20 updates, and goes on from your snapshot, or
+# "The weights are enough." A small run is killed after 10 of 20 updates, and goes on from your snapshot, or
 # from its weights alone:
 
 
