@@ -111,8 +111,7 @@ def _known() -> dict[str, tuple[list[exercise.Exercise], set[str], int]]:
     """Of each notebook: its exercises, keys of predictions, and the number of quiz questions."""
     prompts = {name: question.read(name) for name in exercise.notebooks()}
     return {
-        name: (exercise.exercises(name), set(asked["predictions"]), len(asked["quiz"]))
-        for name, asked in prompts.items()
+        name: (exercise.exercises(name), set(page["predictions"]), len(page["quiz"])) for name, page in prompts.items()
     }
 
 

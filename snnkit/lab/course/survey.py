@@ -1,4 +1,4 @@
-"""Two anonymous surveys of a workshop, before and after: asked in a notebook, one file for each answer, summed up.
+"""Two anonymous surveys of a workshop, before and after: shown in a notebook, one file for each answer, summed up.
 
 Three questions stand in both, so that the second can show what was learned. A file has no name and no time of day.
 ``course.room`` sums up those in its folder.
@@ -98,7 +98,7 @@ def survey(
 
 def _checked(when: str, answers: Mapping[str, Any]) -> dict[str, int | str]:
     """``answers``, if they are answers to the questions, without empty texts. ValueError names the first that isn't."""
-    kept = {}
+    checked = {}
     for key, answer in answers.items():
         question = QUESTIONS[when].get(key)
         if question is None:
@@ -111,8 +111,8 @@ def _checked(when: str, answers: Mapping[str, Any]) -> dict[str, int | str]:
         if not most and (not isinstance(answer, str) or len(answer) > LONGEST):
             raise ValueError(f"answers[{key!r}] must be a text of at most {LONGEST} characters")
         if answer != "":
-            kept[key] = answer
-    return kept
+            checked[key] = answer
+    return checked
 
 
 def _save(when: str, answers: Mapping[str, int | str], folder: Path) -> Path:
@@ -173,18 +173,18 @@ def summed(surveys: Iterable[tuple[str, Mapping[str, int | str]]]) -> list[str]:
         return []
     sentences = [", ".join(f"{len(of)} answered {when}" for when, of in given.items())]
     for key, question in {**QUESTIONS["before"], **QUESTIONS["after"]}.items():
-        found = {when: [one[key] for one in of if key in one] for when, of in given.items()}
-        said = [f"{when} {_told(question, answers)}" for when, answers in found.items() if answers]
+        given_by = {when: [one[key] for one in of if key in one] for when, of in given.items()}
+        said = [f"{when} {_in_words(question, answers)}" for when, answers in given_by.items() if answers]
         if question.choices and said:
             sentences.append(f"{question.text} {'; '.join(said)}")
         elif said:
-            texts = [one_line(text, 200) for text in found["after"]]
+            texts = [one_line(text, 200) for text in given_by["after"]]
             more = [f"… and {len(texts) - TEXTS} more"] if len(texts) > TEXTS else []
             sentences += [f"{question.text} “{text}”" for text in texts[:TEXTS]] + more
     return sentences
 
 
-def _told(question: Question, answers: list[Any]) -> str:
+def _in_words(question: Question, answers: list[Any]) -> str:
     if not question.choices:
         return ""
     if question.right is not None:

@@ -37,7 +37,7 @@ _CITED = re.compile(r"(?:[Ee]quations?|[Rr]ules?|and|or|by|of|in|that|does) \((\
 _FOLDED = re.compile(r"<details>\n<summary><b>(.*?)</b></summary>\n\n(.*?)\n\n</details>", re.DOTALL)
 _KEY = re.compile(r'\battempt\(\s*"(\w+\.\d+)"')
 _ASKED = re.compile(r'(?m)^predict\("(\w+\.\w+)"')
-_LOOK = "What do you see, and what did you expect?"  # where no prediction was asked
+_LOOK = "What do you see, and what did you expect?"  # where there is no prediction
 _SHARP = 1280 / 700  # a slide is so much wider than a figure
 
 
@@ -94,7 +94,7 @@ def outline(notebook: NotebookNode, name: str) -> list[list[Any]]:
     made: list[list[Any]] = []
     # By code cells: the cell, the slide, which has its heading so far, and what it asks if it gets no text.
     begun: list[tuple[int, list[Any], str]] = []
-    heading, asked = "", _LOOK
+    heading, ask_now = "", _LOOK
     for number, cell in enumerate(notebook.cells):
         tags = set(cell.metadata.get("tags", ()))
         chosen, begins = tags & {SLIDE, MORE}, SLIDE in tags
@@ -103,7 +103,7 @@ def outline(notebook: NotebookNode, name: str) -> list[list[Any]]:
                 own = section.startswith("#")
                 if own and not re.match("#+ Exercise", section):  # an exercise ends before the next slide
                     heading = section.partition("\n")[0].strip()
-                    asked = _LOOK
+                    ask_now = _LOOK
                 if not chosen or not (section.partition("\n")[2] if section[:2] == "##" else section).strip():
                     continue
                 if begins or own or not made:
@@ -112,11 +112,11 @@ def outline(notebook: NotebookNode, name: str) -> list[list[Any]]:
                 begins = False
             continue
         for key in _ASKED.findall(cell.source):
-            asked = question.find(key)["ask"]
+            ask_now = question.find(key)["ask"]
         if chosen:
             if begins or not made:
                 made.append([heading] * bool(heading))
-                begun.append((number, made[-1], asked))
+                begun.append((number, made[-1], ask_now))
             if _outputs(cell, CODE in tags) or _will_show(cell):
                 made[-1].append((cell, CODE in tags))
     if not made:

@@ -324,11 +324,11 @@ def rates(
     """
     ways: dict[str, Callable[..., Prediction]] = {f"{ipu_chip} (IPU)": partial(ipu, work, ipu_chip)}
     ways |= {f"{gpu_chip}, {mode}": partial(gpu, work, gpu_chip, mode=mode) for mode in MODES}
-    found = {}
+    predicted = {}
     for name, way in ways.items():
         with contextlib.suppress(MissingFigure, DoesNotFit):
-            found[name] = way(precision=precision, assumptions=assumptions).samples_per_s
-    return found
+            predicted[name] = way(precision=precision, assumptions=assumptions).samples_per_s
+    return predicted
 
 
 def _cycles(op: Operation, chip: Chip, precision: Precision) -> float:
