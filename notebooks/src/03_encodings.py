@@ -142,8 +142,7 @@ viz.show(viz.frames(after, "T", [1, 2, 4, 8, 16, 32, 64, 128], start=3))
 # the time of their first spike carries a large part of the information about the image (Gollisch & Meister 2008).
 
 # %% [markdown] tags=["slide-more"]
-# **Predict first.** An 8 × 8 digit has 64 pixels, half of them 0. How many spikes does it cost with $T = 16$? And with
-# $T = 64$?
+# **Predict first.** Half of a digit's 64 pixels are 0. How many spikes does it cost with $T = 16$? And with $T = 64$?
 
 # %%
 predict("encodings.a")

@@ -285,8 +285,7 @@ viz.module_tree(moved, state)
 # A long recording comes in two chunks, and you get a GPU in between.
 
 # %% [markdown] tags=["slide-more"]
-# **Predict first.** The network moves and the second chunk moves. You pass on the state of the first chunk. What
-# happens?
+# **Predict first.** The network and the second chunk move. You pass on the state of the first. What happens?
 
 # %%
 predict("moving_house.d")

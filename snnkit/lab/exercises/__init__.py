@@ -2,3 +2,7 @@
 
 ``snnkit.lab.course`` knows their order and reads them; content only is here.
 """
+
+from snnkit import lazy
+
+__getattr__, __dir__, __all__ = lazy.attach(__name__)
