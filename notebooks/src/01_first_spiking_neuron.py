@@ -637,7 +637,7 @@ population = ...
 population = attempt("first_spiking_neuron.4", population)
 
 # %% [markdown]
-# **Predict first.** 50 of your neurons, with decays from 0.50 to 0.99, get the same constant input of 0.05. What is the
+# **Predict first.** 50 of your neurons, with decays from 0.50 to 0.99, get the same constant input of 0.051. What is the
 # smallest decay with which a neuron ever fires?
 
 # %%

@@ -298,7 +298,7 @@ outcome("train_your_first_network.b", silent)
 #
 # Silence is a guess without a favourite: every class gets the probability 1/10, and the surprise is $\ln 10 = 2.3026$.
 # The untrained network is a little *worse*: random votes raise the loss on average. Always check the first loss before a
-# long training. If it is 23 instead of 2.3, the inputs or the weights are far too large.
+# long training. If it is 6 or 12 instead of 2.3, the inputs or the weights are far too large.
 #
 # </details>
 
@@ -714,7 +714,7 @@ fit = attempt("train_your_first_network.4", fit)
 # the kit's, with the triangle of notebook 02 as surrogate. If you built a `population` in 01 and a `spike` in 02, paste
 # both above the cell and take the line in the comment: then everything that learns here is yours.
 #
-# **Predict first.** One network learns with a half-width of 0.25, the other with 2. Which one reads more digits in the end?
+# **Predict first.** One network learns with a triangle of width 0.25, the other with one of width 2. Which one reads more digits in the end?
 
 # %%
 predict("train_your_first_network.i")
@@ -755,7 +755,7 @@ outcome("train_your_first_network.i", 0 if reads[0.25] > reads[2.0] else 1)
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# A triangle of half-width 2 reaches down to $u = -2$, so a neuron that is silent still gets a gradient. One of 0.25
+# A triangle of width 2 reaches down to $u = -2$, so a neuron that is silent still gets a gradient. One of 0.25
 # reaches almost no membrane: section 5 of notebook 02 calls such neurons dead.
 #
 # </details>

@@ -579,7 +579,7 @@ for seed in range(1 if QUICK else 4):
 # |---|---|---|
 # | `load_digits` | `data.load("digits")` | MNIST, Fashion-MNIST, events; checked downloads |
 # | `Spike` | `surrogate.ATan(2)` | five others; any function of your own |
-# | `leaky` | `neuron.Leaky(0.9)` | eight neurons, a state that you hold, engines that compile the loop |
+# | `leaky` | `neuron.Leaky(0.9)` | eleven neurons, a state that you hold, engines that compile the loop |
 # | `Network` | `nn.Sequential`, `models.mlp` | any PyTorch layer, recordings of all layers |
 # | `cross_entropy` | `loss.count_cross_entropy` | other losses, checks of shapes and labels |
 # | `learn` | `train.fit` | Adam, *checkpoints* (files from which a run goes on), *mixed precision* (16 bits where they are enough), many devices |
@@ -718,7 +718,7 @@ learn_from_memory(Network(64, 128, 10), x[~test], y[~test])
 # %% [markdown]
 # `w.grad = None` is missing. PyTorch *adds* each new gradient to the old one, so every step follows the sum of all
 # gradients since the start. The weights overshoot, and the hidden neurons fire nearly always or never. Then all output
-# counts are nearly equal, and the loss is near $\ln 10 = 2.303$. That number was the clue.
+# counts are nearly equal, and the loss is not far from $\ln 10 = 2.303$. That number was the clue.
 
 # %% [markdown]
 # ## Quiz

@@ -98,7 +98,7 @@ three = of_digit[3]
 
 # %% tags=["slide"]
 def seen(ms):
-    """ON (blue) minus OFF (orange) in the 20 ms that end here."""
+    """ON (blue) minus OFF (crimson) in the 20 ms that end here."""
     off, on = events.to_frames(three, window=20_000)[ms // 20 - 1]
     figure = figures.image_grid((on - off)[None], title=f"A three, from {ms - 20} to {ms} ms")
     return figure.update_traces(colorscale=viz.theme.SIGNED, zmin=-3, zmax=3).update_layout(height=420)
@@ -316,8 +316,8 @@ forth = replace(three.where(three.t < 100_000), duration=100_000)
 back = backwards(forth)
 ways = {
     "all events": lambda recording: count_events(recording, 100_000).sum((0, 1)),
-    "ON events": lambda recording: count_events(recording, 100_000)[0, 0],
-    "ON spikes": lambda recording: count_events(recording, 100_000)[0, 0].clamp(max=1),
+    "ON events": lambda recording: count_events(recording, 100_000)[0, 1],
+    "ON spikes": lambda recording: count_events(recording, 100_000)[0, 1].clamp(max=1),
     "time surface": lambda recording: events.time_surface(recording, tau=30_000, steps=1).amax((0, 1)),
     "voxel bin 1 of 4": lambda recording: events.voxel_grid(recording, 4)[0].abs(),
 }
