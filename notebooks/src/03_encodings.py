@@ -139,7 +139,7 @@ viz.show(viz.frames(after, "T", [1, 2, 4, 8, 16, 32, 64, 128], start=3))
 # $$ t(x) = \mathrm{round}\big((1 - x)\,(T - 1)\big), \qquad x \ge \theta, $$
 #
 # counted from 0. Pixels darker than the threshold $\theta = 0.01$ stay silent. Cells of the retina do something similar:
-# the time of their first spike carries a large part of the information about the image (Gollisch & Meister 2008).
+# the time of their first spike carries much of the information about the image (Gollisch & Meister 2008).
 
 # %% [markdown] tags=["slide-more"]
 # **Predict first.** Half of a digit's 64 pixels are 0. How many spikes does it cost with $T = 16$? And with $T = 64$?
