@@ -664,7 +664,7 @@ outcome("conv_snn.k", 100 * as_loops["neurons"] / sum(as_loops.values()))
 #
 # - As loops, the neurons can take more than both convolutions together. Fused, they need much less, and *other* parts
 #   become the largest. Optimisation always works like this: improve the largest part and measure again.
-# - Parts with hardly any FLOPs, batch norm and pooling, take a large share. They wait for memory, as neurons do.
+# - Pooling and batch norm have hardly any FLOPs, but pooling can take a large share. Both wait for memory, as neurons do.
 # - 16 bits help where the device has instructions for them. If the bar did not shrink, your processor converts back and
 #   forth.
 #

@@ -236,9 +236,9 @@ viz.show(figures.shares({way: {"50 steps of 512 neurons": ms} for way, ms in tim
 #
 # ### Exercise 14.2 · A list of spikes (6 minutes, ●●○)
 #
-# `spikes` is $[T, B, I]$, zeros and ones. Return two tensors: `places`, the inputs of all spikes, row after row, and
-# `starts`, $T B + 1$ numbers, so that the spikes of row $r = tB + b$ are `places[starts[r]:starts[r + 1]]`. Stuck?
-# `hint("event_driven_layers.2")`.
+# `spikes` is $[T, B, I]$, zeros and ones. Return two tensors, `starts` and `places`. `places` holds the inputs of all
+# spikes, row after row. `starts` has $T B + 1$ numbers, so that the spikes of row $r = tB + b$ are
+# `places[starts[r]:starts[r + 1]]`. Stuck? `hint("event_driven_layers.2")`.
 
 
 # %% tags=["exercise"]

@@ -727,8 +727,8 @@ viz.show(figures.scaling_efficiency(both, lines, cores=here.cores, title=title))
 #
 # ### The kit's benchmark (optional, 2 minutes)
 #
-# It measures in rounds, for 1, 2 and 4 ranks. With `QUICK = False` it runs here. Two short runs on a busy
-# machine are weak evidence.
+# It measures in rounds: one rank and several ranks take turns. With `QUICK = False` it runs here, for 1 rank and for
+# `RANKS`. The two short runs above, on a busy machine, are weak evidence.
 
 # %%
 if not QUICK:

@@ -254,7 +254,7 @@ outcome("ipu_cuda.a")
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# - The first three stars are about a *chip*: an IPU against a GPU. The last two are about a *program*: fused code
+# - The first three rows are about a *chip*: an IPU against a GPU. The last two are about a *program*: fused code
 #   against eager snnTorch, on the same GPU. They are larger than the tutorial's 10.
 # - What the claim does not say: which GPU, what ran on it, which batch, and which precision. No result file and no script
 #   for the GPU was published. Of the underlying paper [2] only the text could be retrieved: "5 to 10 times", and "on par"

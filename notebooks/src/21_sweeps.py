@@ -159,7 +159,7 @@ table.select("RATE_PENALTY", "SEED", "accuracy", "spikes")
 #
 # </details>
 #
-# Now we add a run: one penalty is negative, which is invalid and will fail. The folder is the same.
+# Now we add a negative penalty. It is invalid, so its runs will fail. The folder is the same.
 #
 # **Predict first.** Which runs are executed? What does the table contain for those that fail?
 
@@ -219,8 +219,8 @@ recorded[best].select("RATE_PENALTY", "HIDDEN", "SEED", "accuracy", "spikes", "s
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# The front leads from silence, right in half of the cases at no cost, to a network that fires dozens of spikes for the
-# last percent. The price decides which one is best.
+# The front leads from silence, right in half of the cases at no cost, to a network that fires ten times as many spikes for
+# the last half percentage point. The price decides which one is best.
 #
 # </details>
 
