@@ -12,7 +12,7 @@
 # %% [markdown] tags=["slide"]
 # # 11 · Fused multi-step neurons
 #
-# A spiking neuron does about ten additions and multiplications per time step, and a processor does billions per second.
+# A spiking neuron does a handful of additions and multiplications per time step, a processor does billions per second.
 # Yet a layer of neurons, written in the obvious way, can take longer than the convolutions before it. This notebook
 # shows where the time goes, and gets most of it back.
 #

@@ -562,7 +562,7 @@ for name in theirs:
 # %% tags=["slide"]
 SPIKING = {"conv 1": 2, "conv 2": 6, "linear 1": 10, "output": 12}  # where the neurons are
 probe = show(data.to_unit(test_images[:100]))
-panel = viz.LivePanel(recipe.epochs, layers=SPIKING, probe=probe)
+panel = viz.LivePanel(recipe.epochs, layers={"output": SPIKING["output"]}, probe=probe)
 run = train.recipes.run(recipe, device=where, on_epoch=panel, on_batch=panel.on_batch)
 net, history = run.model.eval(), run.history
 seconds = sum(history.seconds)

@@ -536,7 +536,7 @@ for dtype in (torch.float32, torch.bfloat16):
 # %% [markdown] tags=["slide"]
 # ## 7 · When does a GPU pay?
 #
-# A GPU makes a million pieces at a time, but each delivery takes some time, however small it is.
+# A GPU computes many thousands of values at a time, but each launch takes some time, however little there is to compute.
 # The time as a function of the batch is
 #
 # $$t(B) = t_0 + \frac{B}{r}, \qquad \text{samples per second} = \frac{B}{t_0 + B/r}, \tag{2}$$

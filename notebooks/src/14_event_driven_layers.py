@@ -13,7 +13,7 @@
 # # 14 · Spikes that pay: event-driven layers
 #
 # Most of the time of a network goes to the products between its layers, and most of the inputs of these products are 0.
-# A processor multiplies a 0 as any other number. An *event-driven* layer leaves the zeros out: it works only where there
+# A processor multiplies a 0 like any other number. An *event-driven* layer leaves the zeros out: it works only where there
 # is a spike.
 #
 # **Afterwards you can**
@@ -122,7 +122,7 @@ outcome("event_driven_layers.a", pays)
 # - At 1 % there is a hundredth of the operations, but it takes more than a hundredth of the time. Reading the weights and
 #   writing the sums do not shrink with the spikes. And a processor is built for dense products: it multiplies and adds 8
 #   or 16 numbers at once, side by side in memory, and never has to look where the next one is.
-# - A network like yours fires in 1 to 10 % of all places (the firing rates of notebook 04). This is where it pays.
+# - The hidden neurons of notebook 04 fire in about 8 % of all steps. At such rates it pays.
 #
 # </details>
 #

@@ -216,8 +216,8 @@ outcome("scaling_out.a", max(weight for _, weight in (share(list(range(5)), rank
 #
 # $$z_k = \max_{t \le T} v_k[t], \qquad L = -\ln \frac{e^{z_y}}{\sum_j e^{z_j}} \tag{2}$$
 #
-# **Predict first.** The gradient of a maximum goes to one element. How many of the 32 steps of an output neuron get a
-# gradient directly from the loss? And how can earlier steps influence learning at all?
+# **Predict first.** How many of the 32 steps of an output neuron get a gradient directly from the loss? And how can the
+# other steps influence learning at all?
 
 # %%
 predict("scaling_out.b")

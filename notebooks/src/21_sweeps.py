@@ -190,8 +190,9 @@ table.group_by("status").len()
 #
 # Back to the recorded sweep of 96 networks: six penalties, two sizes, eight seeds each. A network
 # *dominates* (beats) another if it is at least as accurate with at most as many spikes, and not equal in both. The
-# networks that no other dominates are the *Pareto front*: the diamonds of the first figure. Whatever the price of a
-# spike, the best network is one of them. You can ignore all others.
+# networks that no other dominates are the *Pareto front*: the diamonds of the first figure, and the silent networks,
+# which its logarithmic axis cannot show. Whatever the price of a spike, the best network is on the front. You can ignore
+# all others.
 #
 # ### Exercise 21.1 · The front (7 minutes, ●●○)
 #
