@@ -717,8 +717,8 @@ learn_from_memory(Network(64, 128, 10), x[~test], y[~test])
 
 # %% [markdown]
 # `w.grad = None` is missing. PyTorch *adds* each new gradient to the old one, so every step follows the sum of all
-# gradients since the start. The weights overshoot, and the hidden neurons fire nearly always or never. Then all output
-# counts are nearly equal, and the loss is not far from $\ln 10 = 2.303$. That number was the clue.
+# gradients since the start. The weights overshoot, and the hidden neurons fire nearly always or never. Then nearly
+# all output counts are 0, and the loss is not far from $\ln 10 = 2.303$. That number was the clue.
 
 # %% [markdown]
 # ## Quiz
