@@ -568,8 +568,8 @@ outcome("train_your_first_network.f", 2 if late > conventional else 1 if late > 
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# The second layer became cheap, but the network as a whole did not. Who compares with a network that multiplies every
-# black pixel gets another answer: say which comparison you took. "Spiking networks save energy" is true under three
+# The second layer became cheap, but the network as a whole did not. If you compare it with a network that multiplies
+# every black pixel, you get another answer: say which comparison you made. "Spiking networks save energy" is true under three
 # conditions:
 #
 # 1. **sparse spikes**: fewer than about 5 per neuron and image, at these prices;
