@@ -71,8 +71,8 @@ viz.embed(page, height=560, compact=True)
 # Each track ends with a certificate of what you have passed.
 #
 # **Predict, run, compare.** Guess *before* you see a result. People who commit to a guess remember the result better than
-# people who only watch. What the cells below a prediction find is hidden until you *Lock* your guess, or *Skip* it. You
-# also say how sure you are, and at the end you see how often you were right. Open *What to notice* when you have looked
+# people who only watch. The results of the cells below a prediction stay hidden until you *Lock* your guess, or *Skip* it.
+# You also say how sure you are, and at the end you see how often you were right. Open *What to notice* when you have looked
 # for yourself.
 #
 # **Afterwards you can** say that your machine works, use predictions, exercises, hints and the scorecard, and read an

@@ -568,8 +568,8 @@ outcome("train_your_first_network.f", 2 if late > conventional else 1 if late > 
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# The second layer became cheap, but the network as a whole did not. Who compares with a network that multiplies every
-# black pixel gets another answer: say which comparison you took. "Spiking networks save energy" is true under three
+# The second layer became cheap, but the network as a whole did not. If you compare it with a network that multiplies
+# every black pixel, you get another answer: say which comparison you made. "Spiking networks save energy" is true under three
 # conditions:
 #
 # 1. **sparse spikes**: fewer than about 5 per neuron and image, at these prices;
@@ -779,7 +779,7 @@ print(f"test accuracy: {accuracy:.4f}")
 # the threshold, and add a second loss term:
 # `loss.spike_rate_regulariser([recording.layers[HIDDEN]], target=0.02, weight=50)`, with `net.record(x)` instead of
 # `net(x)` in your training step. That alone leaves about 30 % of the spikes that exercise 04.3 counts, at no loss of
-# accuracy. With 10 steps and 64 hidden neurons as well, about 22 spikes are left at 97.7 %: beat that. ([Notebook
+# accuracy. With 10 steps and 64 hidden neurons as well, about 26 spikes are left at 98 %: beat that. ([Notebook
 # 08](08_open_challenge.ipynb) makes this a contest.)
 #
 # ## Next

@@ -237,7 +237,7 @@ outcome("microspike.a", currents[spikes.any(0)].min().item())
 # ### Whose fault was it?
 #
 # Learning asks for each input: would more of you have helped? A spike at step 40 depends on all inputs before it. The
-# figure shows the gradient of one spike by the input of each step. Move $\beta$.
+# figure shows the gradient of one spike with respect to the input of each step. Move $\beta$.
 #
 # **Predict first.** At $\beta = 0.9$, the input ten steps before the spike gets which share of the gradient at the spike?
 
@@ -247,7 +247,7 @@ predict("microspike.b")
 
 # %% tags=["slide"]
 def blame(beta=0.9, current=0.05):
-    """The gradient of the spike at step 40 by the input of each step."""
+    """The gradient of the spike at step 40 with respect to the input of each step."""
     drive = torch.full((60, 1, 1), current).requires_grad_()
     leaky(drive, beta)[40].sum().backward()
     left = (drive.grad[30] / drive.grad[40]).item()
@@ -282,13 +282,13 @@ outcome("microspike.b", 100 * (early.grad[30] / early.grad[40]).item())
 #
 # $$d[t] = g[t]\;\sigma'(u[t]) + \beta\,d[t+1], \qquad d = 0 \text{ after the last step} \tag{3}$$
 #
-# You get `u` `[T, N]` (the distance to the threshold at each step), `g` `[T, N]` (the gradient by each spike) and `beta`.
-# Return the gradient by each input, `[T, N]`. The surrogate is that of equation (1). Which way does the loop go?
+# You get `u` `[T, N]` (the distance to the threshold at each step), `g` `[T, N]` (the gradient with respect to each spike)
+# and `beta`. Return the gradient with respect to each input, `[T, N]`. The surrogate is that of equation (1). Which way does the loop go?
 
 
 # %% tags=["exercise"]
 def backward(u, g, beta):
-    """Gradient of the loss by the input of each step: u [T, N], g [T, N] -> [T, N]."""
+    """Gradient of the loss with respect to the input of each step: u [T, N], g [T, N] -> [T, N]."""
     return ...
 
 
@@ -717,8 +717,8 @@ learn_from_memory(Network(64, 128, 10), x[~test], y[~test])
 
 # %% [markdown]
 # `w.grad = None` is missing. PyTorch *adds* each new gradient to the old one, so every step follows the sum of all
-# gradients since the start. The weights overshoot, and the hidden neurons fire nearly always or never. Then all output
-# counts are nearly equal, and the loss is not far from $\ln 10 = 2.303$. That number was the clue.
+# gradients since the start. The weights overshoot, and the hidden neurons fire nearly always or never. Then nearly
+# all output counts are 0, and the loss is not far from $\ln 10 = 2.303$. That number was the clue.
 
 # %% [markdown]
 # ## Quiz

@@ -699,7 +699,7 @@ outcome("event_data.j", min(left, key=left.get))
 #
 # It does. The order contains useful information, the direction of the camera. So the network learned to use it, although
 # it could do without. Look at the table of section 6 again: *backwards* and *ON and OFF exchanged* consist of the same
-# windows, in opposite order. (Why?) Yet one costs about ten percentage points, and the other most of the accuracy.
+# windows, in opposite order. (Why?) Yet one costs fewer than ten percentage points, and the other most of the accuracy.
 #
 # </details>
 #

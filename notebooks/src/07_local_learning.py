@@ -304,7 +304,7 @@ outcome("local_learning.e", 0 if ends[-1] > 0.5 else 1)
 # - $\mu = 1$: one group in the middle. With the same spikes, the fifty are only a little stronger. Small exponents
 #   combine both: a choice that can be reversed.
 # - Set `CORRELATION = 0` and run the two cells again. Now no input deserves more than another. Yet at $\mu = 0$ the
-#   weights drift apart, within 20 s over the whole range. Chance decides; competition makes winners, deserved or not
+#   weights drift apart, within 20 s over nearly the whole range. Chance decides; competition makes winners, deserved or not
 #   [4]. Remember this when a network shows you nice features.
 #
 # </details>
