@@ -288,7 +288,7 @@ for invalid in (
 # w_{b_2}$. Here $w_0$, $w_1$ are the weights for a *zero* and a *one*. The factors $K_1, K_2 \ge 0$ say how much of the
 # earlier and the later bit is left. So
 #
-# $$v(0,1) = K_1 w_0 + K_2 w_1 \;\le\; \max\big\{(K_1 + K_2)\,w_0,\; (K_1 + K_2)\,w_1\big\} = \max\big\{v(0,0),\; v(1,1)\big\}. \tag{4}$$
+# $$v(0,1) = K_1 w_0 + K_2 w_1 \;\le\; \max\big\{(K_1 + K_2)\,w_0,\; (K_1 + K_2)\,w_1\big\} = \max\big\{v(0,0),\; v(1,1)\big\}. \tag{3}$$
 #
 # A neuron that fires for *0 then 1* also fires for *0, 0* or for *1, 1*, unless a spike of another neuron inhibits it
 # there. That is why the sliders of section 1 stop at three of four. One spike each for *0, 1* and for *1, 0*, and at
@@ -312,7 +312,7 @@ viz.show(figure.update_yaxes(title={"text": "output"}).update_layout(height=260)
 # <summary><b>What to notice</b></summary>
 #
 # Output 1 would fire for all inputs except *1, 1*. For *0, 0*, output 0 fires slightly earlier,
-# votes for the other answer, and inhibits output 1. This is the third spike of equation (4). It serves as memory, vote
+# votes for the other answer, and inhibits output 1. This is the third spike of equation (3). It serves as memory, vote
 # and inhibition at the same time.
 #
 # </details>
@@ -348,7 +348,7 @@ board
 # - *Fewer neurons, other time constants, a higher penalty.* How good does training alone become?
 # - *Prune.* Take a trained network; silence its hidden neurons one by one; remove those that cost more than they
 #   contribute.
-# - *By hand.* Two neurons, equation (4), paper and pencil. A bias acts as a clock: it raises a membrane step by step,
+# - *By hand.* Two neurons, equation (3), paper and pencil. A bias acts as a clock: it raises a membrane step by step,
 #   so that a neuron can wait.
 # - *Improve without gradients.* Start from a good network, change a weight at random, and accept the change if the
 #   score on your own samples is better.
