@@ -258,7 +258,8 @@ export class NetworkView {
       const silent = index > 0 && report ? report.rates[index - 1].filter((rate) => rate === 0).length : 0;
       const unit = index === 0 ? network.inputUnit : "neurons";
       const what = /** @type {string} */ (this.width < 480 ? network.sizes[index] : `${network.sizes[index]} ${unit}`);
-      context.fillText(silent && this.width >= 480 ? `${what}, ${silent} silent` : what, x, 31);
+      const all = `${what}, ${silent} silent`, share = (this.width - 24) / columns.length - 8;
+      context.fillText(silent && this.width >= 480 && context.measureText(all).width <= share ? all : what, x, 31);
       context.font = "600 13px system-ui, sans-serif";
       context.fillStyle = colours.ink;
     });

@@ -609,7 +609,7 @@ def dead_neurons(u, surrogate, floor):
 dead_neurons = attempt("surrogate_gradients.2", dead_neurons)
 
 # %% [markdown] tags=["slide"]
-# ## A silent start
+# ### A silent start
 #
 # The same sixteen tasks, but the initial weights are somewhat too negative: at the start no neuron fires. A careless
 # initialisation or one large step of the optimizer does it to a layer.

@@ -242,7 +242,7 @@ export function eventsExplorer(place, data, saved, report) {
     play.textContent = wanted ? "❚❚ Pause" : "▶ Play";
   }
   const note = make("span", {className: "small muted",
-    textContent: "Blue dots: ON, orange squares: OFF. Drag the left picture to move the camera; turn the cloud."});
+    textContent: "Blue dots: ON, crimson squares: OFF. Drag the left picture to move the camera; turn the cloud."});
   const ui = explorer(place, {label: "Event player", controls, plots: [view, cloud], saved, report, draw, body: [
     make("div", {className: "inline"}, play, note), make("div", {className: "halves"}, view.element, cloud.element),
   ]});

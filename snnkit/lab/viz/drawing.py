@@ -24,6 +24,7 @@ RULER = {"color": theme.TEXT, "dash": "dash", "width": 1.2}
 _MANY = 5000  # from here on WebGL draws markers faster than SVG
 _LEGEND_WIDTH, _LEGEND_ROW, _LETTER = 620, 20, 7  # pixels
 _LABEL_ROW, _LABEL_WIDTH = 16, 24  # pixels from line to line of a label, and letters on one
+_NARROW = 480  # pixels that a plot is wide at least
 
 # Empty figures by what they were made from: plotly takes 14 ms to lay one out and 4 to copy it, and explorers need the
 # same one at every move of a slider.
@@ -296,12 +297,27 @@ def label_lines(
     for name in reversed(centres):
         centres[name] = min(centres[name], roof - tall[name] / 2)
         roof = centres[name] - tall[name] / 2
+    across = (x_ends[1] - x_ends[0]) or 1.0
+    shares = {name: (_note_at(x, "x" in log) - x_ends[0]) / across for name, (x, *_) in ends.items()}
+    inside = sorted((name for name in ends if shares[name] < 0.85), key=lambda name: wanted[name])
+    lifts: dict[str, float] = {}
+    boxes: list[tuple[float, float, float, float]] = []
+    for name in inside:  # above its own end, as other lines go on to the right of it
+        wide = 26 + _LETTER * max(map(len, texts[name]))
+        left = _NARROW * shares[name] - (0 if shares[name] < 0.3 else wide / 2)
+        bottom = wanted[name] + 7
+        for x0, x1, y0, y1 in sorted(boxes, key=lambda box: box[2]):  # and above those that it would cover
+            if left < x1 and left + wide > x0 and bottom < y1 and bottom + tall[name] > y0:
+                bottom = y1
+        if bottom + tall[name] > plot + 2 * _LABEL_ROW:  # in the title
+            return False
+        lifts[name] = bottom - wanted[name]
+        boxes.append((left, left + wide, bottom, bottom + tall[name]))
     for name, (x, _, ink) in ends.items():
-        share = (_note_at(x, "x" in log) - x_ends[0]) / ((x_ends[1] - x_ends[0]) or 1.0)
         text = "<br>".join(texts[name])
-        if share < 0.85:  # above its own end, as other lines go on to the right of it
-            place = {"x": _note_at(x, "x" in log), "xref": f"x{axis}", "yshift": 7, "yanchor": "bottom"}
-            place["xanchor"] = "left" if share < 0.3 else "center"
+        if name in lifts:
+            place = {"x": _note_at(x, "x" in log), "xref": f"x{axis}", "yshift": lifts[name], "yanchor": "bottom"}
+            place["xanchor"] = "left" if shares[name] < 0.3 else "center"
         else:
             place = {"x": 1, "xref": f"x{axis} domain", "xshift": 8, "xanchor": "left"}
             place |= {"yshift": centres[name] - wanted[name], "yanchor": "middle"}

@@ -64,9 +64,12 @@ def frames(fn: Callable[[Any], go.Figure], name: str, values: Iterable[Any], sta
         for i, figure in enumerate(figures)
     ]
     now = {"mode": "immediate", "frame": {"duration": 0, "redraw": True}, "transition": {"duration": 0}}
-    steps = [{"method": "animate", "label": _label(v), "args": [[str(i)], now]} for i, v in enumerate(values)]
+    steps: list[dict[str, Any]] = [
+        {"method": "animate", "label": _label(v), "args": [[str(i)], now]} for i, v in enumerate(values)
+    ]
     # The slider is under the axis title, so the page grows by as much as it takes.
-    pad = {"t": max(below - 4, 4), "b": 4, "r": 20}
+    beyond = 4 * len(steps[-1]["label"])  # half of the last label is to the right of the slider's end
+    pad = {"t": max(below - 4, 4), "b": 4, "r": max(20, beyond)}
     slider: dict[str, Any] = {
         "active": start,
         "currentvalue": {"prefix": name and f"{name} = "},

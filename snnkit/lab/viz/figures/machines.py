@@ -96,8 +96,10 @@ def roofline(
     # The name may be on either side of its line.
     bend = {"left: memory bound, right: compute bound": ridge}
     x_title, y_title = "operations per byte moved", "10⁹ operations per second"
-    page = lines(series, log="xy", faint=["roof"], marks=bend, title=title, x_title=x_title, y_title=y_title)
-    return page.update_xaxes(range=np.log10([low, high]).tolist(), tickvals=None, dtick=1)
+    look = {"x_title": x_title, "y_title": y_title, "labels": False}  # beside their points, names would lie on the roof
+    page = lines(series, log="xy", faint=["roof"], marks=bend, title=title, **look)
+    ticks = {"tickvals": log_ticks([low, high]), "dtick": 1, "tickformat": "~g"}
+    return page.update_xaxes(range=np.log10([low, high]).tolist(), **ticks)
 
 
 @dataclass(frozen=True)
