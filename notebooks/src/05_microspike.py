@@ -24,7 +24,7 @@
 #
 # | | |
 # |---|---|
-# | Time | 65 minutes, and 5 more for the optional part |
+# | Time | 70 minutes, and 5 more for the optional part |
 # | GPU minutes | 0. It trains in seconds on a CPU |
 # | Before this | 04: you have trained a network, and written its training step |
 #
