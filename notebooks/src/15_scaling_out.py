@@ -26,7 +26,7 @@
 #
 # | | |
 # |---|---|
-# | Time | 80 minutes, and 10 more for the optional parts |
+# | Time | 85 minutes, and 10 more for the optional parts |
 # | GPU minutes | 0. Everything runs on a CPU with two processes; GPUs are used where there are any |
 # | Before this | 04 training, 13 memory (accumulating gradients). You have seen a convolution |
 # | Needs | `lightning` and `torchmetrics`; where they are missing: `pip install "snnkit[scale] @ git+https://github.com/snnkit/snnkit"` |

@@ -284,7 +284,7 @@ def test_on_colab_each_output_is_a_page_of_its_own_and_yet_they_know(browser, tm
     lock(shown["prediction"], 90)
     expect(shown["outcome"].locator(".outcome")).to_contain_text("You were 90 % sure")
     expect(shown["outcome"].get_by_text("hard 166")).to_be_visible()
-    expect(shown["outcome"].locator("body")).to_contain_text("(2 of 9 made, 0 right)")
+    expect(shown["outcome"].locator("body")).to_contain_text("(2 of 10 made, 0 right)")
     context.close()
 
 
@@ -328,7 +328,7 @@ def test_with_a_kernel_a_prediction_opens_its_outcome_and_stays_locked(notebook)
     outcome = notebook.as_found('outcome("first_spiking_neuron.b"')
     expect(outcome).to_contain_text("Right. You were 99 % sure")
     expect(outcome).to_contain_text("spikes in 1000 steps", use_inner_text=True)
-    expect(notebook.outputs("scorecard(")).to_contain_text("(1 of 9 made, 1 right)")
+    expect(notebook.outputs("scorecard(")).to_contain_text("(1 of 10 made, 1 right)")
     expect(notebook.outputs("scorecard(")).to_contain_text("99 % sure: right 1 of 1 times")
     index, source = notebook.find('predict("first_spiking_neuron.b"')
     notebook.write(index, f"course.start('first_spiking_neuron')\n{source}")  # as a new kernel would
