@@ -20,6 +20,7 @@ def test_what_has_moved_leads_to_an_exercise_a_prediction_or_a_quiz_of_today():
     known = {*notebooks(), *(exercise.key for exercise in EVERY)}
     known |= {key for notebook in notebooks() for key in question.read(notebook)["predictions"]}
     assert set(order.MOVED.values()) <= known
+    assert not order.MOVED.keys() & known and known >= order.REPLACED  # else today's could not be reached
 
 
 @pytest.mark.parametrize("exercise", EVERY, ids=lambda exercise: exercise.key)

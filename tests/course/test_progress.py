@@ -100,7 +100,7 @@ def test_a_file_of_the_format_before_is_read_and_its_numbers_are_names_from_then
     assert progress.predictions() == {"encodings.a": made} and progress.skipped() == ["encodings.b"]
     progress.attempted("encodings.1", "passed")
     saved = json.loads(progress_file.read_text())
-    assert saved["format"] == 2 and saved["exercises"]["encodings.1"]["status"] == "passed"
+    assert saved["format"] == 3 and saved["exercises"]["encodings.1"]["status"] == "passed"
 
 
 def test_what_was_solved_in_the_first_edition_keeps_its_exercise(progress_file):
@@ -111,6 +111,17 @@ def test_what_was_solved_in_the_first_edition_keeps_its_exercise(progress_file):
     places = ("moving_house.1", order.named("sweeps_and_challenge.1"), "microspike.2", "your_own_data.3")
     assert [progress.exercise(key)["status"] for key in places] == ["passed"] * 4
     assert progress.quiz("ipu_cuda", 1) == [True]
+
+
+def test_an_exercise_that_is_another_one_today_keeps_its_old_result_and_is_to_do(progress_file):
+    old = {"exercises": {"scaling_out.2": ENTRY | {"status": "passed"}}, "quiz": {}}
+    progress_file.write_text(json.dumps({"format": 2} | old))
+    progress = Progress(progress_file)
+    assert progress.exercise("scaling_out.2")["status"] == "to do"
+    progress.attempted("scaling_out.2", "passed")
+    saved = json.loads(progress_file.read_text())
+    assert saved["exercises"]["scaling_out.2 of the first edition"]["status"] == "passed"
+    assert Progress(progress_file).exercise("scaling_out.2")["status"] == "passed"  # in the file of today
 
 
 def test_the_better_result_of_an_exercise_that_has_moved_counts(progress_file, monkeypatch):
@@ -175,7 +186,7 @@ def test_an_export_holds_everything_that_counts(tmp_path, capsys):
     current().progress.answered("trial", 0, True, 1)
     path = export(tmp_path / "new" / "ada.json", name="Ada L.")
     data = json.loads(path.read_text(encoding="utf-8"))
-    assert (data["kind"], data["format"], data["kit"]) == ("snnkit progress", 2, snnkit.__version__)
+    assert (data["kind"], data["format"], data["kit"]) == ("snnkit progress", 3, snnkit.__version__)
     assert data["name"] == "Ada L." and data["when"].endswith("+00:00")
     one, two = data["notebooks"]["trial"]["exercises"]
     assert (one["key"], one["title"], one["status"], one["attempts"]) == ("trial.1", "One leaky step", "failed", 3)

@@ -170,7 +170,7 @@ def work(**changes):
         ),
         (b"[]", "no exported progress"),
         (b'{"kind": []}', "no exported progress"),
-        (GOOD | {"format": 3}, "no exported progress of format 2"),
+        (GOOD | {"format": 9}, "no exported progress of format 3"),
         (GOOD, "damaged: 'notebooks'"),
         (work(exercises={"a": 1}), "damaged"),
         (work(quiz=[2]), "damaged: quiz marks are not booleans"),

@@ -67,8 +67,8 @@ class Learner:
 
 def learner_of(data: Any, path: Path) -> Learner:
     """The learner of what a file of ``course.export`` holds; ValueError with the reason for anything else."""
-    kind = (data.get("kind"), data.get("format")) if isinstance(data, dict) else ()
-    if kind not in ((progress.EXPORT, 1), (progress.EXPORT, progress.FORMAT)):
+    kind, form = (data.get("kind"), data.get("format")) if isinstance(data, dict) else (None, None)
+    if kind != progress.EXPORT or form not in range(1, progress.FORMAT + 1):
         raise ValueError(f"no exported progress of format {progress.FORMAT}")
     try:
         when = datetime.fromisoformat(data["when"]).astimezone()

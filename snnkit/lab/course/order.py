@@ -64,6 +64,10 @@ MOVED: dict[str, str] = {
 }
 
 
+#: Keys that the first edition had for another exercise or question. Its result is kept, and does not count today.
+REPLACED = {"scaling_out.2", "train_your_first_network.i"}
+
+
 def notebook_of(key: str) -> str:
     """The notebook of an exercise or a prediction: "encodings" of "encodings.1"."""
     return key.partition(".")[0]
@@ -100,7 +104,12 @@ def named_in_format_1(label: str) -> str:
     """The same for a progress file of format 1: "moving_house.2" for "05.2", which is of the first edition."""
     number, dot, rest = label.partition(".")
     known = len(number) == 2 and number.isdecimal() and int(number) < len(_FIRST_EDITION)
-    return named(f"{_FIRST_EDITION[int(number)]}{dot}{rest}" if known else label)
+    return named_in_format_2(f"{_FIRST_EDITION[int(number)]}{dot}{rest}" if known else label)
+
+
+def named_in_format_2(key: str) -> str:
+    """The same for format 2, whose keys are names: "open_challenge.1" for "sweeps_and_challenge.1"."""
+    return f"{key} of the first edition" if key in REPLACED else MOVED.get(key, key)
 
 
 #: What to do with a saved copy of a notebook that asks for what is not there any more.

@@ -25,7 +25,7 @@ from snnkit.lab.course.card import Card, Line
 from snnkit.lab.course.question import SURE
 from snnkit.lab.viz.frontend import headless
 
-FORMAT = 2  # of the progress file and of an export; in format 1 keys had the number of the notebook
+FORMAT = 3  # of the progress file and of an export; formats 1 and 2 have the keys of the first edition
 EXPORT = "snnkit progress"
 NAME_LENGTH = 60  # characters of a learner's name
 _RANK = {"to do": 0, "failed": 1, "passed": 2}
@@ -168,7 +168,7 @@ def _now() -> str:
 
 def _checked(data: Any) -> dict[str, Any]:
     """``data`` if it has the form that ``Progress`` writes, else ValueError."""
-    if not isinstance(data, dict) or data.get("format") not in (1, FORMAT):
+    if not isinstance(data, dict) or data.get("format") not in range(1, FORMAT + 1):
         raise ValueError("not a progress file")
     for entry in data["exercises"].values():
         check_entry(entry)
@@ -191,7 +191,7 @@ def _checked(data: Any) -> dict[str, Any]:
 
 def naming(form: int) -> Callable[[str], str]:
     """What turns a key of a file of this format into the one that it has today."""
-    return order.named_in_format_1 if form == 1 else order.named
+    return {1: order.named_in_format_1, 2: order.named_in_format_2}.get(form, str)
 
 
 def check_entry(entry: Any) -> None:
