@@ -46,7 +46,6 @@ def test_a_notebook_has(name, wanted):
 
 
 MOVES = re.compile(r"viz\.(explore|explorers\.\w+|frames|embed|landscape|LivePanel)\(|train\.fit\(")
-NO_PROSE = re.compile(r"```.*?```|\$\$.*?\$\$|\$[^$\n]+\$|<[^>]*>|(?<=\])\([^)\s]*\)", re.DOTALL)
 
 
 @each_notebook
@@ -58,7 +57,9 @@ def test_a_picture_that_moves_comes_within_250_words(name):
             break
         if cell.cell_type == "markdown" and "badge" not in cell.metadata.get("tags", []):
             words += len(
-                re.findall(r"\w[\w'’.,-]*", NO_PROSE.sub(" ", cell.source.partition("**Afterwards you can**")[0]))
+                re.findall(
+                    r"\w[\w'’.,-]*", minutes.NO_PROSE.sub(" ", cell.source.partition("**Afterwards you can**")[0])
+                )
             )
     assert words <= 250
 

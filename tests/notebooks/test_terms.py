@@ -12,6 +12,7 @@ import pytest
 from snnkit.lab.course import order
 from snnkit.lab.tools import pair
 from snnkit.lab.tools.project import find
+from snnkit.lab.workshop.minutes import NO_PROSE
 
 PROJECT = find()
 #: Terms, and what else counts as the term; "" is the term with or without an s.
@@ -60,7 +61,7 @@ TERMS = {
     **{"adaptation": "", "regression": ""},
 }
 _EMPHASISED = re.compile(r"(?<![*\w])\*{1,3}([^*]+)\*{1,3}")
-_NO_PROSE = re.compile(r"```.*?```|`[^`]*`|\$\$.*?\$\$|\$[^$\n]+\$|<[^>]*>|(?<=\])\([^)\s]*\)", re.DOTALL)
+_CODE = re.compile(r"`[^`]*`")
 
 
 def reading(track: str) -> list[str]:
@@ -78,7 +79,7 @@ def paragraphs(name: str) -> list[str]:
         if "badge" in cell.metadata.get("tags", []) or re.match(r"# ", cell.source):
             continue
         text = re.split(r"(?m)^## (?:Where next|Next|References|Sources)\b", cell.source)[0]
-        blocks = re.split(r"\n\s*\n|\n(?=\|)", _NO_PROSE.sub(" ", text))  # a row of a table is one
+        blocks = re.split(r"\n\s*\n|\n(?=\|)", _CODE.sub(" ", NO_PROSE.sub(" ", text)))  # a row of a table is one
         found += [block for block in blocks if not re.match(r"\s*#", block)]
     return found
 

@@ -27,7 +27,8 @@ STATED = r"(\d+) min(?:utes)?(?:, and (\d+) more for the optional parts?)?"  # "
 _HEADING = re.compile(r"(#{2,6}) (.+?)\s*")
 _PREDICT = re.compile(r'(?m)^predict\("')
 _EXPLORER = re.compile(r"(?m)^viz\.(?:explore|explorers\.\w+)\(")
-_NO_PROSE = re.compile(r"```.*?```|\$\$.*?\$\$|\$[^$\n]+\$|<[^>]*>|(?<=\])\([^)\s]*\)", re.DOTALL)
+#: Code, formulas, HTML and addresses: what a reader does not read as words.
+NO_PROSE = re.compile(r"```.*?```|\$\$.*?\$\$|\$[^$\n]+\$|<[^>]*>|(?<=\])\([^)\s]*\)", re.DOTALL)
 
 
 class Load(NamedTuple):
@@ -90,7 +91,7 @@ def count(project: Project, name: str) -> Count:
             if not {"bootstrap", "parameters"} & set(tags) and not pair.IMPORTS.search(cell.source):
                 add(_of_code(cell.source, is_read="exercise" not in tags))
             continue
-        for line in _NO_PROSE.sub(" ", "" if "badge" in tags else cell.source).splitlines():
+        for line in NO_PROSE.sub(" ", "" if "badge" in tags else cell.source).splitlines():
             heading = _HEADING.fullmatch(line)
             if re.match(r"#+ (Sources|References)|\*\*Worth reading", line):
                 break
