@@ -12,7 +12,7 @@ from matplotlib.image import imread
 from snnkit.lab import viz
 from snnkit.lab.hardware.scaling import Measured
 from snnkit.lab.pages import web
-from snnkit.lab.viz import figures, theme
+from snnkit.lab.viz import concepts, figures, theme
 from snnkit.lab.viz.alt import MOST, alt_text
 from snnkit.lab.viz.figures import Marked
 from snnkit.lab.viz.png import rgba
@@ -209,3 +209,12 @@ REFUSED = [
 def test_a_bad_argument_is_refused_by_name(name, arguments, options, error, message):
     with pytest.raises(error, match=message):
         getattr(figures, name)(*arguments, **options)
+
+
+def test_names_beside_lines_have_a_dot_of_its_colour_in_the_picture_too():
+    series = {"Poisson": np.arange(10.0), "latency": 0.9 * np.arange(10.0)}
+    image = imread(io.BytesIO(viz.png_bytes(figures.lines(series))))
+    beside = image[:, -110:, :3].reshape(-1, 3)  # to the right of the plot
+    for name in series:
+        ink = np.array(rgba(concepts.colour(name))[:3])
+        assert (np.abs(beside - ink).max(1) < 0.02).sum() > 10

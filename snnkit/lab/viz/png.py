@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _DASHES = {"dash": "--", "dot": ":", "dashdot": "-.", "longdash": (0, (10, 4)), "longdashdot": (0, (10, 3, 2, 3))}
 _MARKERS = {"square": "s", "diamond": "D", "triangle-up": "^", "triangle-down": "v", "cross": "P", "x": "X"}
 _MARKERS |= {"star": "*", "line-ns": "|"}
+_DOT = re.compile(r'<span style="color:([^"]+)">●</span>')  # before the name of a line, at its end
 _LETTER = 7.2  # pixels of a letter in the legend
 
 
@@ -153,8 +154,8 @@ class _Page:
     def _place(self, x_name: str, y_name: str) -> tuple[float, float, float, float]:
         return self.box(self._axis(x_name).domain or (0, 1), self._axis(y_name).domain or (0, 1))
 
-    def _write(self, x: float, y: float, text: str, size: float, **look: Any) -> None:
-        self.sheet.text(x, y, text, fontsize=_px(size), **{"color": theme.INK_TEXT} | look)
+    def _write(self, x: float, y: float, text: str, size: float, **look: Any) -> Any:
+        return self.sheet.text(x, y, text, fontsize=_px(size), **{"color": theme.INK_TEXT} | look)
 
     def _dress(self, axes: Any, x_name: str, y_name: str) -> None:
         """Scale, limits, title and ticks of both axes."""
@@ -234,6 +235,7 @@ class _Page:
 
     def _add_note(self, note: Any) -> None:
         """The text of an annotation; arrows are left out."""
+        from matplotlib.lines import Line2D
         from matplotlib.transforms import ScaledTranslation
 
         x, y, transform = self._point(note, note.x, note.y)
@@ -242,7 +244,13 @@ class _Page:
         across = {"left": "left", "right": "right"}.get(note.xanchor, "center")
         up = {"top": "top", "bottom": "bottom"}.get(note.yanchor, "center")
         look = {"color": rgba(_inked(note.font.color)), "transform": transform, "ha": across, "va": up}
-        self._write(x, y, _text(note.text), note.font.size or theme.FONT_SIZE, **look)
+        text = self._write(x, y, _text(note.text), note.font.size or theme.FONT_SIZE, **look)
+        if dot := _DOT.match(note.text or ""):  # in the colour of its line: matplotlib has one colour for a text
+            box = text.get_window_extent(self.sheet.canvas.get_renderer())
+            half = 0.5 * (note.font.size or theme.FONT_SIZE)
+            place = self.sheet.transFigure.inverted().transform((box.x0 + 0.8 * half, box.y1 - 1.1 * half))
+            look = {"color": rgba(dot[1]), "markersize": _px(1.6 * half), "zorder": 4}
+            self.sheet.add_artist(Line2D(*place[:, None], marker="o", **look))
 
     def _point(self, item: Any, x: Any, y: Any) -> tuple[float, float, Any]:
         """A point of a shape or annotation in page fractions or data units, and the transform that fits."""
