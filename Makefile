@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+JOBS   ?= 2  # notebooks at a time
 # Writes what the explorers compute, which is not committed, and the table of colours, which is.
 EQUATIONS := from pathlib import Path; from snnkit.lab.viz import concepts; from snnkit.lab.viz.explorers import equations; equations.write(Path("js/src/explorers/equations.js")); concepts.write(Path("js/src/concepts.js"))
 
@@ -20,11 +21,12 @@ $(STAMP): pyproject.toml constraints/lock.txt
 	@touch $@
 
 run: setup  ## execute every notebook headless in QUICK mode; writes build/report.html and build/report.json
-	$(BIN)/snnkit run --out build
+	$(BIN)/snnkit run --out build --jobs $(JOBS)
 
 lab: setup  ## open the notebooks in JupyterLab
 	$(BIN)/jupyter lab notebooks
 
+site: JOBS = 1  # the times that notebooks measure are published, so each runs alone
 site: run  ## README, executed notebooks, workshop and reference as a web site, links checked: build/site/html
 	$(BIN)/snnkit site --out build/site
 

@@ -9,6 +9,7 @@ import subprocess
 import pytest
 
 from snnkit.lab.tools.project import find
+from tests.colours import in_notebook
 from tests.notebooks.told import contradicted, told
 
 from .environment import CORE, PINS, pins_in
@@ -47,6 +48,7 @@ def test_runs_on_colab_and_answers_when_a_control_moves(name, colab, tmp_path):
         notebook.run_all()
         assert notebook.problems() == []
         assert told(notebook.nb.cells) == contradicted(notebook.nb.cells) == []
+        assert in_notebook(notebook.nb.cells) == []
         code = [cell for cell in notebook.nb.cells if cell.cell_type == "code" and cell.source.strip()]
         assert all(cell.execution_count for cell in code), "not every cell was executed"
         # FigureWidget and its like need a manager that Colab has to fetch, and often doesn't.
