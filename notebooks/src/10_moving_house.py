@@ -25,7 +25,7 @@
 #
 # | | |
 # |---|---|
-# | Time | 65 minutes, and 5 more for the optional part |
+# | Time | 65 minutes, and 5 more for the optional parts |
 # | GPU minutes | 0: where there is no GPU, a device named *meta* takes its place. With a GPU the same cells use it |
 # | Before this | 01 neuron, 04 training; you have written a `torch.nn.Module` once |
 
@@ -557,7 +557,7 @@ for where in ("cpu", str(away)):
 # `move_state(state, "cpu")` with it.
 
 # %% [markdown] tags=["slide"]
-# ## 8 · Changing the precision: dtypes
+# ## 8 · Changing the precision: dtypes (optional, 4 minutes)
 #
 # `.to()` also takes a dtype. *bfloat16* is a 16-bit format. It halves the bytes and has the range of float32, but only 8
 # significant bits: there are 128 numbers from 1 to 2. If you convert a network of the kit, its weights and spikes become
