@@ -124,6 +124,16 @@ def test_an_exercise_that_is_another_one_today_keeps_its_old_result_and_is_to_do
     assert Progress(progress_file).exercise("scaling_out.2")["status"] == "passed"  # in the file of today
 
 
+def test_a_question_of_a_quiz_that_is_another_one_today_is_open(progress_file):
+    marks = {"train_your_first_network": [True, False, True], "scaling_out": [True], "encodings": [True, True, True]}
+    progress_file.write_text(json.dumps({"format": 2, "exercises": {}, "quiz": marks}))
+    progress = Progress(progress_file)
+    assert progress.quiz("train_your_first_network", 3) == [True, False, None]
+    assert progress.quiz("scaling_out", 3) == [True, None, None] and progress.quiz("encodings", 3) == [True] * 3
+    progress.answered("scaling_out", 1, True, 3)
+    assert Progress(progress_file).quiz("scaling_out", 3) == [True, True, None]  # in the file of today
+
+
 def test_the_better_result_of_an_exercise_that_has_moved_counts(progress_file, monkeypatch):
     monkeypatch.setitem(order.MOVED, "old_place.2", "trial.1")
     entries = {"old_place.2": ENTRY | {"status": "passed"}, "trial.1": ENTRY}

@@ -185,6 +185,8 @@ def _checked(data: Any) -> dict[str, Any]:
     for key, entry in data["exercises"].items():  # by an old key and by today's: the better result counts
         exercises[today(key)] = max(entry, exercises.get(today(key), entry), key=lambda one: _RANK[one["status"]])
     data |= {part: {today(key): value for key, value in data[part].items()} for part in ("quiz", "predictions")}
+    for notebook, index in order.NEW_QUESTIONS.items() if data["format"] < 3 else ():
+        data["quiz"].get(notebook, [])[index : index + 1] = [None]
     data |= {"exercises": exercises, "skipped": [today(key) for key in skipped], "format": FORMAT}
     return data
 
