@@ -155,6 +155,8 @@ viz.explorers.population(neurons=1, steps=100, current=1.5, only_current=True)
 # | `B` | the *batch*: independent samples that are computed together | 20 images |
 # | `N` | neurons | 128 hidden, 10 output |
 #
+# *Hidden* neurons are those between the pixels and the output.
+#
 # The next figure is a *raster*: each row is a neuron, time runs to the right, and each mark is a spike.
 #
 # **Predict first.** The first image is a 5, shown for 20 steps. How many of the 128 hidden neurons fire at least once?
@@ -285,8 +287,8 @@ outcome("preflight.c", 1 if right["batch first"] == right["time first"] else 2)
 # Your progress is saved in one small file on the machine where the kernel runs (on Colab it is lost with the runtime);
 # nothing is sent anywhere.
 #
-# **A GPU?** Not now: notebooks 00 to 04 need none. The top of each notebook says how many GPU minutes it needs. On Colab:
-# *Runtime → Change runtime type → T4 GPU*, then run again from the top. Release it afterwards by *Runtime → Disconnect and
+# **A GPU?** Not now: no notebook of *Spikes* needs one. The top of each notebook says how many GPU minutes it needs. On
+# Colab: *Runtime → Change runtime type → T4 GPU*, then run again from the top. Release it afterwards by *Runtime → Disconnect and
 # delete runtime*. `DEVICE = "auto"` finds a GPU where there is one.
 
 # %%

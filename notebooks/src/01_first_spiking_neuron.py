@@ -193,8 +193,8 @@ lif_step = attempt("first_spiking_neuron.1", lif_step)
 # %% [markdown] tags=["slide"]
 # ## 3 · Fire and reset
 #
-# At the threshold a real neuron does something drastic: within 2 ms the voltage shoots up by 100 mV and falls back. All
-# spikes of one cell look alike, so their shape carries no information; their *timing* does. The **leaky
+# At the threshold a real neuron does something drastic: within 2 ms the voltage shoots up by 100 mV and falls back. The
+# spikes of one cell look much alike, so their shape carries hardly any information; their *timing* does. The **leaky
 # integrate-and-fire** neuron (LIF) models only that. Each step has three parts:
 #
 # 1. **charge**: $v \leftarrow v + (x - v)/\tau$
@@ -277,8 +277,8 @@ outcome("first_spiking_neuron.b", int(soft > hard))
 #
 # and the rate is one divided by that. For $x \le \theta$ there is no such logarithm: the membrane levels off at $x$ and
 # the neuron never fires. The input above which a neuron fires is its *rheobase*. Here it is $x = \theta = 1$, in a typical
-# cortical cell 0.2 nA. The firing rate as a function of the input is the *f–I curve* of the neuron: the first thing that a
-# physiologist measures in a new cell.
+# cortical cell 0.2 nA. The firing rate as a function of the input is the *f–I curve* of the neuron: one of the first
+# things that a physiologist measures in a new cell.
 #
 # **Predict first.** (c) By what factor does the rate grow when $x$ goes from 1.5 to 3? (d) At $x = 100$, equation (4)
 # gives an interval of 0.2 steps: five spikes per step. What will the simulated neuron do?
@@ -438,8 +438,8 @@ outcome("first_spiking_neuron.e", int(inside[-15:].mean() > inside[:15].mean()))
 #
 # | neuron | what it adds | state |
 # |---|---|---|
-# | `Leaky` | the LIF of snnTorch: $v \leftarrow \beta v + x$ (there `mem`); the reset comes one step after the spike | `mem` |
-# | `CubaLIF` | a synapse that smooths the input before the membrane does (the LIF of Norse) | `v, i` |
+# | `Leaky` | the LIF of snnTorch, another library: $v \leftarrow \beta v + x$ (there `mem`); the reset comes one step after the spike | `mem` |
+# | `CubaLIF` | a *synapse*, the contact through which spikes arrive: it smooths the input before the membrane does (the LIF of Norse) | `v, i` |
 # | `ALIF` | *adaptation*: each spike raises the threshold for a while, so the neuron fires less and less often | `v, a` |
 # | `Izhikevich` | two equations that reproduce the firing patterns of many kinds of cortical cells [2] | `v, u` |
 #
@@ -486,8 +486,8 @@ outcome("first_spiking_neuron.f", sum(int(one.max() - one.min() > 1) for one in 
 # <summary><b>What to notice</b></summary>
 #
 # The synapse of `CubaLIF` rounds the onset: its first spike comes late. `ALIF` and the
-# regular-spiking Izhikevich cell adapt, as most excitatory cells of the cortex do. The chattering cell answers the same
-# current with bursts. It differs only in two numbers, `c` and `d`.
+# regular-spiking Izhikevich cell adapt, as do most *excitatory* cells of the cortex, those that drive other cells. The
+# chattering cell answers the same current with bursts. It differs only in two numbers, `c` and `d`.
 #
 # </details>
 #

@@ -143,7 +143,7 @@ device = torch.device("cpu" if DEVICE == "auto" else DEVICE)
 torch.set_num_threads(1)  # on tensors this small, several threads mostly wait for each other
 
 # %% [markdown] tags=["slide"]
-# ## 1 · A landscape of stairs
+# ## 1 · The landscape of one weight
 #
 # A neuron gets a fixed train of input spikes through one weight $w$. Its teacher is the same neuron with $w^* = 0.6$. **Be
 # the learning rule:** move the slider until both fire at the same times. When does a small move change nothing at all?
@@ -312,8 +312,8 @@ class MySpike(torch.autograd.Function):
 MySpike = attempt("surrogate_gradients.1", MySpike)
 
 # %% [markdown] tags=["slide"]
-# Back to the staircase. A neuron of the kit accepts any function of `u` as its surrogate, so you can use yours. Now there
-# is a gradient at every weight. A positive one means "go left", a negative one "go right".
+# Back to the staircase. A neuron of the kit accepts any function of `u` as its surrogate, so you can use yours. We compute
+# the gradient at 301 weights. A positive one means "go left", a negative one "go right".
 #
 # **Predict first.** Will the surrogate gradient be zero on the flat parts, too? Will it have the right sign?
 
@@ -502,7 +502,7 @@ outcome("surrogate_gradients.i")
 #
 # A colleague writes the logistic surrogate from the textbook, $\sigma'(u) = k\,e^{-ku}/(1 + e^{-ku})^2$, with $k = 25$. It
 # passes his tests. Two hundred batches of training work; then the loss is NaN. **Find the mistake before you read on.** (A
-# membrane may be *far* below threshold: one strong inhibitory input is enough.)
+# membrane may be *far* below threshold: one strong negative input is enough.)
 
 
 # %% tags=["slide-more", "slide-code"]
@@ -615,7 +615,8 @@ dead_neurons = attempt("surrogate_gradients.2", dead_neurons)
 # initialisation or one large step of the optimizer does it to a layer.
 #
 # **Predict first.** Compare three surrogates: `Triangle(1)`, which is zero from 1 below the threshold; `ATan(2)`, with
-# its heavy tails; and `FastSigmoid(25)`, whose slope at $u = -1.2$ is only 1/1000. With which do all neurons recover?
+# its heavy *tails* (far away its slope is small, but not 0); and `FastSigmoid(25)`, whose slope at $u = -1.2$ is only
+# 1/1000. With which do all neurons recover?
 
 # %%
 predict("surrogate_gradients.k")
@@ -656,7 +657,7 @@ outcome("surrogate_gradients.k", sum(silent == 0 for *_, silent in rows) - 1)
 #
 # 1. look at the firing rates of *every* layer in the first epoch;
 # 2. scale the initial weights until 5 to 30 % of the neurons fire per step;
-# 3. add a positive bias;
+# 3. add a positive bias, a constant input;
 # 4. take a surrogate with tails.
 #
 # **See a whole network die, and bring it back:** `snnkit export --playground playground.html` in a terminal writes a page

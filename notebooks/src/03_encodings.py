@@ -238,7 +238,7 @@ outcome("encodings.c", 0 if when.max() == 0 else 2 if when.min() > 8 else 1)
 
 # %% [markdown]
 # This is the oldest code. It is called the Poisson code, because independent draws approach a Poisson process when the
-# steps become short. The decoder counts spikes.
+# steps become short. The decoder counts spikes. (RMS is the root mean square.)
 #
 # ### Exercise 03.2 · Poisson: brightness as probability (5 minutes, ●○○)
 #
@@ -442,7 +442,8 @@ outcome("encodings.d", 100 * results["Poisson"][0, 1])
 # %% [markdown] tags=["slide"]
 # ## 5 · Information against spikes
 #
-# Time is one cost, energy is the other: on neuromorphic hardware the number of spikes counts.
+# Time is one cost, energy is the other: on *neuromorphic* hardware (chips built for spikes) the number of
+# spikes counts.
 #
 # **Predict first.** Which code gives the most accurate image for at most 100 spikes?
 
@@ -626,7 +627,7 @@ predict("encodings.k")
 # %% [markdown]
 # Then make the image darker with `contrast`:
 #
-# 1. Poisson at $T = 16$: from contrast 1 down to 0.1 the error nearly halves, and yet the image disappears. Why?
+# 1. Poisson at $T = 16$: from contrast 1 down to 0.1 the error falls by two fifths, and yet the image disappears. Why?
 # 2. LIF at contrast 0.25: why is the digit gone?
 # 3. Latency at $T = 4$ and at $T = 64$, contrast 0.3: what does a long sequence gain for a faint image?
 
@@ -642,7 +643,7 @@ outcome("encodings.k")
 #
 # - The flat curves are the latency code with its *logarithm*, whose steps cover brightness values that this image does
 #   not have, and *delta*: a static image changes once, at the first step, and by one event of 0.1 at most.
-# - Poisson at low contrast: the error nearly halves, but the image is ten times as faint. So *relative to the image* it is
+# - Poisson at low contrast: the error falls by two fifths, but the image is ten times as faint. So *relative to the image* it is
 #   almost six times as large.
 # - At contrast 0.25 the input of the brightest pixel, $4 \times 0.25 = 1$, just balances the leak: no LIF neuron fires.
 # - Latency at contrast 0.3: the same 0.47 spikes per pixel at $T = 4$ and $T = 64$, and a twentieth of the error.
@@ -716,7 +717,7 @@ viz.show(figures.image_grid(torch.stack(panels).view(8, side, side), names, colu
 #
 # | code | `snnkit.encode` | information is in | error against $T$ | spikes | use it for |
 # |---|---|---|---|---|---|
-# | latency | `latency(x, T, linear=True)` | the time | $1/T$ | at most 1 per pixel | fast answers with few spikes; accurate, but sensitive to jitter |
+# | latency | `latency(x, T, linear=True)` | the time | $1/T$ | at most 1 per pixel | fast answers with few spikes; accurate, but sensitive to shifts in time |
 # | Poisson | `poisson(x, T)` | the rate | $1/\sqrt T$ | $x\,T$ | robustness, biology, baselines |
 # | LIF neuron | `constant_current_lif(g * x, T)` | the rate, regular | falls, then stays | up to $T/3$ at gain 4 | analogue sensors |
 # | direct | `repeat(x, T)` | the value itself | none | none: real numbers | best accuracy in few steps |

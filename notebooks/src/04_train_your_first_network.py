@@ -330,8 +330,8 @@ def train_step(net, optimizer, loss_fn, x, y):
 train_step = attempt("train_your_first_network.2", train_step)
 
 # %% [markdown] tags=["slide"]
-# **Predict first.** Sixty batches of 64 digits are about two and a half passes through the training set. Sketch the loss
-# over these sixty steps.
+# **Predict first.** Sixty batches of 64 digits are a little more than two and a half passes through the training set. Sketch
+# the loss over these sixty steps.
 
 # %%
 predict("train_your_first_network.c")

@@ -232,7 +232,7 @@ outcome("event_data.b", "the events" if needed["events of the moving digit"] > 3
 # <summary><b>What to notice</b></summary>
 #
 # (a) The film at 30 frames per second needs only a quarter of the bytes. This scene is a close-up with only edges, and
-# all of them move. A film needs more only for a finer resolution in time: about ten times as many bytes at a frame per
+# all of them move. A film needs more only for a finer resolution in time: about nine times as many bytes at a frame per
 # millisecond. A claim that events save bytes must say compared with which film. (b) None: a perfect camera cannot detect
 # a static digit. A real one sends noise. Events are better in scenes with little change: a street at night, a belt in a
 # factory, a room where old people may fall.
@@ -385,9 +385,9 @@ outcome("event_data.e")
 # <summary><b>What to notice</b></summary>
 #
 # (a) Neither. 1 ms shows a few dots. In 300 ms the camera returns to its start, so ON and OFF of each pixel cancel. About
-# 20 or 30 ms show strokes with a bright and a dark side. This is about the time in which an edge crosses a pixel, so it
-# depends on the motion. (b) About 30 ms: an exponential has the same weight as a window of length $\tau$, but without an
-# edge. (c) The time surface. After a turn each pixel must first change by a whole threshold from its last event. For
+# 20 or 30 ms show strokes with a bright and a dark side. In this time the picture moves by about half a pixel, so the
+# best window depends on the motion. (b) About 30 ms: an exponential has the same weight as a window of length $\tau$, but
+# without an edge. (c) The time surface. After a turn each pixel must first change by a whole threshold from its last event. For
 # some milliseconds hardly anything is sent, and an empty window contains no information. (A leaky membrane is such a
 # surface, except that it adds up: there, too, $\tau$ is the time constant.)
 #
@@ -466,8 +466,8 @@ outcome("event_data.f", spans[best])
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# Both curves rise, and you choose a compromise between them. An edge needs some milliseconds from one pixel to the next, so
-# real events find support within this time. Noise needs longer to find noise by chance. Some real events are always
+# Both curves rise, and you choose a compromise between them. An edge makes pixels side by side fire within some milliseconds,
+# so real events find support within this time. Noise needs longer to find noise by chance. Some real events are always
 # rejected, because the first event of an edge has no support yet.
 #
 # </details>

@@ -22,7 +22,7 @@
 # - say what such a *local* rule saves, and what it costs;
 # - decide by one exponent where the weights go;
 # - find the synapse that caused a reward, although the reward comes a second late;
-# - build unsupervised learning, and recognise which of its parts is missing.
+# - build *unsupervised* learning (without labels), and recognise which of its parts is missing.
 #
 # | | |
 # |---|---|
@@ -427,7 +427,7 @@ viz.explore(rule_against_data, pair_plus=amplitude, pair_minus=amplitude, triple
 # inputs fire about 200 times.
 #
 # **Predict first.** $\tau_e$ = 0.05, 0.2, 1 or 5 s. With which of them does input 0 end with the largest of all 50
-# weights? What goes wrong at either end?
+# weights? What speaks against the shortest, and against the longest?
 
 # %%
 predict("local_learning.g")
@@ -651,7 +651,7 @@ outcome("local_learning.k", min(half, key=half.get))
 # - the network after learning, read by its spikes;
 # - the same fields, read by their angle to the image;
 # - 100 training images, unchanged: a test image takes the class of the nearest one;
-# - k-means with 100 centres;
+# - *k-means* with 100 centres: each moves to the mean of the images that are nearest to it, again and again;
 # - backpropagation, as in notebook 04.
 #
 # **Predict first.** Which is right more often: the network after learning, or the 100 unchanged training images?
@@ -766,9 +766,8 @@ outcome(
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# The answer is no. With 50 labels a third of the neurons or more has no name, because none of the 50 images made them
-# fire. At 200 labels the two come close. From there STDP hardly improves: its grouping was finished before the first
-# label. When you read that unsupervised learning needs few labels, look for this curve, with both lines.
+# The answer is no. With 50 labels about a third of the neurons have no name, because none of the 50 images made them
+# fire. From 200 labels on STDP hardly improves: its grouping was finished before the first label. And it stays behind. When you read that unsupervised learning needs few labels, look for this curve, with both lines.
 #
 # </details>
 #

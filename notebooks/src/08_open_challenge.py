@@ -295,7 +295,7 @@ for invalid in (
 # least one for the other two: **three spikes for four samples, 0.75**.
 #
 # Backpropagation with a penalty stays far above this. A network of two neurons and ten numbers reaches it. An evolution
-# strategy, which needs no gradient [1], chose these ten:
+# strategy, which needs no gradient, chose these ten, much as the cross-entropy method does [1]:
 
 # %% tags=["slide"]
 print("spikes per sample      ", "   ".join(f"{a},{b}" for a, b in pairs))
