@@ -332,7 +332,7 @@ outcome(
 # %% [markdown] tags=["slide"]
 # ## 7 · What broke?
 #
-# Mira adds *dropout* against overfitting: `torch.nn.Dropout(0.1)` sets a tenth of the spikes to 0 in training, at random.
+# Mira adds *dropout*, so that her network learns fewer samples by heart: `torch.nn.Dropout(0.1)` sets a tenth of the spikes to 0 in training, at random.
 # The network learns as well as before.
 #
 # **Predict first.** What does the dropout layer change?
