@@ -302,7 +302,7 @@ ipu.check(OldNet(HIDDEN, arctan, OldLeaky), (pictures, classes), of_counts)
 # without values, as PopTorch does when it records the graph. The model breaks three rules, each of them twice:
 #
 # - At `if self.reset_to_zero == 0` there is no value to test. This is issue 236.
-# - `self.mem = …` replaces the buffer by another tensor, which a *static graph* does not allow.
+# - `self.mem = …` replaces the buffer by another tensor, which a *static graph*, recorded once, does not allow.
 # - An `autograd.Function` is used. More about this below.
 #
 # The first two disappear if the neuron is a *function* from state to state.
