@@ -113,9 +113,9 @@ viz.explorers.engine_race()
 
 # %% [markdown] tags=["slide"]
 # Why is the loop so slow? Here is what one step computes. It is the kit's LIF neuron ($\tau$ in time steps, the rest
-# without units):
+# without units; $v_\text{reset}$ is 0 here, but is computed):
 #
-# $$v \leftarrow v + \frac{x - v}{\tau}, \quad s = H(v - \theta), \quad v \leftarrow (1 - s)\,v \tag{1}$$
+# $$v \leftarrow v + \frac{x - v}{\tau}, \quad s = H(v - \theta), \quad v \leftarrow (1 - s)\,v + s\,v_\text{reset} \tag{1}$$
 
 # %% [markdown]
 # In PyTorch that is a few lines. Each operator in them is a *kernel*: a separate program. It reads its tensors from
@@ -634,8 +634,9 @@ outcome("fused_neurons.j")
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# The mean mixes neurons. No neuron can compute step 2 before *all* have computed step 1. With the `if`, the data of all
-# neurons decide which operations come next, so there is no fixed program. The engine warns once and uses the loop: slower, but never wrong.
+# The mean mixes neurons. At each step a neuron needs the inputs of *all* of them, and no kernel that runs it alone has
+# these. With the `if`, the data of all neurons decide which operations come next, so there is no fixed program. The engine
+# warns once and uses the loop: slower, but never wrong.
 #
 # The fix depends on the purpose. Here the mean is of the *input*, which is known for all steps in advance. So it can be
 # a separate layer, run layer by layer, and the neuron stays elementwise. With the mean of the *membranes* the loop would
@@ -768,7 +769,7 @@ viz.show(figures.roofline(runs, bandwidth, rate, title=f"Neurons in the roofline
 #
 # - The fused points move to the right with $k$: more operations for the same 8 bytes. As long as they are on the slope,
 #   *the additional arithmetic is nearly free*. A real neuron (`k = 0`, or one with a second current) is there.
-# - The loop is far to the left. It does the same operations but moves a dozen times the bytes. Faster arithmetic would
+# - The loop is far to the left. It does the same operations but moves some 14 times the bytes. Faster arithmetic would
 #   not help it. Is it *above* the roof? Then the next kernel reads the small tensors of one step from the cache.
 # - The flat part is not the manufacturer's peak. It is the best rate that any of these neurons reached here.
 #

@@ -329,8 +329,9 @@ outcome("conv_snn.e", "in training" if agree["training"] < 0.999 < agree["evalua
 # | bfloat16 | 8 | $3.4 \cdot 10^{38}$ | $2^{-126}$ | $2^{-133}$ |
 # | float16 | 11 | 65 504 | $2^{-14} \approx 6 \cdot 10^{-5}$ | $2^{-24} \approx 6 \cdot 10^{-8}$ |
 #
-# Spikes are 0 and 1: exact in all of them. *Mixed precision* uses 16 bits for some operations and 32 for others. PyTorch's
-# automatic one (AMP) leaves the weights in float32, and computes convolutions and matrix products in 16 bits.
+# Below the smallest *normal* number, more and more digits are lost. Spikes are 0 and 1: exact in all of them. *Mixed
+# precision* uses 16 bits for some operations and 32 for others. PyTorch's automatic one (AMP) leaves the weights in
+# float32, and computes convolutions and matrix products in 16 bits.
 
 # %% [markdown]
 # **Predict first.** Under AMP, which of these still has 32 bits: the output of a convolution, the spikes, the
@@ -358,7 +359,7 @@ outcome("conv_snn.f", dtypes.index(torch.float32))
 #
 # The tensors between layers have 16 bits. Everything that *accumulates* stays in float32: membranes, weights, the loss,
 # the running statistics. ([Notebook 10](10_moving_house.ipynb), section 8, shows what a bfloat16 membrane does.)
-# `Precision.choose` takes bfloat16 where the chip supports it natively, else float16.
+# `Precision.choose` takes bfloat16 on CPUs and on GPUs that compute in it, and float16 on older GPUs.
 #
 # </details>
 #
@@ -430,7 +431,8 @@ outcome("conv_snn.g", 100 * (nonzero < 2.0**-25).float().mean().item())
 #
 # ### Exercise 12.3 · A scaled update (8 minutes, ●●●)
 #
-# The forward pass is done, `loss` is float32. Write the rest of the step, with gradients clipped to a norm of `clip`.
+# The forward pass is done, `loss` is float32. Write the rest of the step, with gradients *clipped*: where
+# their norm is above `clip`, they are shortened to it.
 # The calls you need: `optimizer.zero_grad()`, `scaler.scale(loss)`, `.backward()`, `scaler.unscale_(optimizer)`,
 # `torch.nn.utils.clip_grad_norm_(weights, clip)` (which returns the norm before), `scaler.step(optimizer)`,
 # `scaler.update()`. The order matters. Return the norm of the true gradients, before clipping. Stuck? `hint("conv_snn.3")`.

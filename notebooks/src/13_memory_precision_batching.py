@@ -117,7 +117,7 @@ outcome("memory_precision_batching.a", "{} at 32, {} at 128".format(*larger))
 # |---|---|
 # | weights | $W$ |
 # | their gradients | $W$ |
-# | what the optimizer stores | $c\,W$: $c = 0$ for plain SGD, 1 with momentum, 2 for Adam |
+# | what the optimizer stores | $c\,W$: $c = 0$ for SGD (a step against the gradient), 1 with *momentum* (a running mean of the gradients), 2 for Adam |
 # | activity | $T \cdot B \cdot K$: steps × batch × numbers per sample and step |
 #
 # What is in $K$? **Each layer stores its input.** A linear layer or a convolution needs it for the gradient of its
@@ -277,7 +277,8 @@ outcome("memory_precision_batching.d", less)
 #
 # which is smallest at $k = \sqrt{T m_1 / m_2}$. Memory grows with the square root of $T$, for one more forward pass.
 #
-# **Predict first.** Few steps per chunk, many, or something between: which $k$ of 1, 2, 4, 8, … needs the least memory?
+# **Predict first.** A network 64-400-10 runs for 32 steps (128 without `QUICK`). One step stores about twice the bytes of
+# one state. Which $k$ of 1, 2, 4, 8, … needs the least memory?
 
 # %%
 predict("memory_precision_batching.e")
@@ -395,7 +396,7 @@ outcome("memory_precision_batching.g", f"for β = {min((0.5, 0.99), key=lambda b
 #
 # A membrane remembers about $1/(1-\beta)$ steps. A chunk must be ten times as long or more before the gradient is nearly
 # exact. The error is not noise that averages out. It is a *bias*: in every batch, only late causes contribute. For a
-# sequence that is too long for any other method, and for a stream that never ends, it is still the only way.
+# sequence that is too long for any other method here, and for a stream that never ends, it is still the usual way.
 #
 # </details>
 #

@@ -332,7 +332,7 @@ outcome(
 # %% [markdown] tags=["slide"]
 # ## 7 · What broke?
 #
-# Mira adds *dropout* against overfitting: `torch.nn.Dropout(0.1)` sets a tenth of the spikes to 0 in training, at random.
+# Mira adds *dropout*, so that her network learns fewer samples by heart: `torch.nn.Dropout(0.1)` sets a tenth of the spikes to 0 in training, at random.
 # The network learns as well as before.
 #
 # **Predict first.** What does the dropout layer change?
@@ -377,8 +377,9 @@ outcome(
 #
 # ## 8 · A vector engine of spikes (optional, 6 minutes)
 #
-# Semantic search turns words into vectors, and similar words into near vectors. Usually these are dense. In
-# `text.SpikingEmbedding`, a word drives a row of neurons for 16 steps, and its vector is the firing rate of each of them.
+# Semantic search turns words into vectors and looks for near ones. They point in nearly the same direction, so their
+# *cosine* is close to 1. Usually these vectors are dense. In `text.SpikingEmbedding`, a word drives a row of neurons for 16
+# steps, and its vector is the firing rate of each of them.
 # Surrogate gradients teach the currents, so that the rates of a word predict which words occur near it [3]. A small
 # grammar makes the text, with words of six kinds (animals, food, cities, …). The training never uses the kinds.
 #

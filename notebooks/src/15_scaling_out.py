@@ -133,7 +133,7 @@ def ring(step):
 viz.show(viz.frames(ring, "step", range(2 * RING - 1), start=2))
 
 # %% [markdown]
-# Weights are never sent: they begin equal and take equal steps. The state of a *spiking* network also stays on its rank,
+# No update sends weights: they begin equal and take equal steps. The state of a *spiking* network also stays on its rank,
 # as a membrane belongs to a sample.
 #
 # But the mean must be the mean over all samples. DDP (*DistributedDataParallel*, PyTorch's engine for this [2]) divides
@@ -543,8 +543,8 @@ except train.LaunchError as error:
 
 # %% [markdown] tags=["slide"]
 # Rank 0 waited in an all-reduce for gradients that would never come, and the launcher ended it. On GPUs the ranks talk
-# through *NCCL*, NVIDIA's library. Without a launcher it notices nothing until a time-out, ten minutes by default, during
-# which all GPUs of the job wait.
+# through *NCCL*, NVIDIA's library. Without a launcher it may notice nothing until a time-out, by default ten
+# minutes in PyTorch and thirty in Lightning, during which all GPUs of the job wait.
 #
 # **Predict first.** A checkpoint was due every 10 updates, and the kill came at 27. At which update will the run
 # continue? How much work is lost, and how does that depend on `every`?
@@ -826,8 +826,8 @@ print(f"on one GPU  {20 * -(-60_000 // samples) * seconds / 60:.3g} minutes")
 # before you apply for computing time.
 #
 # *batch*: 8 ranks with 128 samples are a batch of 1024. An epoch has an eighth of the updates, and each is a mean over
-# eight times the samples. The rule of thumb is to raise the learning rate in proportion to the batch, after a warm-up
-# [9]. It works up to a batch size that is not known in advance.
+# eight times the samples. The rule of thumb is to raise the learning rate in proportion to the batch, after a *warm-up*,
+# some epochs in which it rises slowly [9]. It works up to a batch size that is not known in advance.
 #
 # </details>
 #
@@ -879,7 +879,7 @@ scorecard("scaling_out")
 #    [doi:10.5281/zenodo.4422025](https://doi.org/10.5281/zenodo.4422025), [norse/notebooks](https://github.com/norse/notebooks)
 # 2. S. Li et al., *PyTorch distributed: experiences on accelerating data parallel training*, VLDB (2020).
 #    [doi:10.14778/3415478.3415530](https://doi.org/10.14778/3415478.3415530)
-# 3. W. Falcon et al., *PyTorch Lightning*. [doi:10.5281/zenodo.3530844](https://doi.org/10.5281/zenodo.3530844)
+# 3. W. Falcon and the PyTorch Lightning team, *PyTorch Lightning* (2019). [doi:10.5281/zenodo.3828935](https://doi.org/10.5281/zenodo.3828935)
 # 4. A. B. Yoo, M. A. Jette, M. Grondona, *SLURM: simple Linux utility for resource management*, JSSPP (2003).
 #    [doi:10.1007/10968987_3](https://doi.org/10.1007/10968987_3)
 # 5. P. Patarasuk, X. Yuan, *Bandwidth optimal all-reduce algorithms for clusters of workstations*, J. Parallel Distrib. Comput. 69 (2009).

@@ -156,7 +156,7 @@ def what_if(
 # ## 1 · A chip with its memory beside its processors
 #
 # An *intelligence processing unit*, IPU, consists of 1472 *tiles*: each a processor with its own program and its own
-# 624 kB, where all data of a training step are. They work in lockstep, *bulk-synchronously* [4]. In a *superstep* every
+# 624 KiB, where all data of a training step are. They work in lockstep, *bulk-synchronously* [4]. In a *superstep* every
 # tile computes on what it holds, then all wait for the slowest, then all exchange what others need.
 #
 # ![Left, sixteen tiles, each a processor with its own memory and its own program. Right, two supersteps of four tiles over time: the tiles compute for different times, wait for the slowest, then all exchange data, and the next superstep begins.](drawings/tiles_and_supersteps.svg)
@@ -263,7 +263,7 @@ outcome("ipu_cuda.a")
 # </details>
 #
 # Can you run it yourself? The tutorial used *PopTorch*, Graphcore's backend for PyTorch, which needs exactly PyTorch
-# 2.0.1, the Poplar SDK, and an IPU. Its last release is 3.4 of October 2023 [3]. And with SDKs from 3.0 on, the tutorial's
+# 2.0.1, the Poplar SDK with its compiler *PopART*, and an IPU. Its last release is 3.4 of October 2023 [3]. And with SDKs from 3.0 on, the tutorial's
 # script stops at its first forward pass: a neuron branches on a value in a buffer (snnTorch, issue 236).
 
 # %% [markdown] tags=["slide"]
@@ -302,7 +302,7 @@ ipu.check(OldNet(HIDDEN, arctan, OldLeaky), (pictures, classes), of_counts)
 # without values, as PopTorch does when it records the graph. The model breaks three rules, each of them twice:
 #
 # - At `if self.reset_to_zero == 0` there is no value to test. This is issue 236.
-# - `self.mem = …` replaces the buffer by another tensor, which a *static graph* does not allow.
+# - `self.mem = …` replaces the buffer by another tensor, which a *static graph*, recorded once, does not allow.
 # - An `autograd.Function` is used. More about this below.
 #
 # The first two disappear if the neuron is a *function* from state to state.

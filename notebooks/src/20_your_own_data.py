@@ -206,8 +206,8 @@ outcome("your_own_data.a", baselines["guess"])
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# The error of the mean is the standard deviation of the answers. Linear regression takes a quarter off. A network that
-# stays above the second number is not worth its trouble.
+# The error of the mean is the standard deviation of the answers. Linear regression takes a quarter off. Both are
+# *baselines*, the answers of simple methods. A network that stays above the second number is not worth its trouble.
 #
 # </details>
 
@@ -284,7 +284,7 @@ outcome("your_own_data.b", 0 if best < 0.75 else 1 if best < 0.925 else 2)
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# Neither network beats linear regression by more than another choice of 88 test rows would. And the finer code is *worse*
+# Neither network beats linear regression by more than another choice of 88 test rows would change. And the finer code is *worse*
 # on test rows, although it is better on training rows. It has eight times the weights to remember 354 people with. A
 # baseline costs two lines. Never leave it out.
 #

@@ -137,7 +137,7 @@ for run in manifest.runs:
     print(run.id, {name: run.parameters[name] for name in ("RATE_PENALTY", "SEED")})
 
 # %% [markdown] tags=["slide"]
-# Each run is a process with its own kernel, identified by the hash of its parameters. On a cluster you would write the
+# Each run is a process with its own kernel, identified by a *hash* of its parameters, a short fingerprint. On a cluster you would write the
 # manifest to a file and call `snnkit sweep manifest.yaml`.
 #
 # **Predict first.** A penalty of 0.01 in the loss: by what factor does it reduce the number of spikes?
