@@ -42,7 +42,13 @@ when, who = hidden[:, hidden.sum(0).argsort(descending=True)].nonzero(as_tuple=T
 axes[2].plot(when, who, "|", color=concepts.colour("spike"), markersize=3)
 axes[2].set(title=f"the hidden layer: {int(hidden.sum())} spikes", ylabel="neuron (sorted)")
 for k, votes in enumerate(out.cumsum(0).T.tolist()):
-    axes[3].plot(votes, color=GREEN if k == label else AXIS_HEX, linewidth=2.5 if k == label else 1, zorder=k == label)
+    axes[3].plot(
+        votes,
+        drawstyle="steps-post",
+        color=GREEN if k == label else AXIS_HEX,
+        linewidth=2.5 if k == label else 1,
+        zorder=k == label,
+    )
 axes[3].text(T, float(out[:, label].sum()), f" {label}", color=INK_TEXT, weight="bold", va="center")
 axes[3].set(title="the output neurons vote", ylabel="spikes so far", xlim=(None, T * 1.12))
 axes[3].yaxis.get_major_locator().set_params(integer=True)
