@@ -19,7 +19,7 @@ from snnkit.lab.viz import concepts
 
 FOLDER = Path(__file__).parents[1] / "notebooks" / "drawings"
 COLOURS = ("ink", "muted", "blue", "vermilion", "green", "orange", "purple", "sky", "crimson")
-HUES = re.compile(rf"\b(soft-)?(?:{'|'.join(COLOURS[2:])}|dim)\b")
+HUES = re.compile(rf"\b(soft-)?(?:{'|'.join(COLOURS[1:])}|dim)\b")
 ARROW = '<marker id="{0}" viewBox="0 0 10 10" refX="5" refY="5" markerWidth="11" markerHeight="11" '
 ARROW += 'markerUnits="userSpaceOnUse" orient="auto-start-reverse"><path class="{0}" d="M0 1 10 5 0 9z"/></marker>'
 NARROW = 'text:not(.it):not(.mono) { font-family: "DejaVu Sans Condensed", sans-serif; }'

@@ -291,10 +291,10 @@ def numbers() -> str:
 def pictures() -> None:
     prices = {name: {"energy": price} for name, price in PRICES.items()}
     for name, figure in {
-        "why_prices": figures.shares(prices, "pJ", title="What an operation costs (45 nm)").update_layout(
-            showlegend=False
-        ),
-        "why_digit": figures.shares(ways(), "nJ", title="Arithmetic to read one digit"),
+        "why_prices": figures.shares(
+            prices, "pJ", title="A float is multiplied at the price of four additions (45 nm)"
+        ).update_layout(showlegend=False),
+        "why_digit": figures.shares(ways(), "nJ", title="A digit: spikes cost more than skipping the zero pixels"),
         "break_even": figures.break_even(records.load(SPARSITY)),
     }.items():
         (DOCS / f"{name}.png").write_bytes(viz.png_bytes(figure))

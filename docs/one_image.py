@@ -7,7 +7,8 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
 from snnkit import data, encode, loss, neuron, nn, train
-from snnkit.lab.viz.theme import AXIS_HEX, BLUE, GREEN, INK_TEXT, NIGHT, VERMILION, WHITE
+from snnkit.lab.viz import concepts
+from snnkit.lab.viz.theme import AXIS_HEX, GREEN, INK_TEXT, NIGHT, WHITE
 
 T, SHOWN = 40, 0
 torch.set_num_threads(1)
@@ -33,15 +34,21 @@ page = Figure(figsize=(10, 3.1), dpi=180)
 axes = page.subplots(1, 4, width_ratios=(0.8, 1.5, 1.5, 1.5))
 axes[0].imshow(picture[0], cmap=LinearSegmentedColormap.from_list("light", [NIGHT, WHITE]))
 axes[0].set(title="a digit", xticks=[], yticks=[])
-axes[1].axhline(1, color=VERMILION, linestyle="--", linewidth=1.2)
-axes[1].plot(membrane, color=BLUE, drawstyle="steps-post")
-axes[1].plot(fired, [1.45] * len(fired), "v", color=BLUE, markersize=5)
+axes[1].axhline(1, color=concepts.colour("threshold"), linestyle="--", linewidth=1.2)
+axes[1].plot(membrane, color=concepts.colour("membrane"), drawstyle="steps-post")
+axes[1].plot(fired, [1.45] * len(fired), "v", color=concepts.colour("spike"), markersize=5)
 axes[1].set(title="one neuron charges and fires", ylabel="membrane potential", ylim=(None, 1.6))
 when, who = hidden[:, hidden.sum(0).argsort(descending=True)].nonzero(as_tuple=True)
-axes[2].plot(when, who, "|", color=BLUE, markersize=3)
+axes[2].plot(when, who, "|", color=concepts.colour("spike"), markersize=3)
 axes[2].set(title=f"the hidden layer: {int(hidden.sum())} spikes", ylabel="neuron (sorted)")
 for k, votes in enumerate(out.cumsum(0).T.tolist()):
-    axes[3].plot(votes, color=GREEN if k == label else AXIS_HEX, linewidth=2.5 if k == label else 1, zorder=k == label)
+    axes[3].plot(
+        votes,
+        drawstyle="steps-post",
+        color=GREEN if k == label else AXIS_HEX,
+        linewidth=2.5 if k == label else 1,
+        zorder=k == label,
+    )
 axes[3].text(T, float(out[:, label].sum()), f" {label}", color=INK_TEXT, weight="bold", va="center")
 axes[3].set(title="the output neurons vote", ylabel="spikes so far", xlim=(None, T * 1.12))
 axes[3].yaxis.get_major_locator().set_params(integer=True)

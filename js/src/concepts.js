@@ -77,5 +77,11 @@ export const CONCEPTS = {
   "events": {
     "on": "blue",
     "off": "crimson"
+  },
+  "signals": {
+    "spike": "orange",
+    "membrane": "blue",
+    "threshold": "muted",
+    "input": "muted"
   }
 };

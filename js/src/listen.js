@@ -119,7 +119,7 @@ export function listen(root, {seconds, steps, trains}) {
     neurons.forEach((times, neuron) => {
       for (const time of times) {
         const now = share !== null && Math.abs(time / steps - share) < 0.012;
-        pen.fillStyle = now ? palette.vermilion : palette.blue;
+        pen.fillStyle = now ? palette.ink : palette.orange;
         pen.fillRect(at(time) - (now ? 1.5 : 1), neuron * line + 3, now ? 3 : 2, line - 6);
       }
     });

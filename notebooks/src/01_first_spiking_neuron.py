@@ -243,7 +243,7 @@ x = torch.zeros(160)
 x[10:60] = 0.9  # not enough
 x[80:150] = 1.5  # enough
 spikes, membrane = simulate(x)
-title = f"A LIF neuron, τ = {TAU:g} steps"
+title = "Too weak: no spike. Strong enough: spikes at even intervals"
 viz.show(figures.traces(membrane, spikes, threshold=1.0, current=x, title=title))
 
 # %% [markdown]
@@ -302,7 +302,7 @@ formula = torch.nan_to_num(1 / (-TAU * torch.log(1 - 1 / currents)))  # no logar
 rates = {"equation (4)": formula}
 rates["hard reset"] = rate(simulate(constant, v_reset=0.0)[0])
 rates["soft reset"] = rate(simulate(constant, v_reset=None)[0])
-title = f"f–I curve of a LIF neuron, τ = {TAU:g} steps"
+title = "Silent up to the rheobase; then the rate rises steeply"
 axes = {"x_title": "input x", "y_title": "firing rate (spikes per step)", "title": title}
 viz.show(figures.lines(rates, x=currents, faint=["equation (4)"], **axes))
 
@@ -414,8 +414,8 @@ x = 0.7 + 0.9 * torch.randn(400, 1, 1)
 x[100:300] += 1.5  # the pulse
 spikes, state = neuron.LIF(tau=taus).to(device)(x.expand(-1, 1, 60).to(device))  # one input for all: no copy
 
-figure = figures.raster(spikes[:, 0], title="One input, 60 neurons: τ from 2 steps (bottom) to 100 (top)")
-figure.add_vrect(x0=100, x1=300, fillcolor=viz.theme.faint(viz.theme.ORANGE, 0.15), line_width=0)
+figure = figures.raster(spikes[:, 0], title="Long memories (top) fire for the pulse, short ones for noise")
+figure.add_vrect(x0=100, x1=300, fillcolor=viz.theme.faint(viz.theme.TEXT, 0.15), line_width=0)
 viz.show(figure)
 inside = spikes[100:300, 0].sum(0) / spikes[:, 0].sum(0).clamp(min=1)
 print(f"spikes within the pulse: {inside[:15].mean():.0%} for short tau, {inside[-15:].mean():.0%} for long tau")
@@ -474,7 +474,7 @@ cells = {
     "Izhikevich, chattering (mV)": (neuron.Izhikevich(c=-50.0, d=2.0), 10.0),
 }
 runs = {name: watch(cell, current * on) for name, (cell, current) in cells.items()}
-viz.show(figures.gallery(runs, title="One step of current, six neurons"))
+viz.show(figures.gallery(runs, title="The same step of current, six answers"))
 
 # %%
 gaps = [spikes.nonzero().flatten().diff() for _, spikes in runs.values()]
@@ -652,7 +652,7 @@ def step(u):
 
 betas = torch.arange(50, 100) / 100
 spikes, v = population(torch.full((1000, 1, 50), 0.051), betas, step)
-viz.show(figures.raster(spikes[:200, 0], title="50 neurons, one weak input: decay from 0.50 (bottom) to 0.99 (top)"))
+viz.show(figures.raster(spikes[:200, 0], title="One weak input: only neurons with a slow leak (top) fire"))
 outcome("first_spiking_neuron.j", betas[spikes[:, 0].any(0)].min().item())
 
 # %% [markdown]

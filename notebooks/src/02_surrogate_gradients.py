@@ -106,14 +106,17 @@ def of_width(w):
 
 def flow_figure(w):
     """Gradient norms by layer and by time step, for four surrogates of this half-width."""
-    figure = figures.panels(1, 2, ["back through depth", "back through time"])
+    figure, changes = figures.panels(1, 2, ["back through depth", "back through time"]), []
     for i, (name, spike_function) in enumerate(of_width(w).items()):
         line = {"color": viz.theme.colour(i), "dash": viz.theme.dash(i)}
         style = {"name": name, "legendgroup": name, "mode": "lines+markers", "line": line}
         by_layer, by_step = gradient_flow(spike_function)
+        changes.append(float(by_layer[0] / by_layer[-1]))
         figure.add_scatter(x=list(range(1, 9)), y=by_layer, row=1, col=1, **style)
         figure.add_scatter(x=list(range(-9, 1)), y=by_step, row=1, col=2, showlegend=False, **style)
-    figure.update_layout(title={"text": f"Gradient norm, half-width h = {w:g}"}, height=380)
+    low, high = min(changes), max(changes)
+    title = f"h = {w:g}: from layer 8 back to 1, gradients × {low:.2g} to × {high:.2g}"
+    figure.update_layout(title={"text": title}, height=380)
     figure.update_xaxes(title={"text": "layer (the loss is at 8)"}, row=1, col=1)
     figure.update_xaxes(title={"text": "time step (the loss is at 0)"}, row=1, col=2)
     return figure.update_yaxes(type="log", exponentformat="power")
@@ -155,7 +158,10 @@ train_in = (torch.rand(60, 1, 1, generator=torch.Generator().manual_seed(3)) < 0
 def by_hand(w):
     spikes, _ = neuron.LIF(tau=10.0, decay_input=False)(train_in * torch.tensor([0.6, w]))
     both = int(spikes[:, 0, 0].sum()), int(spikes[:, 0, 1].sum())
-    return figures.raster(spikes[:, 0], title=f"Teacher (row 0): {both[0]} spikes. Yours (row 1), w = {w:g}: {both[1]}")
+    figure = figures.raster(
+        spikes[:, 0], title=f"At w = {w:g} yours fires {both[1]} times, the teacher {both[0]} times"
+    )
+    return figure.update_yaxes(title={"text": ""}, tickvals=[0, 1], ticktext=["teacher", "yours"])
 
 
 viz.show(viz.frames(by_hand, "weight w", [round(0.1 + 0.025 * i, 3) for i in range(49)], start=4))
@@ -261,9 +267,7 @@ curves = {
 u = torch.linspace(-2, 2, 201, dtype=torch.float64)
 backward = {name: one.derivative(u) for name, one in curves.items()}
 axes = {"x": u, "x_title": "u = potential − threshold", "y_title": "slope"}
-viz.show(
-    figures.lines(backward, title="Four slopes in place of that of a step: each is largest at the threshold", **axes)
-)
+viz.show(figures.lines(backward, title="Four slopes for a step: each is largest at the threshold", **axes))
 
 far = torch.tensor([-1e6, 1e6], dtype=torch.float64)
 for name, one in curves.items():
@@ -555,7 +559,7 @@ best = slopes.index(2.0)
 task = int(losses[-1, best].argmin())  # a task that was learned well
 figure = figures.raster(spikes[:, :, best, task].T)  # epochs in the place of neurons
 for when in moments[task].tolist():
-    figure.add_vline(x=when, line={"color": viz.theme.VERMILION, "dash": "dash", "width": 1.5})
+    figure.add_vline(x=when, line={"color": viz.theme.TEXT, "dash": "dash", "width": 1.5}, layer="below")
 figure.update_layout(title={"text": "One neuron learns to fire at three times (dashed), alpha = 2"}, height=400)
 viz.show(figure.update_yaxes(title={"text": "epoch"}, range=[EPOCHS, 0]))
 
@@ -635,13 +639,14 @@ for one in (surrogate.Triangle(1.0), surrogate.ATan(2.0), surrogate.FastSigmoid(
     rows.append((one, int(dead_neurons(u, one, floor=1e-6).sum()), int((alive[-20:].amax(0) == 0).sum())))
     recovered[str(one)] = alive.mean(1) * 100
 axes = {"x_title": "epoch", "y_title": "neurons that fire (%)"}
-viz.show(figures.lines(recovered, title="Neurons that fire at all, from a silent start", **axes))
+woken = sum(silent == 0 for *_, silent in rows)
+viz.show(figures.lines(recovered, title=f"From silence, {woken} of {len(rows)} surrogates wake every neuron", **axes))
 
 # %%
 print(f"at the start the highest u is {u.max():.2f}: no neuron fires")
 for spike_function, dead, silent in rows:
     print(f"{spike_function!s:24s} dead by your function: {dead:2d}   silent at the end: {silent:2d}")
-outcome("surrogate_gradients.k", sum(silent == 0 for *_, silent in rows) - 1)
+outcome("surrogate_gradients.k", woken - 1)
 
 # %% [markdown]
 # <details>

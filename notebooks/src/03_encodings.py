@@ -179,7 +179,9 @@ def read_latency(spikes):
     return torch.where(spikes.any(0), 1 - when / max(steps - 1, 1), 0.0)
 
 
-viz.show(look(lambda x: latency_encode(x, 16), read_latency, 3, "Latency code, T = 16"))
+viz.show(
+    look(lambda x: latency_encode(x, 16), read_latency, 3, "Latency: one spike per lit pixel, the bright ones first")
+)
 lit, short, long = int((x[3] > 0).sum()), latency_encode(x, 16)[:, 3], latency_encode(x, 64)[:, 3]
 print(f"{lit} of {x.shape[1]} pixels are not 0; spikes: {short.sum():.0f} with T = 16, {long.sum():.0f} with T = 64")
 outcome("encodings.a", 1 if short.sum() == lit else 0)
@@ -212,8 +214,9 @@ outcome("encodings.b", 1 if long.sum() == short.sum() else 0)
 predict("encodings.c")
 
 # %%
-viz.show(look(lambda x: encode.latency(x, 16), read_latency, 3, "encode.latency with its default logarithm, T = 16"))
 when = encode.latency(x, 16)[:, 3].nonzero()[:, 0]
+title = f"With the logarithm, all spike by step {when.max()} of 15: few shades are left"
+viz.show(look(lambda x: encode.latency(x, 16), read_latency, 3, title))
 outcome("encodings.c", 0 if when.max() == 0 else 2 if when.min() > 8 else 1)
 
 # %% [markdown]
@@ -267,7 +270,14 @@ def read_rate(spikes):
     return spikes.float().mean(0)
 
 
-viz.show(look(lambda x: poisson_encode(x, 16, generator), read_rate, 3, "Poisson code, T = 16"))
+viz.show(
+    look(
+        lambda x: poisson_encode(x, 16, generator),
+        read_rate,
+        3,
+        "Poisson: the brighter, the more spikes, at random times",
+    )
+)
 
 # %% [markdown]
 # <details>
@@ -313,7 +323,7 @@ def read_lif(spikes):
     return torch.where(rate > 0, (current / GAIN).clamp(max=1), 0.0)
 
 
-viz.show(look(lambda x: lif_encode(x, 32), read_lif, 3, "One LIF neuron per pixel, T = 32"))
+viz.show(look(lambda x: lif_encode(x, 32), read_lif, 3, "A neuron per pixel: even intervals; the darkest stay silent"))
 
 # %% [markdown]
 # <details>
@@ -345,7 +355,7 @@ viz.listen(audible | {"LIF, medium": regular[:, 0, 0], "LIF, bright": regular[:,
 first_layer = nn.Sequential(torch.nn.Linear(x.shape[1], 40), neuron.Leaky(BETA))
 with torch.no_grad():
     out, _ = first_layer(2 * encode.repeat(x, 32))
-viz.show(figures.raster(out[:, 3], title="Direct coding: 40 untrained neurons see a 3"))
+viz.show(figures.raster(out[:, 3], title="Direct coding: the first layer makes the spikes"))
 
 # %% [markdown]
 # Direct coding is exact at any $T$, but it sends numbers, not spikes. So the first layer must multiply (only once, because
@@ -407,7 +417,7 @@ axes = {"x_title": "time steps T", "y_title": "error (RMS)", "log": "xy"}
 viz.show(
     figures.lines(
         errors,
-        title="The error of latency falls twice as steeply as that of Poisson spikes",
+        title="The error of latency falls twice as steeply as Poisson's",
         faint=["√(x(1−x)/T)"],
         **axes,
     )
@@ -520,7 +530,8 @@ print(f"{'dense':12} {1:4} {'':13} {0:7.3f} {results['direct'][0, 1]:11.1%} {den
 # %%
 time = torch.arange(0, 1.6, 1e-3)  # seconds
 heart = heartbeat(time)
-viz.show(figures.traces({"signal": heart}, title="A heartbeat, 1 ms per time step"))
+look = {"x_title": "time (s)", "y_title": "signal", "title": "Two heartbeats: steep peaks, slow waves between them"}
+viz.show(figures.lines({"signal": heart}, x=time, **look))
 
 # %% [markdown] tags=["slide-more"]
 # **Predict first.** `encode.delta` compares each sample with the one before. What will it send of a heartbeat?
@@ -544,8 +555,8 @@ THETA = 0.05
 sample_to_sample = encode.delta(heart.unsqueeze(1), threshold=THETA, off_spikes=True).squeeze(1)
 spikes = {"delta": sample_to_sample, "with memory": send_on_delta(heart, THETA)}
 read_back = {name: THETA * s.cumsum(0) for name, s in spikes.items()}
-title = f"A heartbeat in changes of {THETA}; marks on top: spikes"
-viz.show(figures.traces({"signal": heart} | read_back, spikes, title=title))
+title = "Delta misses the slow waves; with a memory they come back"
+viz.show(figures.traces({"signal": heart} | read_back, spikes, title=title).update_yaxes(title={"text": "signal"}))
 for name, back in read_back.items():
     error = (back - heart).square().mean().sqrt()
     print(f"{name:12} {int(spikes[name].abs().sum()):4} spikes for {len(heart)} samples, error {error:.3f}")
@@ -669,7 +680,7 @@ except TypeError as error:
 unscaled = (torch.rand(16, *raw.shape, generator=generator) < raw).float()
 panels = torch.cat([read_rate(unscaled)[2:6], read_rate(poisson_encode(x, 16, generator))[2:6]]).view(8, side, side)
 names = ["0 to 255"] * 4 + ["0 to 1"] * 4
-viz.show(figures.image_grid(panels, names, columns=8, title="Decoded at T = 16: unscaled, then scaled"))
+viz.show(figures.image_grid(panels, names, columns=4, title="Unscaled (above), every pixel that is not black is white"))
 
 # %% [markdown]
 # **The fix:** `data.to_unit(images)`, once, where the data come in.
@@ -685,8 +696,8 @@ frames = torch.cat([x[3:4], 0.4 * x[3:4], 0.1 * x[3:4], noise])
 stretched = frames / frames.amax(1, keepdim=True)
 counts = [poisson_encode(each, 16, generator).sum((0, 2)) for each in (frames, stretched)]
 names = [f"{int(n)} spikes" for n in torch.cat(counts)]
-title = "Strong, weaker, faint, empty: as they are, then each stretched to its maximum"
-viz.show(figures.image_grid(torch.cat([frames, stretched]).view(8, side, side), names, columns=8, title=title))
+title = "Stretched to its maximum (below), an empty frame fires most"
+viz.show(figures.image_grid(torch.cat([frames, stretched]).view(8, side, side), names, columns=4, title=title))
 
 # %% [markdown]
 # **The fix:** one scale for the whole data set (here: 255), fixed before training and used again at test time.
@@ -705,7 +716,7 @@ panels, names = [], []
 for kind, spikes in {"shared": shared, "independent": independent}.items():
     panels += [x[3], *(spikes[:, :count].mean((0, 1)) for count in (1, 10, 100))]
     names += ["image", *(f"{kind}, {count}" for count in (1, 10, 100))]
-title = "Means of 1, 10 and 100 copies, T = 8: shared noise, then independent noise"
+title = "Over many copies, only independent noise (below) averages out"
 viz.show(figures.image_grid(torch.stack(panels).view(8, side, side), names, columns=4, title=title))
 
 # %% [markdown]

@@ -149,7 +149,11 @@ viz.explorers.decision(
 # %%
 print(f"{DATASET}: {len(train_images)} training images, {len(test_images)} test images, on {device}")
 some = [int((train_labels == k).nonzero()[i]) for i in range(2) for k in range(10)]
-viz.show(figures.image_grid(train_images[some], [classes[k] for k in range(10)] * 2, columns=10, title=DATASET))
+viz.show(
+    figures.image_grid(
+        train_images[some], [classes[k] for k in range(10)] * 2, columns=10, title=f"{DATASET}: two of each class"
+    )
+)
 
 # %% [markdown] tags=["slide"]
 # ## 2 · From picture to prediction
@@ -425,7 +429,8 @@ print(f"{history.epochs} epochs in {seconds:.1f} s; {reached}")
 with torch.no_grad():
     recording = net.record(encoder(data.to_unit(test_images[:1])))
 one_image = recording.layers[HIDDEN][:, 0]  # [T, hidden]
-viz.show(figures.raster(one_image, title=f"Hidden layer while it sees a {classes[int(test_labels[0])]}"))
+title = f"A {classes[int(test_labels[0])]}: {int((one_image.sum(0) == 0).sum())} of {hidden} hidden neurons stay silent"
+viz.show(figures.raster(one_image, title=title))
 
 # %% [markdown] tags=["slide"]
 # Each row is a neuron, each mark a spike. Many rows are empty.
@@ -440,7 +445,7 @@ output, hidden_rates, hidden_spikes = examine(net, test_images, HIDDEN)
 answers = output.sum(0).argmax(1)  # of the votes [N, 10]
 accuracy = float((answers == test_labels).float().mean())
 
-viz.show(figures.rate_histogram(hidden_rates, bins=25, title="Hidden neurons, all test images"))
+viz.show(figures.rate_histogram(hidden_rates, bins=25, title="Over all test images"))
 empty, dead = one_image.sum(0) == 0, hidden_rates == 0
 print(f"{int(empty.sum())} rows were empty; {int((empty & dead).sum())} of these neurons fire for no test image at all")
 outcome("train_your_first_network.d", 0 if dead[empty].all() else 2 if dead.any() else 1)
@@ -558,8 +563,9 @@ energy = {
     f"spiking, {enough} steps": spiking(enough),
     f"spiking, {steps} steps": spiking(steps),
 }
-viz.show(figures.shares(energy, unit="nJ", title="Energy of the arithmetic for one image"))
 dense, conventional, early, late = (sum(parts.values()) for parts in energy.values())
+title = f"If both skip zeros, spikes cost {late / conventional - 1:+.0%}; stopped early {early / conventional - 1:+.0%}"
+viz.show(figures.shares(energy, unit="nJ", title=title))
 for name, other in {"zero pixels skipped by both": conventional, "skipped only with spikes": dense}.items():
     print(f"compared with the conventional network, {name}: {early / other - 1:+.1%} and {late / other - 1:+.1%}")
 outcome("train_your_first_network.f", 2 if late > conventional else 1 if late > conventional / 2 else 0)
@@ -614,7 +620,7 @@ patients = {
 }
 axes = {"x_title": "batch", "y_title": "loss (nats)", "levels": {"ln 10: silence": math.log(10)}}
 curves = {name: losses for name, (losses, _) in patients.items()}
-title = "Both patients learn nothing: A (pale) stays at the loss of silence, B jumps and falls back to it"
+title = "A (pale) stays at the loss of silence, B jumps and falls back"
 viz.show(figures.lines(curves, title=title, faint=["A: images / 255, twice"], **axes))
 
 print(f"{'':26} last loss   hidden rate   output rate   (spikes per neuron and step)")

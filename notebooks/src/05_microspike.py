@@ -110,7 +110,7 @@ scenes, seen = kits_movie()
 def scene(epoch):
     """The output neurons after an epoch."""
     right, spikes = scenes[epoch]
-    return figures.raster(spikes, title=f"Epoch {epoch}: {right:.1%} of the test images are read; this one is: {seen}")
+    return figures.raster(spikes, title=f"Epoch {epoch}: {right:.1%} of the test images right; this one is {seen}")
 
 
 viz.show(viz.frames(scene, "epoch", range(len(scenes)), start=len(scenes) - 1))
@@ -214,9 +214,10 @@ def leaky(current, beta=0.9):
 # %% tags=["slide"]
 currents = torch.arange(61) / 100  # 61 neurons, each with its own constant input: 0, 0.01, 0.02, …
 spikes = leaky(currents.expand(200, 1, -1))[:, 0]
-figure = figures.raster(spikes[:60], title="61 neurons, each with its own constant input")
+first = currents[spikes.any(0)].min().item()
+figure = figures.raster(spikes[:60], title=f"Silent below an input of {first:g}; above it the rate rises")
 viz.show(figure.update_yaxes(title_text="neuron n: input n / 100"))
-outcome("microspike.a", currents[spikes.any(0)].min().item())
+outcome("microspike.a", first)
 
 # %% [markdown]
 # **Line by line.** `current` is `[T, B, N]`, time first, so the loop goes over time. `fired` comes from a comparison, so
@@ -342,7 +343,7 @@ class Network:
 # %% tags=["slide"]
 untrained = Network(64, 128, 10)
 hidden = leaky(x[:1].expand(20, -1, -1) @ untrained.weights[0].T)[:, 0]
-viz.show(figures.raster(hidden, title=f"128 untrained hidden neurons see their first image, a {int(y[0])}"))
+viz.show(figures.raster(hidden, title=f"Untrained, {int(hidden.any(0).sum())} of 128 neurons fire at a {int(y[0])}"))
 
 # %% [markdown]
 # **Line by line.** `zip(sizes, sizes[1:])` gives the pairs (64, 128) and (128, 10). The weights are drawn between

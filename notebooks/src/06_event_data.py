@@ -161,7 +161,7 @@ for name, lux in {"moon, 0.2 lux": 0.2, "office, 500 lux": 500.0, "sun, 100 000 
     counts[name] = len(sent)
     print(f"{name:17} {len(sent):3} events")
 look = {"x_title": "time (s)", "shape": "hv", "y_title": "change of L", "faint": ["sun, 100 000 lux"]}
-figure = figures.lines(levels, title="The sum of the events is the same in the office and in the sun", **look)
+figure = figures.lines(levels, title="The sum of events is the same in the office and in the sun", **look)
 viz.show(figure.update_yaxes(range=[-0.95, 0.15]))
 moon, office, sun = counts.values()
 alike = "office and sun the same" if office == sun else "office and sun different"
@@ -333,7 +333,7 @@ for name, way in ways.items():
     change[name] = ((way(forth) - way(back)).abs().sum() / (way(forth) + way(back)).sum()).item()
     print(f"  {name:17} {change[name]:4.0%}")
 outcome("event_data.d", min(change, key=change.get))
-title = "One saccade: forwards (above), backwards (below)"
+title = "Forwards (above) and backwards: the sum of events is the same"
 viz.show(figures.image_grid(torch.stack(panels), names, columns=5, title=title))
 
 # %% [markdown]
@@ -456,8 +456,10 @@ for span in spans:
     passed["real events"].append(100 * accepted[real].float().mean().item())
     passed["noise"].append(100 * accepted[~real].float().mean().item())
 look = {"x_title": "δ (ms)", "y_title": "accepted (%)", "log": "x"}
-viz.show(figures.lines(passed, x=spans, title="Events that the filter accepts", **look))
 best = max(range(len(spans)), key=lambda i: passed["real events"][i] - passed["noise"][i])
+viz.show(
+    figures.lines(passed, x=spans, title=f"Best at δ = {spans[best]} ms: most events pass, most noise does not", **look)
+)
 print(f"the curves are farthest apart at δ = {spans[best]} ms:")
 print(f"{passed['real events'][best]:.0f} % of the real events accepted, {passed['noise'][best]:.0f} % of the noise")
 outcome("event_data.f", spans[best])

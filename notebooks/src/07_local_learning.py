@@ -131,7 +131,9 @@ for steps in lengths:
     by_traces.append(sum(tensor.nbytes for tensor in (*traces, net[1].weight)) / 1e6)  # and a change for each weight
 memory = {"BPTT, measured": bptt, "traces and changes of pair STDP": by_traces}
 axes = {"x_title": "steps", "y_title": "in addition to weights and input (MB)", "log": "xy"}
-viz.show(figures.lines(memory, x=lengths, title="Memory for learning", **axes))
+viz.show(
+    figures.lines(memory, x=lengths, title="With the steps, the memory of BPTT grows; that of traces does not", **axes)
+)
 print(f"{lengths[-1]} steps: BPTT {bptt[-1]:.2f} MB, STDP {by_traces[-1]:.3f} MB")
 growth = [round(memory[-1] / memory[-2]) for memory in (bptt, by_traces)]
 outcome("local_learning.a", f"BPTT × {growth[0]}, traces × {growth[1]}")
@@ -287,7 +289,8 @@ weights = learn(input_spikes(SECONDS * 1000), torch.tensor(exponents)[:, None])
 halves = weights.unflatten(1, (2, INPUTS // 2)).sort(descending=True).values.flatten(1)  # each half sorted
 chosen = {f"μ = {mu:g}": row for mu, row in zip(exponents, halves, strict=True) if mu in (0.0, 0.1, 1.0)}
 axes = {"x_title": "input: 1 to 50 correlated, 51 to 100 independent", "y_title": "weight (no unit)"}
-viz.show(figures.lines(chosen, title="Weights at the end, each half sorted", marks={"independent": 50.5}, **axes))
+title = f"At μ = 0 the correlated inputs end at {halves[0, :50].mean():.2f}, the others at {halves[0, 50:].mean():.2f}"
+viz.show(figures.lines(chosen, title=title, marks={"independent": 50.5}, **axes))
 ends = ((halves < 0.1) | (halves > 0.9)).float().mean(1)
 for mu, row, share in zip(exponents, halves, ends, strict=True):
     means = f"mean {row[:50].mean():.2f} of correlated, {row[50:].mean():.2f} of independent inputs"
@@ -571,7 +574,7 @@ assigned = assign_labels(counts, train_labels, 10)
 accuracy = right(assigned, test_counts)
 order = assigned.argsort(stable=True)
 names = ["–" if k < 0 else str(k) for k in assigned[order].tolist()]
-viz.show(fields(run.weights.cpu()[order], "Receptive fields, sorted by their assigned class", names[:100]))
+viz.show(fields(run.weights.cpu()[order], "No labels, and yet each field is a digit (sorted by class)", names[:100]))
 print(f"neurons for each class: {[int((assigned == k).sum()) for k in range(10)]}")
 print(f"{counts.sum(1).mean():.1f} spikes per image, from {len(counts[0])} neurons")
 print(f"right on {accuracy:.1%} of {len(test_labels):,} test images that were not used in training")
@@ -757,7 +760,8 @@ for count in budgets:
     taught.append(100 * (results["backpropagation"] if count == len(images) else by_backprop(count)))
 lines = {"backpropagation from these labels": taught, "STDP, named by these labels": named}
 axes = {"x": budgets, "x_title": "labelled images", "y_title": "right (%)", "log": "x"}
-viz.show(figures.lines(lines, title="When labels are few", **axes))
+best = "STDP" if named[0] > taught[0] else "backpropagation"
+viz.show(figures.lines(lines, title=f"With {budgets[0]} labels, {best} is right more often", **axes))
 outcome(
     "local_learning.m", "STDP, named by these labels" if named[0] > taught[0] else "backpropagation from these labels"
 )
@@ -828,8 +832,9 @@ history = torch.stack(history)  # [steps, 40]
 means = {"inputs 0 to 19, which fire together": history[::20, :20].mean(1)}
 means["inputs 20 to 39, each alone"] = history[::20, 20:].mean(1)
 axes = {"x": range(0, steps, 20), "x_title": "time step", "y_title": "mean weight"}
-viz.show(figures.lines(means, title="One neuron, two groups of inputs", **axes))
 together, alone = history[-1, :20].mean().item(), history[-1, 20:].mean().item()
+title = f"Inputs that fire together end at {together:.2f}, the others at {alone:.2f}"
+viz.show(figures.lines(means, title=title, **axes))
 print(f"at the end: together {together:.2f}, alone {alone:.2f}")
 outcome("local_learning.n", 0 if together > 0.5 > alone else 3)
 

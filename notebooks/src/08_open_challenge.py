@@ -107,7 +107,7 @@ def one_neuron(weight_of_zero=0.1, weight_of_one=0.3, tau=20.0):
         right += fires == (a != b)
         name = f"{a} then {b}: {'fires' if fires else 'silent'}, {'right' if fires == (a != b) else 'wrong'}"
         curves[name] = range(len(curve)), curve
-    axes = {"x_title": "time step", "y_title": "membrane", "levels": {"threshold": 1.0}}
+    axes = {"x_title": "time step", "y_title": "membrane", "levels": {"threshold": 1.0}, "between": (-1.0, 1.6)}
     return figures.lines(curves, title=f"{right} of 4 answers are right", **axes).update_xaxes(range=[-0.5, 24])
 
 
@@ -139,7 +139,7 @@ def one_of_each(spikes, title):
     return figure.update_yaxes(range=[-0.7, spikes.shape[2] + 0.5])  # room for the notes
 
 
-viz.show(one_of_each(x, "Four samples of 24 steps").update_yaxes(title={"text": "channel"}))
+viz.show(one_of_each(x, "Two bits, one after the other: a sample of each pair").update_yaxes(title={"text": "channel"}))
 
 # %% [markdown] tags=["slide"]
 # On a neuromorphic chip every spike costs energy, and in a brain, too. So we set a price. With the accuracy $a$ (a
@@ -304,7 +304,8 @@ for name in ("plain", "thrifty", "two neurons"):
     each = "  ".join(f"{seen.counts[members[pair]].mean():4.1f}" for pair in pairs)
     print(f"{name:12} {seen.spikes:6.2f}    {each}   ", str(challenge.reference_score(name)).partition(",")[0])
 fired = challenge.reference("two neurons")(x)[0]
-figure = one_of_each(fired, "All spikes of two neurons, for the four samples")
+most = max(int(fired[:, members[pair][0]].sum()) for pair in pairs)
+figure = one_of_each(fired, f"Two neurons solve it with at most {most} spikes a sample")
 viz.show(figure.update_yaxes(title={"text": "output"}).update_layout(height=260))
 
 # %% [markdown]

@@ -605,12 +605,13 @@ with torch.no_grad():
         totals = {name: totals[name] + layers[i].sum((0, 1)).cpu() for name, i in SPIKING.items()}
 rates = {name: total / (STEPS * len(test_images)) for name, total in totals.items()}
 bars = {name: {"spikes per neuron and step": rate.mean().item()} for name, rate in rates.items()}
-viz.show(figures.shares(bars, "", title="How much each layer fires, over all test images"))
+busiest = max(rates, key=lambda name: rates[name].mean())
+viz.show(figures.shares(bars, "", title=f"Over all test images, {busiest} fires most"))
 for name, rate in rates.items():
     print(f"{name:9} {rate.numel():7,} neurons, {(rate == 0).float().mean():6.1%} of them never fire")
 
 # %%
-outcome("conv_snn.j", max(rates, key=lambda name: rates[name].mean()))
+outcome("conv_snn.j", busiest)
 
 # %% [markdown]
 # <details>
@@ -655,11 +656,14 @@ bars = {
     "fused neurons": time_parts("auto"),
     f"fused, {half.dtype}".replace("torch.", ""): time_parts("auto", amp=True),
 }
-viz.show(figures.shares(bars, "ms", title=f"Forward and backward, {CHANNELS} channels, {BATCH} images, on {where}"))
+part, fused = (
+    100 * bars[name]["neurons"] / sum(bars[name].values()) for name in ("neurons as a loop", "fused neurons")
+)
+title = f"As loops, neurons take {part:.0f} % of an update; fused, {fused:.0f} % ({where}, {CHANNELS} channels)"
+viz.show(figures.shares(bars, "ms", title=title))
 
 # %%
-as_loops = bars["neurons as a loop"]
-outcome("conv_snn.k", 100 * as_loops["neurons"] / sum(as_loops.values()))
+outcome("conv_snn.k", part)
 
 # %% [markdown]
 # <details>
@@ -716,7 +720,8 @@ with warnings.catch_warnings(record=True) as caught:
 if gpu:
     measured["amp, channels_last, graphed"] = graphed
 bars = {name: {"training speed": rate} for name, rate in measured.items()}
-viz.show(figures.shares(bars, "images/s", title=f"Training speed, {CHANNELS} channels, on {where}"))
+title = f"Fastest training on this {where.type}: {max(measured, key=measured.__getitem__)}"
+viz.show(figures.shares(bars, "images/s", title=title))
 for message in dict.fromkeys(str(warning.message) for warning in caught):
     print(f"Warning: {message}")
 
@@ -759,7 +764,8 @@ def update_on(place):
 
 
 bars = bench.places(update_on, "training", repeats=3, net="conv", dtype="float32", library="snnkit")
-viz.show(figures.shares(bars, "ms", title="One update of the conv net: 32 channels, 4 steps, 128 images"))
+fastest = min((name for name in bars if bars[name]), key=lambda name: sum(bars[name].values()))
+viz.show(figures.shares(bars, "ms", title=f"One update of the conv net takes least time on {fastest}"))
 
 # %% [markdown] tags=["slide"]
 # ## 8 · What broke?

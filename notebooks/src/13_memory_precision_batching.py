@@ -207,7 +207,7 @@ for name, (_, curve) in memory_curves.items():
     print(f"{name:6}: peak {curve.max():5.1f} MB, at the end {curve[-1]:.1f} MB")
 axes = {"x_title": "share of forward, then of backward", "y_title": "alive (MB)", "shape": "hv"}
 axes["marks"] = {"backward begins": 1}
-viz.show(figures.lines(memory_curves, title="Memory peaks soon after backward begins", **axes))
+viz.show(figures.lines(memory_curves, title="Memory grows in forward, peaks in backward, then falls", **axes))
 outcome("memory_precision_batching.b")
 outcome("memory_precision_batching.c", memory_curves["T = 16"][1].max() / memory_curves["T = 4"][1].max())
 
@@ -567,7 +567,9 @@ for name in devices:
     fits[name] = overhead, rate
     print(f"{name}: overhead {overhead * 1e3:.1f} ms, rate {rate:,.0f} samples/s")
 outcome("memory_precision_batching.i", t[64] / t[4])
-viz.show(figures.device_rates([mine, *(records.load(name) for name in records.names("demo"))]))
+figure = figures.device_rates([mine, *(records.load(name) for name in records.names("demo"))])
+title = f"16 times the samples take {t[64] / t[4]:.1f} times as long"
+viz.show(figure.update_layout(title={"text": title}))
 
 # %% [markdown]
 # <details>

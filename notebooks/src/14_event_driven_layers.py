@@ -107,7 +107,7 @@ def time_at(share):
     """Both curves, and what the share of spikes on the slider means in operations."""
     additions = 1000 * 1000 * share / 100 / 1e3
     axes = {"x_title": "% of the inputs that are spikes", "y_title": "ms", "log": "xy"}
-    title = f"1000 → 1000: {additions:,.0f} thousand additions a sample and step, dense 1,000 thousand"
+    title = f"At {share:g} % spikes: {additions:,.0f} thousand additions in place of 1,000 thousand"
     return figures.lines(milliseconds, x=percent, title=title, marks={f"{share:g} %": share}, **axes)
 
 
@@ -312,7 +312,9 @@ for name, one in counted.items():
     )
 prices = after.energy()
 numbers = [figures.Marked(name, "predicted", picojoules / 1e3) for name, picojoules in prices.rows.items()]
-viz.show(figures.marked(numbers, "nJ per sample", title="64-100-10 over 16 steps, at prices of 45 nm (predicted)"))
+once, skipped = "spiking: arithmetic alone, static layers once", "without spikes, one pass: zeros skipped, too"
+title = f"Like with like, spikes take {prices.rows[once] / prices.rows[skipped]:.1f} times the energy (predicted)"
+viz.show(figures.marked(numbers, "nJ per sample", title=title))
 outcome(
     "event_driven_layers.e", "more" if after.activation_sparsity < counted["untrained"].activation_sparsity else "less"
 )
@@ -357,8 +359,9 @@ for name, some in between.items():
     print(f"{name:10}: the product after it by {last.way}: {last.reason}")
 runs = {name: lambda net=net: net(sparse)[0].sum().backward() for name, net in nets.items()}
 bars = {name: {"update": timing.median * 1e3} for name, timing in measure.race(runs, repeats=5).items()}
-viz.show(figures.shares(bars, "ms", title="Forward and backward, 784-1000-1000"))
 slow = (ways["without"], ways["Dropout"]) == ("events", "PyTorch")
+ratio = bars["Dropout"]["update"] / bars["without"]["update"]
+viz.show(figures.shares(bars, "ms", title=f"Dropout: {ratio:.1f} times the time, forward and backward"))
 outcome(
     "event_driven_layers.c",
     "the product after it becomes slow" if slow else "nothing, as a dropped spike is one spike less",
@@ -394,16 +397,20 @@ sentences = text.corpus(seed=SEED, sentences=2500 if QUICK else 6000)
 vocabulary = text.Vocabulary.build(sentences)
 embedding = text.SpikingEmbedding(vocabulary, features=32 if QUICK else 64, steps=16)
 embedding.fit(sentences, epochs=4 if QUICK else 8, seed=SEED)
-words = [word for group in text.GROUPS.values() for word in group]
+words = [word for group in text.GROUPS.values() for word in group[:4]]  # four of each kind
 print(f"{len(sentences)} sentences, for example: {sentences[0]!r}")
 for word in ("dog", "paris", "violin", "ate"):
     print(f"{word:7}", ", ".join(f"{other} {cosine:.2f}" for other, cosine in embedding.most_similar(word, 5)))
 nearest, _ = embedding.most_similar("dog", 1)[0]
 kind = next((kind for kind, group in text.GROUPS.items() if nearest in group), "other")
 directions = torch.nn.functional.normalize(embedding.vectors(words).float(), dim=1)
-cosines = figures.panels(1, 1).add_heatmap(z=directions @ directions.T, x=words, y=words, colorscale=viz.theme.INK)
-cosines.update_layout(title_text="Words that were trained as spikes: cosine of each pair", height=640)
-viz.show(cosines.update_xaxes(title="word").update_yaxes(title="word"))
+cosines = directions @ directions.T
+alike = torch.eye(len(text.GROUPS)).repeat_interleave(4, 0).repeat_interleave(4, 1).bool()  # pairs of one kind
+within, apart = cosines[alike & ~torch.eye(len(words)).bool()].mean(), cosines[~alike].mean()
+figure = figures.panels(1, 1).add_heatmap(z=cosines, x=words, y=words, colorscale=viz.theme.INK)
+title = f"Cosine of two words: {within:.2f} within a kind, {apart:.2f} between kinds"
+figure.update_layout(title_text=title, height=640)
+viz.show(figure.update_xaxes(dtick=1, tickangle=-90).update_yaxes(dtick=1, autorange="reversed"))
 outcome(
     "event_driven_layers.d",
     "another animal, like cow" if "dog" in text.GROUPS.get(kind, ()) else "a word beside it, like sleeps",

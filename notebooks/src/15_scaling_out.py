@@ -422,7 +422,7 @@ for rank, one in enumerate(ranks):
             for what, start, end in one["spans"][number]
             if (what == "all-reduce") == on_network
         ]
-viz.show(figures.spans(lanes, title=f"Update {number + 1}, in ms"))
+viz.show(figures.spans(lanes, title="An all-reduce begins while backward still runs (in ms)"))
 
 # %% [markdown] tags=["slide"]
 # <details>
@@ -668,7 +668,7 @@ curves = {}
 for name, key in links.items():
     link = scaling.LINKS[key]
     curves[name] = [1e3 * ring_seconds(n, 4 * FULL, link.latency, link.bandwidth) for n in counts]
-title = f"A ring adds up the {FULL:,} gradients of the network at full size"
+title = "Few ranks wait for the bandwidth, many for the latency"
 viz.show(figures.lines(curves, x=counts, x_title="ranks", y_title="time (ms)", log="xy", title=title))
 outcome("scaling_out.f", ring_seconds(100, 1e9, 0.0, 1e9) / ring_seconds(10, 1e9, 0.0, 1e9))
 
@@ -713,7 +713,7 @@ print(f"efficiency: predicted {before.efficiency:.0%}, measured {t_alone / t_ran
 counts = range(1, 2 * max(cores, RANKS) + 1)
 lines = {"predicted": scaling.curve(work, here, counts)}
 both = [scaling.Measured(1, t_alone), scaling.Measured(RANKS, t_ranks)]
-title = f"Weak scaling on this machine, {BATCH // RANKS} samples on each rank"
+title = f"{RANKS} ranks: efficiency {before.efficiency:.0%} predicted, {t_alone / t_ranks:.0%} measured"
 viz.show(figures.scaling_efficiency(both, lines, cores=here.cores, title=title))
 
 # %% [markdown]

@@ -205,7 +205,7 @@ first, saved = trained(10)
 curves = {"unbroken": trained(20)[0], "resumed from your snapshot": first + trained(10, saved)[0]}
 curves["resumed from the weights"] = first + trained(10, {"net": saved["net"]})[0]
 axes = {"x_title": "update", "y_title": "loss (nats)", "marks": {"killed": 10.5}, "faint": ["unbroken"]}
-viz.show(viz.figures.lines(curves, title="A kill, and two ways to resume", **axes))
+viz.show(viz.figures.lines(curves, title="The snapshot goes on exactly; the weights alone do not", **axes))
 
 # %% [markdown]
 # There is no error and no warning, but it is a different run.
@@ -462,7 +462,9 @@ for name, saved in {"Dan": dict(net.named_parameters()), "Dan, with state_dict()
     friend.load_state_dict(saved, strict=False)
     right[name] = accuracy(friend)
 bars = {name: {"read right": 100 * share} for name, share in right.items()}
-viz.show(viz.figures.shares(bars, "%", title=f"Test images read right; when they were saved: {accuracy(net):.1%}"))
+viz.show(
+    viz.figures.shares(bars, "%", title=f"Saved at {accuracy(net):.1%}; loaded, only the two repaired ways have it")
+)
 outcome(
     "taking_a_network_home.f",
     "the last ones" if right["Cleo"] < right["Cleo, with a copy"] else "those of the best moment",

@@ -455,7 +455,11 @@ for _ in range(20):
     by_recording.append(most_alike(varied(own[~held], lot[~held]), varied(own[held], lot[held])))
 leaky, clean = (sum(each) / 20 for each in (by_variant, by_recording))
 bars = {"variants shuffled, then split": {"read right": leaky}, "split, then varied": {"read right": clean}}
-viz.show(viz.figures.shares(bars, "%", title=f"Labels drawn by lot; chance is {100 / len(words):.0f} %"))
+viz.show(
+    viz.figures.shares(
+        bars, "%", title=f"A leak: of labels drawn by lot, {leaky:.0f} % are right ({100 / len(words):.0f} % by chance)"
+    )
+)
 outcome("your_own_data.d", leaky)
 
 # %% [markdown]
@@ -499,8 +503,17 @@ stuck = {}
 for name, (net, samples, labels, rate) in broken.items():
     how = listen | {"lr": rate, "batch_size": 16}
     stuck[name] = train.fit(net, (samples, labels), epochs=6, **how).train_loss
-look = {"x_title": "epoch", "y_title": "loss (nats)", "levels": {"ln 10: it knows nothing": math.log(10)}, "log": "y"}
-viz.show(viz.figures.lines(stuck, title="Four networks that do not learn", **look))
+figure = viz.figures.panels(1, len(stuck), list(stuck), shared_yaxes=True, horizontal_spacing=0.03)
+for i, losses in enumerate(stuck.values(), start=1):  # each has a panel, as some have the same losses
+    line = {"color": viz.theme.BLUE}
+    figure.add_scatter(x=list(range(1, 7)), y=losses, mode="lines+markers", line=line, row=1, col=i)
+figure.add_hline(y=math.log(10), line={"color": viz.theme.TEXT, "dash": "dash"})
+figure.update_yaxes(type="log", tickvals=[0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100])
+figure.update_xaxes(title="epoch", tickvals=[1, 3, 5]).update_yaxes(title="loss (nats)", col=1)
+figure.update_layout(
+    title={"text": "No loss falls far below ln 10 (dashed): it knows nothing"}, height=320, showlegend=False
+)
+viz.show(figure)
 
 # %% [markdown]
 # The curves say that something is wrong, not what. `train.diagnose` makes one pass forward and backward and a short trial.
@@ -572,10 +585,11 @@ for start in (0.5, 0.0):
     snn = interop.ann_to_snn(ann, x[:500], v_init=start)  # images to measure activations
     out, _ = snn(encode.repeat(test, 32))  # [T, N, 10]
     curves[f"v₀ = {start:g}"] = loss.accuracy_over_time(out, test_digits)
-viz.show(viz.figures.accuracy_over_time(curves, without_spikes, title="Digits, read by a converted network"))
+first = 1 + int((curves["v₀ = 0.5"] >= without_spikes - 0.01).int().argmax())
+title = f"After {first} steps the converted network is within 1 % of the ANN"
+viz.show(viz.figures.accuracy_over_time(curves, without_spikes, title=title))
 for name, right in curves.items():
     print(name + ": " + ", ".join(f"T = {t}: {right[t - 1]:.1%}" for t in (1, 2, 4, 8, 16, 32)))
-first = 1 + int((curves["v₀ = 0.5"] >= without_spikes - 0.01).int().argmax())
 outcome("your_own_data.f", sum(first > limit for limit in (1, 10, 100)))
 
 # %% [markdown]

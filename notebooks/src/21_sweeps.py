@@ -293,8 +293,7 @@ def curse(samples=200, networks=24, accuracy=0.97):
     """The best of k equally good networks, on the samples by which it was chosen."""
     looks, k = looks_like(samples, 100, accuracy), torch.arange(1, 101)
     sigma = (accuracy * (1 - accuracy) / samples) ** 0.5
-    bound = accuracy + sigma * (2 * k.log()).sqrt()
-    bound[bound > 1] = torch.nan  # no network is right more often than always
+    bound = (accuracy + sigma * (2 * k.log()).sqrt()).clamp(max=1)  # no network is right more often than always
     series = {"looks like": 100 * looks, "equation (3)": 100 * bound, "is": 0 * k + 100 * accuracy}
     title = f"Best of {networks}: looks like {looks[networks - 1]:.1%}, is {accuracy:.1%}"
     axes = {"x_title": "networks tried", "y_title": "accuracy of the chosen one (%)"}

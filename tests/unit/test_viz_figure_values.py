@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from snnkit.lab.hardware import roofline as model
-from snnkit.lab.viz import figures
+from snnkit.lab.viz import concepts, figures, theme
 from snnkit.lab.viz.alt import plain
 from snnkit.lab.viz.figures import Marked, Run, lines, marked, roofline, shares, supersteps
 
@@ -25,9 +25,27 @@ def test_raster_draws_every_spike_in_its_place_whatever_its_dtype():
     np.testing.assert_allclose(figure.data[0].x, when, rtol=1e-6)
     np.testing.assert_array_equal(figure.data[0].y, who)
     assert figures.raster(torch.ones(100, 60)).data[0].type == "scattergl"
-    assert "0 of 120" in figures.raster(torch.zeros(T, N)).layout.title.text
+    assert "(0 spikes)" in figures.raster(torch.zeros(T, N)).layout.title.text
     for spikes in (SPIKES.bool(), SPIKES.bfloat16(), SPIKES.numpy(), SPIKES.clone().requires_grad_()):
         assert len(figures.raster(spikes).data[0].x) == 24
+
+
+def test_spikes_of_one_neuron_or_population_are_orange_and_its_membrane_is_blue():
+    spike, membrane = concepts.colour("spike"), concepts.colour("membrane")
+    assert (spike, membrane) == (theme.ORANGE, theme.BLUE)
+    assert figures.raster(SPIKES).data[0].marker.color == spike
+    assert figures.recording(recorded(False)).data[0].marker.color == spike
+    for figure in (figures.traces(V, SPIKES[:, 0]), figures.gallery({"a": (V, SPIKES[:, 0]), "b": (V, SPIKES[:, 1])})):
+        assert {trace.line.color for trace in figure.data if trace.mode == "lines"} == {membrane}
+        assert {trace.marker.color for trace in figure.data if trace.mode == "markers"} == {spike}
+    image = figures.coded_image(torch.rand(1, N), SPIKES, torch.rand(1, N))
+    assert image.data[1].colorscale[-1][1] == theme.faint(spike, 1)
+
+
+def test_of_neurons_that_are_compared_spikes_have_the_colour_of_the_name():
+    both = figures.traces({"a": V, "b": V / 2}, {"a": SPIKES[:, 0], "b": SPIKES[:, 1]})
+    inks = {trace.name: trace.line.color or trace.marker.color for trace in both.data}
+    assert inks["spikes of a"] == inks["a"] != inks["b"] == inks["spikes of b"]
 
 
 def test_traces_mark_spikes_above_the_threshold():

@@ -2,6 +2,7 @@
 // network that pages.page writes.
 
 import {bytesOf} from "../bytes.js";
+import {CONCEPTS} from "../concepts.js";
 import {make, slider, toggle, written} from "../controls.js";
 import {Network} from "../network.js";
 import {Plot} from "../plot.js";
@@ -95,7 +96,7 @@ export function decisionExplorer(place, data, saved, report) {
     const rank = new Map(busy.map((neuron, i) => [neuron, i]));
     raster.y.max = Math.max(busy.length, neurons / 4);
     raster.show([{name: "spikes", dots: [spikes.map(([t]) => t), spikes.map(([, neuron]) => /** @type {number} */ (rank.get(neuron)))],
-      colour: "blue", size: 4}]);
+      colour: CONCEPTS.signals.spike, size: 4}]);
     const last = /** @type {Float64Array} */ (votes.at(-1));
     const first = Array.from(last.keys()), when = Array.from(votes.keys());
     /** @param {number} k */

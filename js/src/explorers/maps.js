@@ -1,6 +1,7 @@
 // The spikes of a convolution's busiest channels for one image, step by step, and their mean over time.
 
 import {bitsOf, bytesOf} from "../bytes.js";
+import {CONCEPTS} from "../concepts.js";
 import {choice, make, slider, written} from "../controls.js";
 import {Plot} from "../plot.js";
 import {explorer} from "./explorer.js";
@@ -74,7 +75,7 @@ export function mapsExplorer(place, data, saved, report) {
       const left = c * wide, top = t * high, right = left + columns, under = top + rows;
       return [
         {line: [[left, right, right, left, left], [top, top, under, under, top]], colour: "strongLine", width: 1},
-        {pixels: spikes, rows, columns, x: left + 0.5, y: top + 0.5, colour: t < data.steps ? "blue" : "green"},
+        {pixels: spikes, rows, columns, x: left + 0.5, y: top + 0.5, colour: t < data.steps ? CONCEPTS.signals.spike : "green"},
       ];
     })));
     picture.show([{pixels, rows: data.rows, columns: data.columns, colour: "ink"}]);
@@ -86,7 +87,7 @@ export function mapsExplorer(place, data, saved, report) {
   }
 
   const note = make("p", {className: "small muted", textContent: "Each column is a channel, the busiest at the left; "
-    + "each row a time step. Blue: a spike. Green: the mean over time, the rate."});
+    + "each row a time step. Orange: a spike. Green: the mean over time, the rate."});
   return explorer(place, {label: "Feature maps", controls, plots: [view, picture], saved, report, draw, body: [
     make("div", {className: "beside"}, view.element, make("div", {className: "stacked"}, picture.element, note)),
   ]});

@@ -1,6 +1,7 @@
 // The neuron explorer: input, membrane and spikes of a population, and its rate against the current. The equations come from
 // snnkit.engine.js, so that they are those of the kit, or of a neuron that a learner wrote.
 
+import {CONCEPTS} from "../concepts.js";
 import {choice, drag, make, slider, written} from "../controls.js";
 import {Plot} from "../plot.js";
 import {EQUATIONS} from "./equations.js";
@@ -27,7 +28,7 @@ import {counted, explorer, normal} from "./explorer.js";
  *   others: Array<[name: string, line: Float32Array]>}} Seen
  */
 
-const MOST = 4, CURRENTS = 33;
+const MOST = 4, CURRENTS = 33, SIGNALS = CONCEPTS.signals;
 
 /** @param {Knobs} k */
 const reset = (k) => (k.reset === "hard" ? 0 : null);
@@ -316,7 +317,7 @@ export function neuronExplorer(place, data, saved, report) {
   function show(cell, ran, when, who) {
     const drive = now.drive.filter((_, at) => at % count === 0).subarray(0, shown + 1),
       v = now.v.subarray(0, shown + 1);
-    input.show([{name: "current", line: [null, drive], colour: "muted", width: 1.5, step: true, fill: 0.12}]);
+    input.show([{name: "current", line: [null, drive], colour: SIGNALS.input, width: 1.5, step: true, fill: 0.12}]);
     const own0 = when.filter((_, i) => who[i] === 0);
     let level = null;
     if (!Number.isNaN(cell.level ?? NaN)) {
@@ -331,10 +332,10 @@ export function neuronExplorer(place, data, saved, report) {
     membrane.reach(lowest - 0.08 * span, highest + 0.2 * span);
     membrane.y.title = cell.unit ? `potential (${cell.unit})` : "potential";
     membrane.show([
-      ...(level ? [{name: "threshold", line: [null, level], colour: "muted", width: 1.5, dash: "dash",
+      ...(level ? [{name: "threshold", line: [null, level], colour: SIGNALS.threshold, width: 1.5, dash: "dash",
         step: true}] : []),
-      {name: "potential", line: [null, v], colour: "blue"},
-      {name: "spikes", dots: [own0, own0.map(() => highest + 0.11 * span)], colour: "blue", shape: "triangle", size: 7},
+      {name: "potential", line: [null, v], colour: SIGNALS.membrane},
+      {name: "spikes", dots: [own0, own0.map(() => highest + 0.11 * span)], colour: SIGNALS.spike, shape: "triangle", size: 7},
     ]);
     others.element.hidden = !cell.others?.length || count === 1;
     now.others = (cell.others ?? []).map((name, i) => [name, ran.states[i + 1].subarray(0, shown + 1)]);
@@ -343,13 +344,13 @@ export function neuronExplorer(place, data, saved, report) {
     Object.assign(others.y, {min: low - 0.05 * (high - low), max: high + 0.1 * (high - low || 1),
       title: cell.others?.join(", ") ?? ""});
     others.show(now.others.map(([, line], i) =>
-      ({line: [null, line], colour: ["orange", "purple", "sky"][i % 3], width: 1.5})));
-    raster.show([{name: "spikes", dots: [when, who], colour: "green", shape: "tick", size: Math.max(3, 88 / count)}]);
+      ({line: [null, line], colour: ["purple", "green", "sky"][i % 3], width: 1.5})));
+    raster.show([{name: "spikes", dots: [when, who], colour: SIGNALS.spike, shape: "tick", size: Math.max(3, 88 / count)}]);
     if (!curve) return;
     const top = Math.max(...now.curve.filter(Number.isFinite), 0.01);
     const title = cell.silent ? "potential at the end" : "spikes per step";
     Object.assign(response.y, {min: Math.min(0, ...now.curve), max: 1.08 * top, title});
-    response.show([{name: "rate", line: [currents, now.curve], colour: "vermilion"}]);
+    response.show([{name: "rate", line: [currents, now.curve], colour: CONCEPTS.codes.rate}]);
   }
 
   const left = make("div", {className: "stacked"}, input.element, membrane.element, others.element,

@@ -2,6 +2,7 @@
 // network decay or grow, back through its layers and back through time. All layers fire at about the same rate, and
 // their spikes do not depend on the surrogate: only the gradient changes with it.
 
+import {CONCEPTS} from "../concepts.js";
 import {choice, make, slider, toggle, written} from "../controls.js";
 import {Plot} from "../plot.js";
 import {tickText} from "../ticks.js";
@@ -22,6 +23,7 @@ import {explorer, normal, uniform} from "./explorer.js";
 
 export const NET = {deepest: 16, steps: 10, batch: 16, width: 64, rate: 0.3, tau: 2, threshold: 1};
 const LIMIT = 3, POINTS = 241, BINS = 60;
+const SIGNALS = CONCEPTS.signals, GRADIENT = CONCEPTS.learning.gradient;
 
 /**
  * Of each shape, half-width times slope: at that distance from the threshold, the derivative is half its peak.
@@ -212,16 +214,16 @@ export function surrogateExplorer(place, data, saved, report) {
     Object.assign(now, {flow, bars, primitive: primitive && curveOf(primitive, slope, u),
       derivative: curveOf(derivative, slope, u)});
     forward.show([
-      {name: "spike", line: [[-LIMIT, 0, 0, LIMIT], [0, 0, 1, 1]], colour: "muted", width: 1.5},
-      ...(now.primitive ? [{name: "surrogate", line: [u, now.primitive], colour: "blue", dash: "dash"}] : []),
+      {name: "spike", line: [[-LIMIT, 0, 0, LIMIT], [0, 0, 1, 1]], colour: SIGNALS.spike},
+      ...(now.primitive ? [{name: "surrogate", line: [u, now.primitive], colour: "ink", dash: "dash"}] : []),
     ]);
     const peak = Math.max(...now.derivative), tallest = Math.max(...bars);
     Object.assign(backward.y, {min: 0, max: 1.12 * peak});
     const lefts = Array.from(bars, (_, i) => -LIMIT + (2 * LIMIT * i) / BINS);
     backward.show([ // shares have no axis of their own: the tallest bar is as tall as the derivative
-      {name: "membranes", bars: [lefts, Array.from(bars, (share) => (peak * share) / tallest)], width: (2 * LIMIT) / BINS, colour: "muted",
-        opacity: 0.5},
-      {name: "derivative", line: [u, now.derivative], colour: "blue"},
+      {name: "membranes", bars: [lefts, Array.from(bars, (share) => (peak * share) / tallest)], width: (2 * LIMIT) / BINS,
+        colour: SIGNALS.membrane, opacity: 0.4},
+      {name: "derivative", line: [u, now.derivative], colour: GRADIENT},
     ]);
     showFlow(layers, flow, usual(layers, detach));
     const half = HALF_WIDTHS[shape] / slope;
@@ -250,8 +252,8 @@ export function surrogateExplorer(place, data, saved, report) {
       const values = flow[key].map((one) => (one > 0 ? one : NaN)); // a logarithmic axis has no place for zero
       plot.show([
         {line: [xs, pale[key]], colour: "muted", width: 7, opacity: 0.7},
-        {name: "gradient", line: [xs, values], colour: "vermilion"},
-        {name: "gradient", dots: [xs, values], colour: "vermilion", size: 7},
+        {name: "gradient", line: [xs, values], colour: GRADIENT},
+        {name: "gradient", dots: [xs, values], colour: GRADIENT, size: 7},
       ]);
     }
   }
@@ -263,7 +265,7 @@ export function surrogateExplorer(place, data, saved, report) {
     caption("Bars: where the membranes are. Drag the diamond to make the surrogate wider or narrower. "
       + "Dots: this surrogate; broad pale line: ATan(2)."),
   ]});
-  backward.handle({label: "half-width", ways: "x", colour: "blue", step: 0.05,
+  backward.handle({label: "half-width", ways: "x", colour: GRADIENT, step: 0.05,
     at: () => {
       const {shape, slope} = ui.values(), half = HALF_WIDTHS[shape] / slope;
       return half <= LIMIT && now.derivative ? [half, Math.max(...now.derivative) / 2] : null;

@@ -85,9 +85,12 @@ class Board:
         }
         title = "The challenge: accuracy against spikes per sample"
         figure = figures.pareto(columns, title=title, maximise="accuracy", minimise="spikes", log="x")
+        least, most = (math.log10(end(columns["spikes"])) for end in (min, max))
         for entry in (*self.best(), *self.references):
             place = math.log10(max(entry.spikes, SILENT))  # plotly places notes on a logarithmic axis by exponents
-            figure.add_annotation(x=place, y=entry.accuracy, text=html.escape(entry.name), showarrow=False, yshift=15)
+            share = (place - least) / (most - least) if most > least else 0.5
+            look = {"xanchor": "left" if share < 0.1 else "right" if share > 0.9 else "center", "showarrow": False}
+            figure.add_annotation(x=place, y=entry.accuracy, text=html.escape(entry.name), yshift=15, **look)
         return figure
 
     def _heading(self) -> str:

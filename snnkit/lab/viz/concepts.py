@@ -32,6 +32,8 @@ TABLE: dict[str, dict[str, str]] = {
     "weights": {"excitatory": "blue", "inhibitory": "crimson", "potentiation": "green", "depression": "purple"},
     "neurons": {"pre": "blue", "post": "vermilion"},
     "events": {"on": "blue", "off": "crimson"},
+    # Where several named neurons are compared, their membranes and spikes have the colours of the names instead.
+    "signals": {"spike": "orange", "membrane": "blue", "threshold": "muted", "input": "muted"},
 }  # fmt: skip
 # Other words for a concept.
 WORDS = {
@@ -43,9 +45,10 @@ WORDS = {
     "surrogate gradient": "gradient", "excites": "excitatory", "inhibits": "inhibitory",
     "this CPU": "CPU", "this GPU": "GPU", "cpu": "CPU", "cuda": "GPU", "GC200": "IPU", "Bow": "IPU",
     "PyTorch loop": "PyTorch", "optimizer step": "update",
+    "spikes": "spike", "potential": "membrane", "membrane potential": "membrane", "current": "input",
 }  # fmt: skip
 HUES = {"blue": theme.BLUE, "vermilion": theme.VERMILION, "green": theme.GREEN, "orange": theme.ORANGE}
-HUES |= {"purple": theme.PURPLE, "sky": theme.SKY, "crimson": theme.CRIMSON, "grey": theme.PALE}
+HUES |= {"purple": theme.PURPLE, "sky": theme.SKY, "crimson": theme.CRIMSON, "grey": theme.PALE, "muted": theme.TEXT}
 ON_PAGES = {"grey": "muted"}  # where web/style.css calls a hue otherwise
 _GROUPS = {concept: group for group, concepts in TABLE.items() for concept in concepts}
 

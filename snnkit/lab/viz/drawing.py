@@ -171,15 +171,15 @@ def scale_of(letter: str, log: str, values: Any) -> dict[str, Any]:
     return {"type": "log", "tickvals": log_ticks(values), "dtick": math.ceil(span / 8) if span > 3 else None} | powers
 
 
-def ends_of(values: Any, log: bool = False, include: Iterable[float] = ()) -> list[float]:
-    """A range that holds ``values`` with some room: exponents of ten on a logarithmic axis, else with 0."""
+def ends_of(values: Any, log: bool = False, include: Iterable[float] = (), zero: bool = True) -> list[float]:
+    """A range that holds ``values`` with some room: exponents of ten on a logarithmic axis, else with 0 if ``zero``."""
     array = np.append(np.asarray(values, dtype=float).ravel(), list(include))
     array = array[np.isfinite(array) & ((array > 0) | (not log))]
     if array.size == 0:
         return [0.0, 1.0]
-    if log:
-        low, high = (math.log10(end) for end in (array.min(), array.max()))
-        room = 0.05 * (high - low) or 0.3
+    if log or not zero:
+        low, high = (math.log10(end) if log else float(end) for end in (array.min(), array.max()))
+        room = 0.04 * (high - low) or 0.4
         return [low - room, high + room]
     low, high = min(float(array.min()), 0.0), max(float(array.max()), 0.0)
     room = 0.05 * (high - low) or 0.05

@@ -68,8 +68,9 @@ def frames(fn: Callable[[Any], go.Figure], name: str, values: Iterable[Any], sta
         {"method": "animate", "label": _label(v), "args": [[str(i)], now]} for i, v in enumerate(values)
     ]
     # The slider is under the axis title, so the page grows by as much as it takes.
-    beyond = 4 * len(steps[-1]["label"])  # half of the last label is to the right of the slider's end
-    pad = {"t": max(below - 4, 4), "b": 4, "r": max(20, beyond)}
+    before, beyond = (4 * len(steps[end]["label"]) for end in (0, -1))  # half of a label is beyond the slider's end
+    left = theme.MARGIN["l"] if layout.margin.l is None else layout.margin.l
+    pad = {"t": max(below - 4, 4), "b": 4, "l": max(0, before - left), "r": max(20, beyond)}
     slider: dict[str, Any] = {
         "active": start,
         "currentvalue": {"prefix": name and f"{name} = "},

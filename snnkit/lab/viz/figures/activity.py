@@ -45,9 +45,9 @@ def raster(spikes: Any, title: str = "Spikes") -> go.Figure:
     neurons = array.shape[1]
     flat = neurons > 2 * len(array)  # more rows than columns: a tick would be too low to see
     look = {"symbol": "square" if flat else TICK, "size": 4 if flat else tick_size(neurons, 160)}
-    look |= {"colour": theme.BLUE, "name": "spikes"}
+    look |= {"colour": concepts.colour("spike"), "name": "spikes"}
     add_marks(figure, time.at[when], who, hovertemplate=f"neuron %{{y}}<br>{time.title} %{{x}}<extra></extra>", **look)
-    counted = f"{title} ({len(when):,} of {array.size:,} neuron-steps)"
+    counted = f"{title} ({len(when):,} {'spike' if len(when) == 1 else 'spikes'})"
     rows = {"title_text": "neuron", "range": [-0.7, neurons - 0.3], "tickvals": whole_ticks([0, neurons - 1])}
     return finish(figure, counted, time.look(), rows, height=340)
 
@@ -79,7 +79,14 @@ def traces(
     rows = 2 if current is not None else 1
     figure = panels(rows, 1, shared_xaxes=True, row_heights=[0.27, 0.73][-rows:], vertical_spacing=0.07)
     if current is not None:
-        look = {"colour": theme.TEXT, "width": 1.8, "shape": "hv", "showlegend": False, "row": 1, "col": 1}
+        look = {
+            "colour": concepts.colour("input"),
+            "width": 1.8,
+            "shape": "hv",
+            "showlegend": False,
+            "row": 1,
+            "col": 1,
+        }
         add_line(figure, time.at, arrays["current"], "input", hovertemplate="input %{y:.3g}<extra></extra>", **look)
         figure.update_yaxes(title_text="input", row=1, col=1)
     levels = [] if threshold is None else [checks.number("threshold", threshold)]
@@ -92,12 +99,13 @@ def traces(
         add_line(figure, time.at, arrays[name], name, hovertemplate=hover, shape="hv", **look, **place)
         if name in fired:
             when = np.nonzero(arrays[f"spikes of {name}"])[0]
-            look = {"symbol": SPIKES[i % len(SPIKES)], "size": 8, "colour": ink}
+            mark = ink if len(potentials) > 1 else concepts.colour("spike")
+            look = {"symbol": SPIKES[i % len(SPIKES)], "size": 8, "colour": mark}
             hover = f"{name} spikes at {time.title} %{{x}}<extra></extra>"
             look |= {"hovertemplate": hover, "name": f"spikes of {name}"}
             add_marks(figure, time.at[when], top + (0.08 + 0.07 * i) * span, **look, **place)
     for level in levels:
-        look = {"colour": theme.TEXT, "dash": "dash", "width": 1.5}
+        look = {"colour": concepts.colour("threshold"), "dash": "dash", "width": 1.5}
         hover = "threshold %{y:.4g}<extra></extra>"
         add_line(figure, time.at[[0, -1]], [level, level], "threshold", hovertemplate=hover, **look, **place)
     figure.update_yaxes(title_text="potential", **place)
@@ -130,11 +138,12 @@ def gallery(
         membrane, fired = as_arrays({f"v of {name}": (v, "[T]"), f"spikes of {name}": (spikes, "[T]")})
         time = times(len(membrane), None)
         place: dict[str, Any] = {"row": i // columns + 1, "col": i % columns + 1}
-        look = {"colour": theme.colour(i), "width": 1.6, "showlegend": False}
+        look = {"colour": concepts.colour("membrane"), "width": 1.6, "shape": "hv", "showlegend": False}
         add_line(figure, time.at, membrane, name, hovertemplate=f"{name}<br>%{{y:.3g}}<extra></extra>", **look, **place)
         low, high = float(np.nanmin(membrane)), float(np.nanmax(membrane))
         span = max(high - low, 1e-6)
-        look = {"symbol": TICK, "size": 9, "colour": theme.colour(i), "hoverinfo": "x", "name": f"spikes of {name}"}
+        look = {"symbol": TICK, "size": 9, "colour": concepts.colour("spike"), "hoverinfo": "x"}
+        look["name"] = f"spikes of {name}"
         add_marks(figure, time.at[np.nonzero(fired)[0]], high + 0.2 * span, **look, **place)
         figure.update_yaxes(range=[low - 0.08 * span, high + 0.36 * span], **place)
         last = {"title_text": time.title, "showticklabels": True} if i + columns >= len(runs) else {}
@@ -188,7 +197,8 @@ def recording(
             size = tick_size(array.shape[1], each)
             hover = f"neuron %{{y}}<br>{time.title} %{{x}}<extra></extra>"
             look: dict[str, Any] = {"symbol": TICK, "hovertemplate": hover} | place
-            crowd_look = look | {"size": size, "colour": theme.TEXT, "name": f"spikes of {name}"}
+            pale = theme.TEXT if any(chosen.values()) else concepts.colour("spike")  # beside neurons that have colours
+            crowd_look = look | {"size": size, "colour": pale, "name": f"spikes of {name}"}
             add_marks(figure, time.at[when[crowd]], who[crowd], **crowd_look)
             for i, neuron in enumerate(chosen.get(name, ())):
                 own = look | {"size": max(size, 8), "colour": theme.colour(i)}

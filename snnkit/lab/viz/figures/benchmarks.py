@@ -12,6 +12,7 @@ import plotly.graph_objects as go
 from snnkit import checks
 from snnkit.lab.viz import concepts, theme
 from snnkit.lab.viz.drawing import (
+    NOTE,
     RULER,
     SYMBOLS,
     add_line,
@@ -285,8 +286,10 @@ def framework_ratios(record: Record) -> go.Figure:
         figure.add_vline(x=1, line=RULER, **place)
     marks = f"hollow: n = {sizes[0]:,}, filled: n = {sizes[-1]:,}" if len(sizes) > 1 else f"n = {sizes[0]:,}"
     height = 2 * 30 * len(names) + 200
-    figure.update_layout(height=height, margin={"t": theme.MARGIN["t"] + 22, "l": 150}, showlegend=False)
-    figure.update_xaxes(title_text=f"times ours; {marks}", row=2)
+    figure.update_layout(height=height, margin={"t": theme.MARGIN["t"] + 22, "l": 150, "b": 76}, showlegend=False)
+    figure.update_xaxes(title_text="times ours", row=2)
+    below = {"x": 0.5, "y": 0, "xref": "paper", "yref": "paper", "yanchor": "top", "yshift": -46}
+    figure.add_annotation(text=marks, **(NOTE | below))
     middles = [one[0] for found in ratios.values() for one in found.values()]
     span = " to ".join(f"{end:,.0f}" if end >= 10 else f"{end:.2g}" for end in (min(middles), max(middles)))
     return finish(figure, f"On the same equation others take {span} times as long as ours")

@@ -95,23 +95,14 @@ def lines(
         add_mark(figure, name, at, every_x[every_x > 0] if "x" in log else every_x, log="x" in log)
     across_look = {"title_text": x_title} | (scale_of("x", log, every_x) or {"tickvals": whole_ticks(every_x)})
     up_look = {"title_text": y_title} | scale_of("y", log, every_y)
-    x_ends, y_ends = _ends(every_x, "x" in log), ends_of(every_y, "y" in log, (levels or {}).values())
+    x_ends = ends_of(every_x, "x" in log, zero=False)
+    y_ends = ends_of(every_y, "y" in log, (levels or {}).values())
     if between is not None:
         low, high = between
         y_ends = [math.log10(low), math.log10(high)] if "y" in log else [low, high]
     finish(figure, title, across_look | {"range": x_ends}, up_look | {"range": y_ends}, height=_HEIGHT)
     labelled = labels and len(series) > 1 and label_lines(figure, last, x_ends, y_ends, plot=_PLOT, log=log)
     return figure.update_layout(showlegend=len(series) > 1 and not labelled)
-
-
-def _ends(values: np.ndarray, log: bool) -> list[float]:
-    """A range that holds all ``values`` with a little room, 0 or not."""
-    values = values[np.isfinite(values) & ((values > 0) | (not log))]
-    if not values.size:
-        return [0.0, 1.0]
-    low, high = (math.log10(end) if log else float(end) for end in (values.min(), values.max()))
-    room = 0.03 * (high - low) or 0.5
-    return [low - room, high + room]
 
 
 @checks.arguments

@@ -155,7 +155,8 @@ def coded_image(image: Any, spikes: Any, decoded: Any, title: str = "One image a
     add_image(figure, _rounded(before), 1, 1, **bright)
     cells = array.T.astype(np.uint8) if binary else _rounded(array.T)
     hover = {"hovertemplate": "step %{x}, pixel %{y}<extra></extra>"}
-    look = bright | hover | {"colorscale": theme.INK, "showscale": False}
+    ink = concepts.colour("spike" if binary else "input")
+    look = bright | hover | {"colorscale": [(0, theme.faint(ink, 0)), (1, theme.faint(ink, 1))], "showscale": False}
     figure.add_heatmap(z=compact(cells), row=1, col=2, **look)
     add_image(figure, _rounded(after), 1, 3, **bright)
     steps, pixels = array.shape
