@@ -3,6 +3,7 @@
 import ast
 import importlib
 import inspect
+import json
 import posixpath
 import re
 from pathlib import Path
@@ -19,6 +20,7 @@ from snnkit.lab.tools import site
 from snnkit.lab.tools.project import find
 
 PROJECT = find(Path(__file__).parent)
+NARROW = json.loads((PROJECT.notebooks / "drawings" / "narrow.json").read_text("utf-8"))  # by `site.narrow`
 
 project = "snnkit"
 author = "The snnkit authors"
@@ -221,9 +223,19 @@ def write_formula(writer: Any, node: Any) -> None:
     raise SkipNode
 
 
+def offer_narrow(app: Any, name: str, template: str, context: dict[str, Any], tree: Any) -> None:
+    """A phone gets the drawings that have a narrow form in that form."""
+    offered = r'<picture><source media="(max-width: 640px)" srcset="\2-narrow.svg">\1</picture>'
+    image = rf'(<img [^>]*src="([^"]*_images/(?:{"|".join(NARROW)}))\.svg"[^>]*>)'
+    context["body"] = re.sub(image, offered, context.get("body") or "")
+
+
 def write_living_pages(app: Any, error: Exception | None) -> None:
     """Beside the others."""
     if error is None:
+        for drawing, rows in NARROW.items():
+            text = (PROJECT.notebooks / "drawings" / f"{drawing}.svg").read_text("utf-8")
+            Path(app.outdir, "_images", f"{drawing}-narrow.svg").write_text(site.narrow(text, rows), "utf-8")
         pages.playground(Path(app.outdir) / "playground.html")
         pages.reader(Path(app.outdir) / "reader.html")
 
@@ -233,5 +245,6 @@ def setup(app: Any) -> None:
     app.add_js_file("figures.js")  # which `snnkit site` puts there
     app.connect("builder-inited", write_reference)
     app.connect("source-read", adapt_page)
+    app.connect("html-page-context", offer_narrow)
     app.connect("build-finished", write_living_pages)
     app.connect("autodoc-process-docstring", adapt_docstring)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import runpy
+from xml.etree import ElementTree
 
 import nbformat
 import pytest
@@ -105,6 +107,38 @@ def test_every_room_and_only_public_names_are_in_the_reference(conf):
     assert {"attempt", "quiz"} <= offered and not {"exercise", "registry"} & offered  # no modules
 
 
+DRAWINGS = find().notebooks / "drawings"
+NARROW = json.loads((DRAWINGS / "narrow.json").read_text("utf-8"))
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_a_narrow_drawing_has_all_the_texts_of_the_wide_one_and_they_can_be_read(name):
+    drawing, rows = (DRAWINGS / f"{name}.svg").read_text("utf-8"), NARROW[name]
+    begun = tuple(row for row in rows if isinstance(row, str))
+    parts = [part for row in rows if row not in begun for part in row]
+    left_out = []
+    for text in ElementTree.fromstring(drawing).iter("{http://www.w3.org/2000/svg}text"):
+        x, y, words = float(text.attrib["x"]), float(text.attrib["y"]), "".join(text.itertext())
+        inside = any(left <= x <= left + wide and top <= y <= top + high for left, top, wide, high in parts)
+        if not inside and not words.startswith(begun):
+            left_out.append(words)
+    assert left_out == []
+    made = site.narrow(drawing, rows)
+    assert made.startswith('<svg xmlns="http://www.w3.org/2000/svg" width="400"')
+    sizes = re.findall(r'<svg x="[\d.]+" y="[\d.]+" width="([\d.]+)" height="[\d.]+" viewBox="\d+ \d+ (\d+)', made)
+    assert len(sizes) == len(parts) and min(float(shown) / float(wide) for shown, wide in sizes) > 0.85
+
+
+def test_a_narrow_drawing_wraps_what_a_text_says_and_knows_its_texts():
+    long = "a & b, " * 20
+    svg = '<svg width="9" height="9" viewBox="0 0 9 9"><style></style><defs>\n</defs>\n<rect width="7" height="7"/>\n'
+    svg += f'<text x="1" y="2">{long.replace("&", "&amp;")}</text>\n</svg>\n'
+    lines = re.findall('<text class="small mid".*?>(.*?)</text>', site.narrow(svg, ["a & b"]))
+    assert len(lines) == 3 and " ".join(lines).replace("&amp;", "&") == long.strip()
+    with pytest.raises(ValueError, match="none begins with 'c'"):
+        site.narrow(svg, ["c"])
+
+
 @pytest.mark.slow
 def test_the_site_of_this_project(tmp_path):
     """Without a warning; the outputs of notebooks are left out, as it takes minutes to make them."""
@@ -114,5 +148,8 @@ def test_the_site_of_this_project(tmp_path):
     pages = [path.read_text(encoding="utf-8") for path in html.rglob("*.html")]
     assert not [found for page in pages for found in re.findall(r'<[^>]*\ssrc="https?:[^>]*>', page)]
     assert 'href="playground.html"' in (html / "index.html").read_text(encoding="utf-8")
+    for drawing in NARROW:
+        assert (html / "_images" / f"{drawing}-narrow.svg").is_file()
+    assert '../_images/membrane-narrow.svg"' in (html / "notebooks" / "01_first_spiking_neuron.html").read_text("utf-8")
     assert (html / "playground.html").is_file() and (html / "reader.html").is_file()
     assert (html / "search.html").is_file() and (html / "searchindex.js").stat().st_size > 10_000

@@ -10,10 +10,11 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
-from html import escape
+import textwrap
+from collections.abc import Callable, Sequence
+from html import escape, unescape
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from snnkit import checks, files
 from snnkit.lab.pages import web
@@ -37,6 +38,7 @@ _OTHERWISE = {
 }
 _COLAB = re.compile(r"\]\((https://colab\.research\.google\.com/[^)]*)\)")
 COLAB = "<a>Colab</a>"  # in what `viz.explore` says where there is no kernel
+_NARROW, _LINE = 400, 50  # a drawing for phones: its width, and the letters of its lines
 SCRIPT = "figures.js"  # it loads plotly.min.js from its own folder
 
 
@@ -121,6 +123,47 @@ def formula(text: str, *, block: bool = False) -> str:
     return f'<div class="snn-formula">{number}{made}</div>'
 
 
+@checks.arguments
+def narrow(drawing: str, rows: Sequence[Any]) -> str:
+    """A drawing for a phone: parts of it one below the other, in the size they have there.
+
+    Args:
+        drawing: SVG with its definitions before the picture, as `python docs/drawings.py` leaves it.
+        rows: of each row the parts beside one another, ``[x, y, width, height]`` in the drawing, or how a text of it
+            begins, which is wrapped.
+
+    Raises:
+        ValueError: no text of the drawing begins so.
+    """
+    head, _, body = drawing.partition("</defs>")
+    paper, body = body.split("\n", 2)[1:]  # the first of its elements is behind all others
+    texts = [unescape(re.sub("<.*?>", "", text)) for text in re.findall("(?s)<text.*?</text>", body)]
+    y, made = 12.0, list[str]()
+    for row in rows:
+        if isinstance(row, str):
+            if (whole := next((text for text in texts if text.startswith(row)), None)) is None:
+                raise ValueError(f"rows must name a text of the drawing, but none begins with {row!r}")
+            even = len(whole) // -(-len(whole) // _LINE) + 6
+            for line in textwrap.wrap(whole, even):
+                made.append(f'<text class="small mid" x="{_NARROW / 2:g}" y="{y + 14:g}">{escape(line)}</text>')
+                y += 20
+        else:
+            width = sum(part[2] for part in row)
+            scale = min(1.0, (_NARROW - 20) / width)
+            x = (_NARROW - scale * width) / 2
+            for left, top, wide, high in row:
+                place = f'x="{x:.1f}" y="{y:.1f}" width="{scale * wide:.1f}" height="{scale * high:.1f}"'
+                made.append(f'<svg {place} viewBox="{left} {top} {wide} {high}"><use href="#all"/></svg>')
+                x += scale * wide
+            y += scale * max(part[3] for part in row)
+        y += 10
+    size = f'width="{_NARROW}" height="{y:.0f}" viewBox="0 0 {_NARROW} {y:.0f}"'
+    head = re.sub(r'width="\d+" height="\d+" viewBox="[^"]*"', size, head, count=1)
+    paper = re.sub(r'width="\d+" height="\d+"', f'width="{_NARROW - 2}" height="{y - 2:.0f}"', paper)
+    whole = f'<g id="all">{body.removesuffix("</svg>").rstrip().removesuffix("</svg>")}</g>'
+    return "\n".join([f"{head}{whole}</defs>", paper, *made, "</svg>\n"])
+
+
 def build(project: Project, out: Path, copies: Path, echo: Callable[[str], None] = print) -> Path:
     """The site's first page, ``out/html/index.html``. A former site is replaced only by one without a fault.
 
@@ -169,7 +212,9 @@ def _stage(project: Project, copies: Path, folder: Path) -> None:
             target.write_text(badges_in_words(path.read_text("utf-8")), encoding="utf-8")
     (folder / "notebooks").mkdir()
     if (drawings := project.notebooks / "drawings").is_dir():
-        shutil.copytree(drawings, folder / "notebooks" / "drawings", ignore=shutil.ignore_patterns("*.webp", "*.css"))
+        shutil.copytree(
+            drawings, folder / "notebooks" / "drawings", ignore=shutil.ignore_patterns("*.webp", "*.css", "*.json")
+        )
     for name in project.names():
         notebook = read(copies / f"{name}.ipynb")
         for cell in notebook.cells:  # the drawing itself, which has colours for dark pages, too
