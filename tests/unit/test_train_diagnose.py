@@ -531,6 +531,14 @@ def test_nothing_changes_and_the_result_is_a_table():
     assert "<table>" in result._repr_html_() and "LIF &#x27;1&#x27; is silent" in result._repr_html_()
 
 
+def test_large_outputs_do_not_hide_that_a_loss_depends_on_its_targets():
+    model, error = nn.Sequential(torch_nn.Linear(64, 10), neuron.Readout(0.99)), torch_nn.MSELoss()
+    with torch.no_grad():
+        model[0].weight *= 1000  # a target of 1 changes the loss by less than its last digits
+    result = train.diagnose(model, X, Y, encode=REPEAT, loss=lambda out, y: error(out[-1], F.one_hot(y, 10).float()))
+    assert "does not depend on the targets" not in str(result) and "belongs to which" not in str(result)
+
+
 def test_a_recurrent_layer_is_one_row():
     result = train.diagnose(recurrent(), X, Y, encode=REPEAT, loss=loss.rate_cross_entropy, lr=5e-3, device="cpu")
     assert [layer.kind for layer in result.layers] == ["Linear", "Linear", "LIF", "Linear"]
