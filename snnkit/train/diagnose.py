@@ -26,6 +26,8 @@ from snnkit.train.seeding import generators_of
 # Bounds, wide ones: a network within them may still be slow to learn.
 _RARE = 0.1  # share of neurons that fire, below which a layer is called silent
 _SEEN = 0.01  # share of inputs that the surrogate passes on, below which it is called blind
+_DIM = 0.2  # the same, below which a wider one is tried
+_SHORT = 12  # steps, below which more are tried
 _FADED = 1e-6  # gradient of a weight relative to the largest, below which it is called faded
 _LARGE, _SMALL = 0.3, 2e-4  # change of the weights by one update, relative to their size
 _ALIVE = 1e-7  # gradient of a weight, below which no learning rate is blamed
@@ -60,7 +62,7 @@ class Diagnosis:
         findings: what stops the network from learning, the likeliest cause first; empty if there is none.
         layers: numbers of each layer, in the order in which they ran.
         loss: of the batch, before any update.
-        chance: what a guess would cost: ln(classes); NaN for targets without classes.
+        chance: what a guess costs where the loss is a cross-entropy: ln(classes); else NaN.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -180,8 +182,6 @@ def _examined(case: Case, optimizer: torch.optim.Optimizer | None, lr: float) ->
     layers = one.layers()
     result.layers = [layer for layer in layers if not math.isnan(layer.weight) or not math.isnan(layer.rate)]
     result.loss = one.loss
-    if case.labels and one.out.ndim == 3:
-        result.chance = math.log(max(one.out.shape[2], 1))
     if problem:
         result.findings.insert(0, problem)
         return result
@@ -189,6 +189,7 @@ def _examined(case: Case, optimizer: torch.optim.Optimizer | None, lr: float) ->
     if one.out.grad is None:
         return result
     answers = experiments.answers(case, one.out)
+    result.chance = _chance(case, one.out, answers)
     result.findings += [*_of_loss(one, answers), *_of_gradient(one, layers), *_of_passes(case, layers, encoded)]
     own = functools.partial(_own, case, optimizer, lr)
     change = _first_update(one, layers, own)
@@ -198,8 +199,15 @@ def _examined(case: Case, optimizer: torch.optim.Optimizer | None, lr: float) ->
             tried = experiments.trial(case, updates=3 * UPDATES)
         result.findings = _of_trial(case, one, layers, answers, tried)
         if not result.findings and (tried.learned or change > _LARGE):
-            result.findings = _of_own_trial(case, one, layers, own, change, tried)
+            result.findings = _of_own_trial(case, one, layers, own, change, tried) or [*_of_balance(one)]
     return result
+
+
+def _chance(case: Case, out: Tensor, answers: Answers) -> float:
+    """What a cross-entropy costs that knows nothing, which it says of an output of zeros."""
+    classes = round(math.exp(min(answers.silence, 20.0))) if case.labels and not math.isnan(answers.silence) else 1
+    known = classes > 1 and out.shape[-1] % classes == 0  # each may have several outputs
+    return math.log(classes) if known and math.isclose(answers.silence, math.log(classes), rel_tol=1e-3) else math.nan
 
 
 # --- what is wrong whatever a trial says ------------------------------------------------------------------------------
@@ -273,7 +281,7 @@ def _of_weights(model: nn.Module, optimizer: torch.optim.Optimizer | None) -> Fi
         yield Finding(f"all weights of {_some(zeros)} are 0", random)
     trained = {name: p for name, p in matrices.items() if p.requires_grad}
     if equal := [n for n, p in trained.items() if p.numel() > 4 and p.any() and (p == p.flatten()[0]).all()]:
-        yield Finding(f"all weights of {_some(equal)} are equal, so its neurons stay alike", random)
+        yield Finding(f"all weights of {_some(equal)} are equal, so neurons stay alike", random)
     if frozen := [name for name in matrices if name not in trained]:
         yield Finding(f"{_some(frozen)} can't learn: requires_grad is False", "net.requires_grad_(True)")
     if optimizer is None:
@@ -495,7 +503,8 @@ def _of_passes(case: Case, layers: list[Layer], encoded: Repeats) -> Findings:
     elif repeats.mixes:
         yield Finding(
             "the network mixes samples: the output of a sample changes when others leave the batch",
-            "is there a softmax, a norm or a reshape over the batch? It is axis 1 of [T, B, ...], and 0 inside a layer",
+            "is there a softmax, a norm or a reshape over the batch, or a transpose that takes it for time? The batch is axis "
+            "1 of [T, B, ...], and 0 inside a layer",
         )
     if again := [layer.name for layer in layers if layer.restarts]:
         yield Finding(
@@ -514,11 +523,12 @@ def _of_passes(case: Case, layers: list[Layer], encoded: Repeats) -> Findings:
 
 def _of_trial(case: Case, one: Pass, layers: list[Layer], answers: Answers, tried: Trial) -> list[Finding]:
     """Causes, if the network does not learn even with learning rates that suit it, or only by heart."""
-    if not (tried.learned and tried.carried):
+    learned = tried.learned and tried.carried
+    if not learned or _starved(one, layers):
         if any(layer.lasts > 1.5 for layer in layers) and experiments.passes(case, one.sequence).cut:
             what = "no gradient leads back in time: the output depends on earlier inputs, and has no gradient to them"
             return [Finding(what, "don't detach the state in the loop over time (only between batches, if at all)")]
-        for other, cause in _of_changes(case, one, layers, answers):
+        for other, cause in _of_changes(case, one, layers, answers) if not learned else ():
             trial = experiments.trial(other)
             if trial.learned and trial.carried:
                 return [cause]
@@ -531,6 +541,11 @@ def _of_trial(case: Case, one: Pass, layers: list[Layer], answers: Answers, trie
         )
         causes.append(Finding(what, advice))
     if not tried.learned:
+        if experiments.is_linear(case, one.sequence):
+            what = "the network is linear: between its layers nothing spikes, so it can only weigh its inputs and add"
+            causes.append(
+                Finding(what, "put a spiking neuron after each layer but the last, such as neuron.Leaky(0.9)")
+            )
         causes += [_merged(layer) for layer in layers if layer.merged and not layer.spiking][:1]
         causes += _of_activity(layers, len(one.out))
         causes = causes or [*_of_fading(one, layers)]
@@ -539,16 +554,39 @@ def _of_trial(case: Case, one: Pass, layers: list[Layer], answers: Answers, trie
         causes.append(Finding(what, "leave momentum at 0.1 (the weight of a new batch), and train in train() mode"))
     else:
         causes += _of_saturation(layers)
-    if tried.learned and tried.carried:
+    if learned:
         return causes
     counts = case.y.clamp(min=0).flatten().bincount() if case.labels and one.out.ndim == 3 else torch.zeros(1)
     if counts.max() > 0.9 * case.y.numel():
-        share = counts.max().item() / case.y.numel()
-        what = f"{share:.0%} of the labels are {int(counts.argmax())}: always the same answer is nearly right"
-        return [*causes, Finding(what, "weight=loss.class_weights(labels) in the loss, or more samples of the others")]
+        return [*causes, _unbalanced(counts)]
     if causes or (tried.moving and not tried.learned):  # it was not at its end
         return causes
     return [_unexplained(tried, [case.x, one.sequence.transpose(0, 1)])]
+
+
+def _starved(one: Pass, layers: list[Layer]) -> bool:
+    """Whether weights get no gradient at all, though their layer has inputs, and a gradient at its output."""
+    norms = _norms(one.net)
+    return any(norms.get(f"{layer.name}.weight", 1) == 0 and layer.gradient > 0 and layer.drive > 0 for layer in layers)
+
+
+def _of_balance(one: Pass) -> Findings:
+    """Nearly all labels are the same, and the others have hardly a part in the gradient."""
+    y = one.case.y
+    if not one.case.labels or y.ndim != 1 or one.out.ndim != 3 or one.out.grad is None:
+        return
+    counts = y.clamp(min=0).bincount()
+    pull = one.out.grad.float().transpose(0, 1).flatten(1).norm(dim=1)
+    if counts.max() > 0.95 * len(y) and pull[y != counts.argmax()].sum() < 0.1 * pull.sum():
+        yield _unbalanced(counts)
+
+
+def _unbalanced(counts: Tensor) -> Finding:
+    return Finding(
+        f"{counts.max() / counts.sum():.0%} of the labels are {int(counts.argmax())}: always the same answer is nearly "
+        "right",
+        "weight=loss.class_weights(labels) in the loss, or more samples of the others; and look at each class apart",
+    )
 
 
 def _of_changes(case: Case, one: Pass, layers: list[Layer], answers: Answers) -> Iterator[tuple[Case, Finding]]:
@@ -564,9 +602,11 @@ def _of_changes(case: Case, one: Pass, layers: list[Layer], answers: Answers) ->
                 "let it read all steps: out.sum(0), or a loss of snnkit.loss",
             ),
         )
-    blind = [layer for layer in layers if layer.spiking and layer.felt < _SEEN]
-    if any(layer.silent < 1 or layer.membrane > 0.3 * layer.threshold for layer in blind):
-        yield dataclasses.replace(case, model=experiments.widened(case.model)), _blind(blind[0])
+    yield from _of_time(case, one.sequence, layers)
+    dim = [layer for layer in layers if layer.spiking and layer.felt < _DIM]
+    if any(layer.silent < 1 or layer.reach > 0.3 for layer in dim):
+        worst = min(dim, key=lambda layer: layer.felt)
+        yield dataclasses.replace(case, model=experiments.widened(case.model)), _blind(worst)
     memory = [layer.memory for layer in layers if layer.spiking] or [math.nan]
     if all(it < steps / 4 for it in memory) and bool((one.sequence != one.sequence[:1]).any()):
         for decay in (1 - 2 / steps, 0.5):
@@ -579,6 +619,30 @@ def _of_changes(case: Case, one: Pass, layers: list[Layer], answers: Answers) ->
                     "take longer time constants (a larger tau or beta) or nn.Recurrent",
                 ),
             )
+
+
+def _of_time(case: Case, sequence: Tensor, layers: list[Layer]) -> Iterator[tuple[Case, Finding]]:
+    """The samples' own time in place of what ``encode`` makes of it, and more time."""
+    x, steps = case.x, len(sequence)
+    if case.encode and isinstance(x, Tensor) and x.ndim > 2 and x.shape[1] > 1 and x.shape[2:] == sequence.shape[2:]:
+        yield (
+            dataclasses.replace(case, encode=None),
+            Finding(
+                "encode loses what tells the samples apart: with the samples themselves as the sequence, the network "
+                "learns",
+                "encode=None, if axis 1 of samples is time; a mean or a sum over time loses its order",
+            ),
+        )
+    if steps < _SHORT and case.y.ndim == 1:
+        times = -(-2 * _SHORT // steps)
+        yield (
+            dataclasses.replace(case, encode=lambda x: case.encoded(x).repeat_interleave(times, 0)),
+            Finding(
+                f"{steps} time steps are too few for {sum(layer.spiking for layer in layers)} layers that spike to "
+                f"charge one after the other: with {times * steps}, the network learns",
+                f"encode with more steps ({times * steps}, say), or take shorter time constants",
+            ),
+        )
 
 
 def _of_scales(case: Case, sequence: Tensor) -> Iterator[tuple[Case, Finding]]:
@@ -641,15 +705,19 @@ def _silence(layer: Layer, before: list[Layer], steps: int) -> Finding:
     what += f": {layer.silent:.0%} of its neurons never fire"
     if layer.membrane > -math.inf:
         what += f"; the largest membrane is {layer.membrane:.2g}, the threshold {layer.threshold:.3g}"
-    times = _round_up(2 * layer.threshold / layer.membrane) if layer.membrane > 1e-6 * layer.threshold > 0 else "3"
-    lower, longer = f"lower its threshold {times} times", f"let more time pass (steps, now {steps})"
+    gap, rests = layer.threshold - layer.rest, abs(layer.rest) > 0.1 * (layer.threshold - layer.rest)
+    times, lower = _round_up(2 / layer.reach) if layer.reach > 1e-6 else "3", "lower its threshold {} times"
+    if rests:
+        what += f", and at rest it is {layer.rest:.3g}"
+        lower = "bring threshold and reset nearer together (v_threshold=1 and v_reset=0 suit inputs of about 1)"
+    lower, longer = lower.format(times), f"let more time pass (steps, now {steps})"
     if not before:
         return Finding(what, f"{lower}, {longer}, or make its input larger")
     first = before[0]
     larger = f"make the weights of {first.name!r} larger (layer.weight.data *= {times})"
-    if first.bias < -0.5 * layer.threshold:
+    if first.bias < -0.5 * gap:
         return Finding(f"{what}. The bias of {first.name!r} is {first.bias:.3g} on average", "set it to 0")
-    odd = {"threshold": layer.threshold, "weights": first.usual / first.weight, "input": 0.3 / max(first.drive, 1e-30)}
+    odd = {"threshold": gap, "weights": first.usual / first.weight, "input": 0.3 / max(first.drive, 1e-30)}
     reason = max(odd, key=odd.__getitem__)
     if reason == "input" and odd[reason] > 3:
         what += f". The input of {first.name!r} is weak: the root of its mean square is {first.drive:.2g}"

@@ -78,10 +78,16 @@ class Layer:
     memory: float = math.nan  #: time steps until the output at the last step has forgotten an input
     lasts: float = math.nan  #: time constant of its membrane in steps
     membrane: float = math.nan  #: the largest potential, if some neurons are silent
+    rest: float = math.nan  #: the potential without input, if some are silent
     threshold: float = math.nan  #: of the membrane
     blocked: bool = False  #: no gradient passes through it, however wide its surrogate is
     merged: bool = False  #: its output is the same for all samples, and its input is not
     restarts: bool = False  #: it is called step by step, and begins at rest each time
+
+    @property
+    def reach(self) -> float:
+        """The largest potential as a share of the way from rest to the threshold."""
+        return (self.membrane - self.rest) / (self.threshold - self.rest) if self.threshold > self.rest else math.nan
 
 
 class _Call(NamedTuple):
@@ -199,6 +205,7 @@ def _of_neuron(layer: Layer, calls: list[_Call]) -> None:
     if layer.silent > 0 and isinstance(threshold, (float, Tensor)):
         layer.threshold, layer.membrane, state = torch.as_tensor(threshold).max().item(), -math.inf, calls[0].state
         with torch.no_grad():
+            layer.rest = module.membrane(module(torch.zeros_like(calls[0].x[:1]), None)[1]).mean().item()
             for step in (step for call in calls for step in call.x.split(1)):
                 _, state = module(step, state)
                 layer.membrane = max(layer.membrane, module.membrane(state).max().item())
@@ -309,9 +316,21 @@ def passes(case: Case, sequence: Tensor) -> Repeats:
         return Repeats(first, 0.0)
     if not (again.requires_grad and some.requires_grad):
         return Repeats(first)
-    (slope,) = torch.autograd.grad(again[:, 0].sum(), some, allow_unused=True, retain_graph=True)
-    own, *others = [0.0] if slope is None else slope.transpose(0, 1).flatten(1).abs().sum(1).tolist()
-    return Repeats(first, 1.0, sum(others) > 0.5 * own, cut=cut())
+    one = again.shape[1] // 2  # the first may be one that others follow
+    (slope,) = torch.autograd.grad(again[:, one].sum(), some, allow_unused=True, retain_graph=True)
+    each = some.new_zeros(1) if slope is None else slope.transpose(0, 1).flatten(1).abs().sum(1)
+    own = each[min(one, len(each) - 1)]
+    return Repeats(first, 1.0, bool(each.sum() - own > 0.5 * own), cut=cut())
+
+
+def is_linear(case: Case, sequence: Tensor) -> bool:
+    """Whether outputs of sums of inputs are sums of outputs, but for what comes out without input."""
+    net, a = case.copy().eval(), sequence[:, :_SAMPLES].float()
+    b = a.roll(1, 1)
+    with torch.no_grad():
+        of_a, of_b, of_sum, of_none = (run_model(net, net, lambda _, x=x: x, x[0]) for x in (a, b, a + b, 0 * a))
+    made = (of_a - of_none).abs().max()
+    return bool(made > 0 and (of_a + of_b - of_sum - of_none).abs().max() < 1e-3 * made)
 
 
 def _signal(first: Tensor, again: Tensor) -> float:

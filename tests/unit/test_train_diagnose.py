@@ -196,6 +196,63 @@ def one_input():
     return nn.Sequential(torch_nn.Linear(1, 48), neuron.Leaky(0.9), torch_nn.Linear(48, 3), neuron.Readout(0.9))
 
 
+class Swapped(torch_nn.Module):
+    """It takes the batch for time."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = dots_net()
+
+    def forward(self, x, state=None):
+        out, state = self.net(x.transpose(0, 1))
+        return out.transpose(0, 1), state
+
+
+def dots_net():
+    torch.manual_seed(0)
+    return nn.Sequential(torch_nn.Linear(16, 128), neuron.Leaky(0.8), torch_nn.Linear(128, 2), neuron.Leaky(0.8))
+
+
+def dots(**change):
+    """A dot moves to the left or to the right, [B, T, 16]."""
+    generator = torch.Generator().manual_seed(0)
+    start, y = torch.randint(16, (1500, 1), generator=generator), torch.randint(2, (1500,), generator=generator)
+    x = F.one_hot((start + (2 * y - 1)[:, None] * torch.arange(16)) % 16, 16).float()
+    x = x.maximum((torch.rand(x.shape, generator=generator) < 0.02).float())
+    return {"x": x, "y": y, "encode": None, "loss": loss.count_cross_entropy} | change
+
+
+def rings():
+    """Two classes by the distance from the centre."""
+    generator = torch.Generator().manual_seed(0)
+    y, angle = torch.randint(2, (256,), generator=generator), 6.3 * torch.rand(256, generator=generator)
+    return {"x": (0.5 + y)[:, None] * torch.stack([angle.cos(), angle.sin()], 1), "y": y, "loss": cross_entropy}
+
+
+def linear():
+    torch.manual_seed(0)
+    return nn.Sequential(torch_nn.Linear(2, 64), torch_nn.Linear(64, 2), neuron.Readout(0.9))
+
+
+def rare(weight=None):
+    """3 of 100 labels are 1, and lie apart."""
+    generator = torch.Generator().manual_seed(0)
+    y = (torch.rand(600, generator=generator) < 0.03).long()
+    x = torch.randn(600, 8, generator=generator) + y[:, None]
+    return {"x": x, "y": y, "loss": lambda out, y: F.cross_entropy(out.mean(0), y, weight=weight)}
+
+
+def table_net():
+    torch.manual_seed(0)
+    return nn.Sequential(torch_nn.Linear(8, 64), neuron.Leaky(0.9), torch_nn.Linear(64, 2), neuron.Readout(0.9))
+
+
+def three_layers(make, inputs=64, outputs=10):
+    torch.manual_seed(0)
+    sizes = ((inputs, 128), (128, 128), (128, outputs))
+    return nn.Sequential(*(m for a, b in sizes for m in (torch_nn.Linear(a, b), make())))
+
+
 def first_output_mse(out, y):
     return F.mse_loss(out.mean(0)[:, :1], y)
 
@@ -409,6 +466,32 @@ BROKEN = {
     ),
     "each sample standardised": (one_input, sines(own=True) | {"loss": cross_entropy}, "have the same mean and"),
     "state detached in each step": (DetachedState, XOR | {"loss": last_cross_entropy}, "no gradient leads back"),
+    "a state detached, and silence at the end": (
+        DetachedState,
+        XOR | {"x": F.pad(XOR["x"], (0, 0, 0, 1)), "loss": last_cross_entropy, "lr": 1e-2},
+        "no gradient leads back|no gradient reaches",
+    ),
+    "a steep surrogate in three layers": (
+        lambda: three_layers(lambda: neuron.Leaky(0.8, 0.5, surrogate=surrogate.FastSigmoid(2000.0)), 16, 2),
+        dots(),
+        r"passes the gradient on for only \d.*its surrogate is nearly 0",
+    ),
+    "three steps, three layers": (
+        lambda: changed(lambda n: [n[i].weight.mul_(4) for i in (0, 2, 4)], three_layers(neuron.CubaLIF)),
+        {"loss": loss.count_cross_entropy, "encode": functools.partial(encode.repeat, steps=3)},
+        "3 time steps are too few for 3 layers .* with 24, the network learns",
+    ),
+    "the batch for time": (Swapped, dots(), "the network mixes samples"),
+    "a mean over time": (
+        dots_net, dots(encode=lambda x: encode.repeat(x.mean(1), 16)), "encode loses what tells the samples apart",
+    ),
+    "no neuron between layers": (linear, rings(), "the network is linear"),
+    "one label for 97 %": (table_net, rare(), "97% of the labels are 0"),
+    "threshold and reset in millivolts": (
+        lambda: net(*(neuron.LIF(10.0, v_threshold=-50.0, v_reset=-65.0) for _ in range(2))),
+        {},
+        "LIF '1' is silent: .* the threshold -50, and at rest it is -65",
+    ),
     "encode that keeps its first answer": (
         net, {"encode": lambda x: X[: len(x)].repeat(STEPS, 1, 1)}, "does not depend on its argument",
     ),
@@ -468,6 +551,9 @@ LEARNING = {
     "Poisson": (net, {"encode": functools.partial(encode.poisson, steps=STEPS)}),
     "regression": (lambda: net()[:3], {"loss": first_output_mse, "y": X.mean(1, keepdim=True)}),
     "sequences": (net, {"x": X.unsqueeze(1).repeat(1, STEPS, 1), "encode": None}),
+    "dots": (dots_net, dots(lr=2e-2)),
+    "one label for 97 %, weighted": (table_net, rare(torch.tensor([0.03, 0.97]))),
+    "rings": (lambda: nn.Sequential(*linear()[:1], neuron.Leaky(0.9), *linear()[1:]), rings()),
     "SGD": (net, {"optimizer": lambda n: torch.optim.SGD(n.parameters(), lr=0.5, momentum=0.9)}),
     "a loop over time": (Steps, {}),
     "one output for two classes": (
@@ -521,7 +607,7 @@ def test_nothing_changes_and_the_result_is_a_table():
     assert not model.training and not optimizer.state and all(p.grad is None for p in model.parameters())
     assert torch.equal(states[0], torch.get_rng_state()) and torch.equal(states[1], generator.get_state())
     assert [layer.kind for layer in result.layers] == ["Linear", "LIF", "Linear", "LIF"]
-    assert result.layers[1].silent == 1 and result.chance == pytest.approx(math.log(10))
+    assert result.layers[1].silent == 1 and math.isnan(result.chance)
     text = str(result)
     assert "1. LIF '1' is silent: 100% of its neurons never fire" in text and "make the weights of '0' larger" in text
     assert text.splitlines()[0].split() == [
@@ -529,6 +615,20 @@ def test_nothing_changes_and_the_result_is_a_table():
         *["rate", "silent", "always", "felt", "gradient", "weights", "change"],
     ]
     assert "<table>" in result._repr_html_() and "LIF &#x27;1&#x27; is silent" in result._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("criterion", "outputs"),
+    [(cross_entropy, 10), (functools.partial(loss.count_cross_entropy, population_size=5), 50), (loss.rate_mse, 10)],
+)
+def test_what_a_guess_costs_is_told_of_cross_entropies(criterion, outputs):
+    torch.manual_seed(0)
+    model = nn.Sequential(torch_nn.Linear(64, outputs), neuron.Leaky(0.9))
+    result = train.diagnose(model, X, Y, encode=REPEAT, loss=criterion, device="cpu")
+    if criterion is loss.rate_mse:
+        assert math.isnan(result.chance) and "a guess" not in str(result)
+    else:
+        assert result.chance == pytest.approx(math.log(10)) and "a guess costs ln(classes) = 2.3" in str(result)
 
 
 def test_large_outputs_do_not_hide_that_a_loss_depends_on_its_targets():
