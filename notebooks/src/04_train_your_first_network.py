@@ -450,7 +450,7 @@ outcome("train_your_first_network.d", 0 if dead[empty].all() else 2 if dead.any(
 # <summary><b>What to notice</b></summary>
 #
 # A few neurons fire often, most fire rarely, and some never fire: they are the striped bar on the left. The empty rows
-# were of both kinds. Notebook 02 has the reason: without a membrane near the threshold there is no gradient.
+# were of both kinds. Notebook 02 has the reason: without a membrane near the threshold there is hardly any gradient.
 #
 # </details>
 #
