@@ -601,8 +601,8 @@ viz.show(figures.gallery(runs, columns=1, title="A constant input: with adaptati
 
 # %% [markdown]
 # Your neuron has an explorer, too: run `viz.explorers.neuron(mine)` in a new cell, and each of its numbers is a slider. You
-# wrote one step. You did *not* write the loop over time, the batch, the GPU version, or the gradient: the kit's engines
-# do that, as notebook 11 shows.
+# wrote one step. You did *not* write the loop over time, the batch, the GPU version, or the gradient: the kit's engines, which
+# run your step over time, do that, as notebook 11 shows.
 
 # %% [markdown] tags=["slide"]
 # ## 9 · Build: a population from an empty cell
@@ -683,8 +683,8 @@ scorecard("first_spiking_neuron")
 # %% [markdown]
 # ## Where next
 #
-# You have neurons that compute, in a function of your own. They cannot learn yet: the derivative of a step is zero nearly
-# everywhere, so gradient descent gets no signal. **[02 · Learning through a step](02_surrogate_gradients.ipynb)** shows the trick
+# You have neurons that compute, in a function of your own. They cannot learn yet: gradient descent follows slopes,
+# and a spike is a step. **[02 · Learning through a step](02_surrogate_gradients.ipynb)** shows the trick
 # that made spiking networks trainable.
 #
 # **Worth reading**

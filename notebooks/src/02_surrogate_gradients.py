@@ -12,8 +12,8 @@
 # %% [markdown] tags=["slide"]
 # # 02 · Learning through a step: surrogate gradients
 #
-# Networks learn by slopes: which way, and how far, does a weight move the error? A spike is a step, and a step has no slope.
-# This notebook shows the problem, and the trick that made spiking networks trainable.
+# Networks learn by slopes: which way, and how far, does a weight move the error? A spike is a step, and that is a
+# problem. This notebook shows why, and the trick that made spiking networks trainable.
 #
 # **Afterwards you can**
 #

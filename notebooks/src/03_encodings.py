@@ -232,8 +232,8 @@ outcome("encodings.c", 0 if when.max() == 0 else 2 if when.min() > 8 else 1)
 # %% [markdown] tags=["slide"]
 # ## 2 · The number of spikes: the rate code
 #
-# The stronger the stimulus, the more spikes per second (Adrian and Zotterman 1926). Draw a random number for each pixel
-# at each step:
+# The stronger the stimulus, the more spikes per second (Adrian and Zotterman 1926). Each pixel spikes at each step with
+# the probability $x$, its brightness:
 #
 # $$ s[t] \sim \mathrm{Bernoulli}(x), \qquad \hat x = \frac{1}{T}\sum_{t=1}^{T} s[t] $$
 #
@@ -729,7 +729,7 @@ viz.show(figures.image_grid(torch.stack(panels).view(8, side, side), names, colu
 # | code | `snnkit.encode` | information is in | error against $T$ | spikes | use it for |
 # |---|---|---|---|---|---|
 # | latency | `latency(x, T, linear=True)` | the time | $1/T$ | at most 1 per pixel | fast answers with few spikes; accurate, but sensitive to shifts in time |
-# | Poisson | `poisson(x, T)` | the rate | $1/\sqrt T$ | $x\,T$ | robustness, biology, baselines |
+# | Poisson | `poisson(x, T)` | the rate | $1/\sqrt T$ | $x\,T$ | robustness, biology, comparisons |
 # | LIF neuron | `constant_current_lif(g * x, T)` | the rate, regular | falls, then stays | up to $T/3$ at gain 4 | analogue sensors |
 # | direct | `repeat(x, T)` | the value itself | none | none: real numbers | best accuracy in few steps |
 # | delta | `delta(x_seq)` | the change | at most $\theta$, with memory | follows the motion | sound, video, sensors |

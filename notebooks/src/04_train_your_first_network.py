@@ -455,7 +455,7 @@ outcome("train_your_first_network.d", 0 if dead[empty].all() else 2 if dead.any(
 # <summary><b>What to notice</b></summary>
 #
 # A few neurons fire often, most fire rarely, and some never fire: they are the striped bar on the left. The empty rows
-# were of both kinds. Notebook 02 has the reason: without a membrane near the threshold there is no gradient.
+# were of both kinds. Notebook 02 has the reason: without a membrane near the threshold there is hardly any gradient.
 #
 # </details>
 #
@@ -761,8 +761,9 @@ outcome("train_your_first_network.i", 0 if reads[0.25] > reads[2.0] else 1)
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# A triangle of width 2 reaches down to $u = -2$, so a neuron that is silent still gets a gradient. One of 0.25
-# reaches almost no membrane: section 5 of notebook 02 calls such neurons dead.
+# A triangle of width 2 reaches down to $u = -2$, so a neuron that is silent still gets a gradient. One of 0.25 is eight
+# times as tall, so the first steps are too large, and the output falls silent. Then hardly one of its membranes is within
+# reach: section 5 of notebook 02 calls such neurons dead.
 #
 # </details>
 #

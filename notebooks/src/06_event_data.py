@@ -242,7 +242,7 @@ outcome("event_data.b", "the events" if needed["events of the moving digit"] > 3
 # ## 3 · Events to frames
 #
 # A network needs tensors. The simplest method: divide time into windows, and count. A *channel* is one of several images
-# of the same scene. Channel 0 counts OFF, channel 1 counts ON (so do SpikingJelly and tonic):
+# of the same scene. Channel 0 counts OFF, channel 1 counts ON (so do the libraries SpikingJelly and tonic):
 #
 # $$ F[k, c, y, x] = \#\{\, i : k\,\Delta \le t_i < (k+1)\,\Delta,\ \ c_i = c,\ y_i = y,\ x_i = x \,\}, \qquad \Delta \text{ in µs}. \tag{3} $$
 #
@@ -526,7 +526,7 @@ outcome("event_data.g", 100 * accuracy(frames["test"], labels["test"]))
 # ### Which changes preserve the label?
 #
 # There are 1442 recordings to train with, and *augmentation* can make more: changed copies of them. A change is allowed if
-# the label stays true. It is useful if the network is not yet invariant to it.
+# the label stays true. It is useful if the change still confuses the network.
 #
 # **Predict first.** For each of the seven changes below: is it allowed for digits? And which of the four on the card
 # costs our network the most accuracy?

@@ -729,7 +729,8 @@ outcome(
 # - The network is no better, or hardly better, than a hundred randomly chosen images. On digits of 8 × 8 pixels these
 #   are a strong baseline; too few papers show it.
 # - The two lines of STDP are *the same weights*, read out in two ways. So the learning rule does not cause the
-#   difference between them. Random spikes over only 20 steps do, and thresholds that let every neuron win sometimes.
+#   difference between them. Random spikes over only 20 steps do: shown for 300 steps, the images are read by the spikes
+#   as well as by the angle.
 #
 # </details>
 #

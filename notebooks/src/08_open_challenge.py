@@ -320,8 +320,8 @@ viz.show(figure.update_yaxes(title={"text": "output"}).update_layout(height=260)
 #
 # ### Your network (15 minutes)
 #
-# Replace the body of the function. Validate on `x, y` as often as you like. Compute the score when you have decided.
-# With `BOARD` and `NAME` in the parameters cell you share a leaderboard with others.
+# Replace the body of the function. *Validate* it, that is, test it on `x, y`, as often as you like. Compute the score
+# when you have decided. With `BOARD` and `NAME` in the parameters cell you share a leaderboard with others.
 
 
 # %%
