@@ -381,7 +381,7 @@ viz.show(figures.per_neuron_step({"your run": mine} | others, title="A loop cost
 # </details>
 #
 # A fused neuron waits for memory. That of a GPU delivers many times as many bytes per second, so a GPU pays once the
-# layer is large. The fastest engine of each machine (`snnkit bench record` adds yours):
+# layer is large. The fastest engine of each machine (`snnkit bench record` measures your GPU and writes a file to send in):
 
 # %% tags=["slide"]
 bars = {}

@@ -101,7 +101,7 @@ def accuracy(net, images=test_images):
 
 
 # %% [markdown] tags=["slide"]
-# ![Training leads to one file, with weights in 8 bits and a quarter of the size. From the file lead three ways: to the next run, which resumes to the last bit; to a program that needs only PyTorch; to a page that needs only a browser.](drawings/ways_home.svg)
+# ![Training leads to files: the whole run, or its weights alone, which in 8 bits take a quarter of the size. They lead three ways: to the next run, which resumes to the last bit; to a program that needs only PyTorch; to a page that needs only a browser.](drawings/ways_home.svg)
 
 # %% [markdown] tags=["slide"]
 # ## First, a page
