@@ -503,8 +503,8 @@ def _of_passes(case: Case, layers: list[Layer], encoded: Repeats) -> Findings:
     elif repeats.mixes:
         yield Finding(
             "the network mixes samples: the output of a sample changes when others leave the batch",
-            "is there a softmax, a norm or a reshape over the batch, or a transpose that takes it for time? The batch is "
-            "axis 1 of [T, B, ...], and 0 inside a layer",
+            "is there a softmax, a norm or a reshape over the batch, or a transpose that takes it for time? It is axis "
+            "1 of [T, B, ...], and 0 inside a layer",
         )
     if again := [layer.name for layer in layers if layer.restarts]:
         yield Finding(
