@@ -274,7 +274,9 @@ for name, code, inputs in (("ten numbers", lambda x: encode.repeat(x, STEPS), 10
     histories[name] = one = train.fit(net, *sets, **how, **quiet)
     print(f"{name:17} training rows {one.train_metric[-1]:5.1f}   test rows {one.test_metric[-1]:5.1f} points")
 curves = {name: history.test_metric for name, history in histories.items()}
+least = min(min(each) for each in [*curves.values(), baselines.values()])
 look = {"x_title": "epoch", "y_title": "RMSE on test rows (points)", "levels": baselines}
+look["between"] = 0.85 * least, 1.05 * max(baselines.values())
 lower = min(curves, key=lambda name: curves[name][-1])
 viz.show(viz.figures.lines(curves, title=f"On test rows, {lower} end with the smaller error", **look))
 best = min(history.test_metric[-1] for history in histories.values()) / baselines["linear regression"]
