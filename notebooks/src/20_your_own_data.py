@@ -513,7 +513,7 @@ figure.add_hline(y=math.log(10), line={"color": viz.theme.TEXT, "dash": "dash"})
 figure.update_yaxes(type="log", tickvals=[0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100])
 figure.update_xaxes(title="epoch", tickvals=[1, 3, 5]).update_yaxes(title="loss (nats)", col=1)
 figure.update_layout(
-    title={"text": "No loss falls far below ln 10 (dashed): it knows nothing"}, height=320, showlegend=False
+    title={"text": "No loss falls far below ln 10 (dashed), that of guessing"}, height=320, showlegend=False
 )
 viz.show(figure)
 
