@@ -18,7 +18,7 @@ from playwright.sync_api import sync_playwright
 from snnkit.lab import viz
 
 STEPS, WAY = 14, 11  # pixels of the way from one picture to the next
-WIDTH, HEIGHT, SHOWN, COLOURS, MILLISECONDS, REST = 860, 690, 640, 16, 160, 900
+WIDTH, HEIGHT, SHOWN, COLOURS, MILLISECONDS, REST = 860, 690, 640, 24, 160, 900
 
 
 def pictures() -> list[Image.Image]:

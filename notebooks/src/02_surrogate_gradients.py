@@ -119,7 +119,7 @@ def flow_figure(w):
     figure.update_layout(title={"text": title}, height=380)
     figure.update_xaxes(title={"text": "layer (the loss is at 8)"}, row=1, col=1)
     figure.update_xaxes(title={"text": "time step (the loss is at 0)"}, row=1, col=2)
-    return figure.update_yaxes(type="log", exponentformat="power")
+    return figure.update_yaxes(type="log", exponentformat="power", dtick=2)
 
 
 def learn(inputs, targets, weight, spike_function, epochs, detach_reset=False):

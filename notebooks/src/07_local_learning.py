@@ -132,7 +132,7 @@ for steps in lengths:
 memory = {"BPTT, measured": bptt, "traces and changes of pair STDP": by_traces}
 axes = {"x_title": "steps", "y_title": "in addition to weights and input (MB)", "log": "xy"}
 viz.show(
-    figures.lines(memory, x=lengths, title="With the steps, the memory of BPTT grows; that of traces does not", **axes)
+    figures.lines(memory, x=lengths, title="The memory of BPTT grows with the steps, that of traces does not", **axes)
 )
 print(f"{lengths[-1]} steps: BPTT {bptt[-1]:.2f} MB, STDP {by_traces[-1]:.3f} MB")
 growth = [round(memory[-1] / memory[-2]) for memory in (bptt, by_traces)]

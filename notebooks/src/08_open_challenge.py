@@ -305,7 +305,7 @@ for name in ("plain", "thrifty", "two neurons"):
     print(f"{name:12} {seen.spikes:6.2f}    {each}   ", str(challenge.reference_score(name)).partition(",")[0])
 fired = challenge.reference("two neurons")(x)[0]
 most = max(int(fired[:, members[pair][0]].sum()) for pair in pairs)
-figure = one_of_each(fired, f"Two neurons solve it with at most {most} spikes a sample")
+figure = one_of_each(fired, f"Two neurons answer with {most} spike{'s' * (most != 1)} a sample at most")
 viz.show(figure.update_yaxes(title={"text": "output"}).update_layout(height=260))
 
 # %% [markdown]

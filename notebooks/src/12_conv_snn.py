@@ -765,7 +765,11 @@ def update_on(place):
 
 bars = bench.places(update_on, "training", repeats=3, net="conv", dtype="float32", library="snnkit")
 fastest = min((name for name in bars if bars[name]), key=lambda name: sum(bars[name].values()))
-viz.show(figures.shares(bars, "ms", title=f"One update of the conv net takes least time on {fastest}"))
+viz.show(
+    figures.shares(
+        bars, "ms", title=f"One update of the conv net takes least time on {fastest.removeprefix('recorded: ')}"
+    )
+)
 
 # %% [markdown] tags=["slide"]
 # ## 8 · What broke?

@@ -383,7 +383,7 @@ apart = (weights[0] - weights[1]).norm(dim=1) / weights[0].norm(dim=1)
 print(f"(b) weights of the ranks equal, to the last bit: {equal}")
 print(f"(c) one process against {RANKS} ranks: off by {apart[0]:.0e} after 1 update, {apart[-1]:.0e} at the end")
 look = {"x_title": "update", "y_title": "distance, relative to the weights", "log": "y"}
-title = f"One process and {RANKS} ranks drift apart by rounding: {apart[0]:.0e} becomes {apart[-1]:.0e}"
+title = f"By rounding alone, 1 and {RANKS} ranks drift apart: {apart[0]:.0e} to {apart[-1]:.0e}"
 viz.show(figures.lines({"weights": apart.clamp(min=1e-12)}, title=title, **look))
 outcome("scaling_out.c", "yes, to the last bit" if equal else "no, each learns from other samples")
 far = apart[-1].item()

@@ -300,7 +300,8 @@ def stairs(neuron=0, bits=4, net=net):
     order = weight[0].argsort()
     sizes = {"float32": weight[0, order], f"{bits} bits": (scale * numbers)[0, order]}
     title = f"Neuron {neuron}: {numbers.unique().numel()} different numbers"
-    return viz.figures.lines(sizes, x_title="connection, sorted", y_title="weight", faint=["float32"], title=title)
+    look = {"x_title": "connection, sorted", "y_title": "weight", "shape": "hv", "faint": ["float32"]}
+    return viz.figures.lines(sizes, title=title, **look)
 
 
 viz.explore(stairs, neuron=(0, 255), bits=(2, 8))
@@ -463,7 +464,7 @@ for name, saved in {"Dan": dict(net.named_parameters()), "Dan, with state_dict()
     right[name] = accuracy(friend)
 bars = {name: {"read right": 100 * share} for name, share in right.items()}
 viz.show(
-    viz.figures.shares(bars, "%", title=f"Saved at {accuracy(net):.1%}; loaded, only the two repaired ways have it")
+    viz.figures.shares(bars, "%", title=f"Saved at {accuracy(net):.1%}: only a copy or state_dict() brings it back")
 )
 outcome(
     "taking_a_network_home.f",
@@ -543,7 +544,9 @@ panels = viz.figures.panels(2, 2, ranges)
 for i, mean in enumerate(means):
     panels.add_heatmap(z=mean, colorscale=viz.theme.INK, showscale=False, row=i // 2 + 1, col=i % 2 + 1)
 panels.update_xaxes(title_text="population", row=2).update_yaxes(title_text="digit", autorange="reversed")
-viz.show(panels.update_layout(title_text="Statistics of 16 populations for ten digits", height=520, margin_t=80))
+viz.show(
+    panels.update_layout(title_text="Where a column varies, its population tells digits apart", height=520, margin_t=80)
+)
 
 # %% [markdown]
 # <details>

@@ -274,7 +274,9 @@ for name, code, inputs in (("ten numbers", lambda x: encode.repeat(x, STEPS), 10
     histories[name] = one = train.fit(net, *sets, **how, **quiet)
     print(f"{name:17} training rows {one.train_metric[-1]:5.1f}   test rows {one.test_metric[-1]:5.1f} points")
 curves = {name: history.test_metric for name, history in histories.items()}
+least = min(min(each) for each in [*curves.values(), baselines.values()])
 look = {"x_title": "epoch", "y_title": "RMSE on test rows (points)", "levels": baselines}
+look["between"] = 0.85 * least, 1.05 * max(baselines.values())
 lower = min(curves, key=lambda name: curves[name][-1])
 viz.show(viz.figures.lines(curves, title=f"On test rows, {lower} end with the smaller error", **look))
 best = min(history.test_metric[-1] for history in histories.values()) / baselines["linear regression"]
@@ -511,7 +513,7 @@ figure.add_hline(y=math.log(10), line={"color": viz.theme.TEXT, "dash": "dash"})
 figure.update_yaxes(type="log", tickvals=[0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100])
 figure.update_xaxes(title="epoch", tickvals=[1, 3, 5]).update_yaxes(title="loss (nats)", col=1)
 figure.update_layout(
-    title={"text": "No loss falls far below ln 10 (dashed): it knows nothing"}, height=320, showlegend=False
+    title={"text": "No loss falls far below ln 10 (dashed), that of guessing"}, height=320, showlegend=False
 )
 viz.show(figure)
 

@@ -219,7 +219,8 @@ def test_a_framework_has_a_dot_for_each_size():
     small, large = figure.data
     assert (small.x, large.x) == ((5,), (5,)) and (small.y, large.y) == ((0,), (0,))
     assert small.marker.symbol == "circle-open" and large.marker.symbol == "circle"
-    assert "filled: n = 16" in figure.layout.xaxis3.title.text and figure.layout.yaxis3.ticktext == ("Norse",)
+    assert figure.layout.annotations[-1].text == "hollow: n = 8, filled: n = 16"  # once, below both panels
+    assert figure.layout.yaxis3.ticktext == ("Norse",)
 
 
 def test_products_of_spikes_over_the_faster_dense_one():

@@ -205,6 +205,15 @@ def test_frames_hold_what_changes_and_share_their_axes():
     assert {frame.layout.height for frame in figure.frames} == {figure.layout.height}
 
 
+def test_the_first_and_the_last_label_of_a_slider_are_not_cut():
+    def fn(k):
+        return viz.figures.image_grid(np.eye(4)[None], title=str(k))  # its margins are narrow
+
+    slider = viz.frames(fn, "", ["window = 10", "window = 200"]).layout.sliders[0]
+    assert 12 + slider.pad.l >= 4 * len("window = 10") and slider.pad.r >= 4 * len("window = 200")
+    assert viz.frames(fn, "k", [1, 2]).layout.sliders[0].pad.l == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "options", "error", "message"),
     [

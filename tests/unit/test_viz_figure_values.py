@@ -194,8 +194,10 @@ def test_on_logarithmic_axes_zeros_are_left_out_and_names_stand_at_exponents():
 
 
 @pytest.mark.parametrize(
-    ("heights", "step", "form"), [([1, 50], None, None), ([5e-4, 0.5], None, "power"), ([1e-8, 0.1], 1, "power")]
-)
+    ("heights", "step", "form"),
+    [([1, 50], None, "none"), ([1, 5e4], 1, "none"), ([1, 5e6], 1, "power"), ([5e-4, 0.5], None, "power"),
+     ([1e-8, 0.1], 1, "power")],
+)  # fmt: skip
 def test_a_logarithmic_axis_needs_no_prefixes_of_units(heights, step, form):
     """Plotly itself would write 500µ and 1B, and small digits between the powers of ten."""
     axis = lines({"a": heights}, log="y").layout.yaxis

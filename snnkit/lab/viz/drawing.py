@@ -167,8 +167,10 @@ def scale_of(letter: str, log: str, values: Any) -> dict[str, Any]:
     array = np.asarray(values, dtype=float)
     array = np.log10(array[np.isfinite(array) & (array > 0)])
     span, least = (float(np.ptp(array)), float(array.min())) if array.size else (0.0, 0.0)
-    powers = {"exponentformat": "power"} if least < -3 or span > 3 else {}  # plotly would write 500µ and 1B
-    return {"type": "log", "tickvals": log_ticks(values), "dtick": math.ceil(span / 8) if span > 3 else None} | powers
+    # Plotly would write 500µ, 10k and 1B. Powers of ten are for numbers with many zeros.
+    form = "power" if least < -3 or least + span > 5 else "none"
+    step = math.ceil(span / 8) if span > 3 else None
+    return {"type": "log", "tickvals": log_ticks(values), "dtick": step, "exponentformat": form}
 
 
 def ends_of(values: Any, log: bool = False, include: Iterable[float] = (), zero: bool = True) -> list[float]:

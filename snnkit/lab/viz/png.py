@@ -197,6 +197,8 @@ class _Page:
             side.set_ticks(list(shown), list(shown.values()))
         elif categories:
             side.set_ticks(range(len(categories)), [_text(c) for c in categories])
+        elif spec.type == "log" and spec.exponentformat == "none":
+            side.set_major_formatter(lambda at, _: f"{at:g}")
         elif spec.type != "log":
             side.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10]))  # as plotly steps: never by 2.5
         side.set_minor_locator(NullLocator())

@@ -24,6 +24,7 @@ from snnkit.lab.viz.drawing import (
     line_looks,
     log_ticks,
     panels,
+    scale_of,
 )
 from snnkit.lab.viz.figures.line_plots import lines
 
@@ -203,8 +204,7 @@ def training_rates(records: Record | Sequence[Record]) -> go.Figure:
                 add_marks(figure, x, y, **look)
     every = [row["samples_per_s"] for row, _ in best.values()]
     legend_below(figure, _ROW * len(nets), names)
-    across = {"type": "log", "title_text": "samples per second", "range": ends_of(every, log=True)}
-    across |= {"tickvals": log_ticks(every), "dtick": 1}
+    across = scale_of("x", "x", every) | {"title_text": "samples per second", "range": ends_of(every, log=True)}
     up = {"tickvals": list(nets.values()), "ticktext": list(nets), "range": [len(nets) - 0.5, -0.5], "showgrid": False}
     for edge in range(1, len(nets)):
         figure.add_hline(y=edge - 0.5, line={"color": theme.AXIS, "width": 0.5})
@@ -280,7 +280,7 @@ def framework_ratios(record: Record) -> go.Figure:
             1.0,
             *(end for (its, _), found in ratios.items() if its == panel for one in found.values() for end in one[:3]),
         ]
-        look = {"type": "log", "tickvals": log_ticks(every), "dtick": 1, "range": ends_of(every, log=True)}
+        look = scale_of("x", "x", every) | {"range": ends_of(every, log=True)}
         place = {"row": panel // 2 + 1, "col": panel % 2 + 1}
         figure.update_xaxes(**look, **place)
         figure.add_vline(x=1, line=RULER, **place)
