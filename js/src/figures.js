@@ -1,6 +1,9 @@
 // Plotly figures of pages without a kernel: the site and the reports. Each is a <figure class="snn-figure"> that holds
 // its data as JSON, and is drawn before it comes into view; plotly.js, which lies beside this file, is loaded only by
 // pages that have one.
+
+import {isGrid, narrow, wrapped} from "./narrow.js";
+
 (() => {
   /**
    * @typedef {{title?: {text: string}, height: number, margin?: {t?: number}, font?: {color?: string},
@@ -25,19 +28,8 @@
     document.head.append(script);
   }));
 
-  // Narrower than this, labels of panels side by side would meet: the reader moves the figure sideways.
+  // Narrower than this, panels come one below the other. Grids of pictures are moved sideways by the reader.
   const LEAST = 640, LETTER = 8.6, LINE = 21; // px; the last two of a title
-
-  /** @param {string} text @param {number} wide */
-  const wrapped = (text, wide) => text.split("<br>").map((line) => {
-    const lines = [""];
-    for (const word of line.split(" ")) {
-      const longer = `${lines.at(-1)} ${word}`.trim();
-      if (longer.replace(/<[^>]*>/g, "").length * LETTER <= wide || !lines.at(-1)) lines[lines.length - 1] = longer;
-      else lines.push(word);
-    }
-    return lines.join("<br>");
-  }).join("<br>");
 
   /**
    * Breaks titles that the reader could not see whole, and makes room for their lines.
@@ -48,7 +40,7 @@
     /** @param {Titled} layout */
     const lines = (layout) => layout.title.text.split("<br>").length;
     const before = Math.max(0, ...titled.map(lines));
-    for (const layout of titled) layout.title.text = wrapped(layout.title.text, wide - 16);
+    for (const layout of titled) layout.title.text = wrapped(layout.title.text, (wide - 16) / LETTER);
     const more = LINE * (Math.max(0, ...titled.map(lines)) - before);
     for (const layout of layouts) if (layout?.height) layout.height += more;
     const [{margin = {}}] = layouts;
@@ -62,13 +54,22 @@
     const {data, layout, frames, config} = /** @type {Figure} */ (JSON.parse(script.textContent));
     const Plotly = await load();
     const plot = document.createElement("div"), ink = () => getComputedStyle(place).color;
-    place.style.overflowX = "auto";
-    plot.style.minWidth = `${LEAST}px`;
+    const small = place.clientWidth < LEAST;
+    if (small && isGrid(layout)) {
+      const said = document.createElement("div");
+      said.textContent = "The figure moves sideways →";
+      said.style.cssText = "position: sticky; left: 0; font-size: 13px; opacity: .7";
+      place.append(said);
+      place.style.overflowX = "auto";
+      plot.style.minWidth = `${LEAST}px`;
+    } else if (small) narrow({data, layout, frames}, place.clientWidth);
+    place.style.minHeight = "";
     place.append(plot);
     fitTitles(plot, [layout, ...(frames ?? []).map((frame) => frame.layout)], place.clientWidth);
-    if (place.clientWidth < LEAST) layout.dragmode = false; // fingers move the figure
+    if (small) layout.dragmode = false; // fingers move the page
+    const buttons = small ? {displayModeBar: false} : {}; // they would lie over the title
     layout.font = {...layout.font, color: ink()}; // the kit's grey has to do for both kinds of page; here one is known
-    await Plotly.newPlot(plot, data, layout, config);
+    await Plotly.newPlot(plot, data, layout, {...config, ...buttons});
     if (frames) await Plotly.addFrames(plot, frames);
     // A window may keep its size while a menu beside the text opens.
     new ResizeObserver(() => { if (plot.clientWidth) Plotly.Plots.resize(plot); }).observe(place);

@@ -1,7 +1,7 @@
 // A page within another, in a frame.
 
 /**
- * Keeps the page in `frame` in the scheme of the page around it, and the frame as high as its page asks for.
+ * Keeps the page in `frame` in the scheme of the page around it, and the frame as high as its page asks for (see fit_in.js).
  * @param {HTMLIFrameElement} frame
  */
 export function follow(frame) {
@@ -12,9 +12,9 @@ export function follow(frame) {
     frame.contentWindow?.postMessage({snnkit: {theme: red + green + blue > 382 ? "dark" : "light"}}, "*"); // light letters
   };
   addEventListener("message", (event) => {
-    const height = event.source === frame.contentWindow && event.data?.snnkit?.height;
-    if (!height) return;
-    frame.style.height = `${height}px`;
+    const said = event.source === frame.contentWindow && event.data?.snnkit;
+    if (!said) return;
+    if (said.height) frame.style.height = `${said.height}px`;
     tell();
   });
   const attributeFilter = ["class", "theme", "data-theme", "data-jp-theme-light"]; // where notebooks and sites say theirs

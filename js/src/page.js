@@ -3,6 +3,7 @@
 import {bytesOf} from "./bytes.js";
 import {colours, Loop, watchColours} from "./canvas.js";
 import {button, legend, make, slider, toggle} from "./controls.js";
+import {fitIn} from "./fit_in.js";
 import {History} from "./history.js";
 import {Network, SURE} from "./network.js";
 import {Pad} from "./pad.js";
@@ -33,7 +34,7 @@ const canvasAt = /** @type {function(string): HTMLCanvasElement} */ (at);
 export function start(neurons) {
   const description = JSON.parse(at("data").textContent);
   if (location.hash === "#compact" || self.name === "compact") becomeCompact();
-  if (parent !== self) fitIn();
+  fitIn(at("page"));
   try {
     const player = new Player(description, neurons);
     player.next();
@@ -56,15 +57,6 @@ function becomeCompact() {
   const href = location.href.replace(/#.*/, "");
   Object.assign(whole, {href, target: "_blank", className: "small", textContent: "Change the network, see its spikes"});
   at("answer").append(whole);
-}
-
-/** Within another page: as high as it needs, in the scheme of that page (see frame.js). */
-function fitIn() {
-  new ResizeObserver(() => parent.postMessage({snnkit: {height: at("page").offsetHeight}}, "*")).observe(at("page"));
-  addEventListener("message", (event) => {
-    const theme = event.source === parent && event.data?.snnkit?.theme;
-    if (theme === "dark" || theme === "light") document.body.dataset.theme = theme;
-  });
 }
 
 class Player {

@@ -3,6 +3,7 @@
 import {Loop, calm, colours, watchColours} from "./canvas.js";
 import {CLASS_COLOURS, PRESETS, describe, diagnosis} from "./commentary.js";
 import {button, choice, framed, legend, make, slider} from "./controls.js";
+import {fitIn} from "./fit_in.js";
 import {Guide} from "./guide.js";
 import {
   AnswersPlot, CurvePlot, DecisionPlot, MembranePlot, RasterPlot, Series, SurrogatePlot, busiest, trace,
@@ -168,6 +169,7 @@ class Playground {
     };
     recolour(colours(this.root));
     watchColours(this.root, recolour);
+    fitIn();
     addEventListener("hashchange", () => this.readLink());
     this.readLink();
     if (location.hash.length < 2) this.guide.begin();

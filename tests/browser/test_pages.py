@@ -115,7 +115,7 @@ def taken_out_and_back(page, selector, change):
 
 def test_figures_of_a_saved_page_follow_the_scheme_and_their_titles_the_width(page, tmp_path):
     title = "A title that is much longer than the screen of a phone is wide"
-    data = viz.display.mime_bundle(viz.figures.lines({"a": [1.0, 2.0]}, title=title))
+    data = viz.display.mime_bundle(viz.figures.lines({"a": [1.0, 2.0], "b": [2.0, 1.0]}, title=title))
     cell = nbformat.v4.new_code_cell("x", outputs=[nbformat.v4.new_output("display_data", data=data)])
     (tmp_path / "notebooks").mkdir()
     nbformat.write(nbformat.v4.new_notebook(cells=[cell]), tmp_path / "notebooks" / "x.ipynb")
@@ -125,6 +125,8 @@ def test_figures_of_a_saved_page_follow_the_scheme_and_their_titles_the_width(pa
     expect(page.locator(".gtitle tspan")).to_have_count(2)
     assert page.locator(".gtitle").evaluate("title => title.getBoundingClientRect().right") <= 400
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    assert page.locator("figure").evaluate("figure => figure.scrollWidth - figure.clientWidth") <= 0
+    expect(page.locator(".legendtext")).to_have_text(["a", "b"])  # which are beside the lines on a wider page
     inks, papers = [], []
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
@@ -134,6 +136,22 @@ def test_figures_of_a_saved_page_follow_the_scheme_and_their_titles_the_width(pa
         inks.append(page.locator(".xtick text").first.evaluate("text => getComputedStyle(text).fill"))
         papers.append(page.locator("body").evaluate("body => getComputedStyle(body).backgroundColor"))
     assert papers == ["rgb(255, 255, 255)", "rgb(17, 17, 17)"]
+
+
+def test_an_embedded_playground_has_the_scheme_of_its_page(page, tmp_path, monkeypatch):
+    shown = []
+    monkeypatch.setattr("IPython.display.display", lambda data, raw: shown.append(data["text/html"]))
+    monkeypatch.setattr(embedded, "in_notebook", lambda: True)
+    viz.embed(pages.playground(tmp_path / "playground.html"), height=700)
+    file = tmp_path / "page.html"
+    head = "<!DOCTYPE html><meta charset='utf-8'><link rel='icon' href='data:,'>"
+    file.write_text(f"{head}<body style='background: #111; color: #eee'>{shown[0]}")
+    page.goto(file.as_uri())
+    body = page.frame_locator("iframe").locator("body")
+    expect(body).to_have_css("background-color", "rgb(17, 17, 17)")
+    page.evaluate("() => { document.body.style.color = '#111'; document.body.dataset.jpThemeLight = 'true'; }")
+    expect(body).to_have_css("background-color", "rgb(255, 255, 255)")
+    assert page.locator("iframe").evaluate("frame => frame.clientHeight") == 700
 
 
 @pytest.mark.parametrize("compact", [True, False])
