@@ -6,6 +6,7 @@ import torch
 from snnkit.lab.course import errors, exercises, grade
 
 V, W = torch.tensor([0.5, 1.5]), torch.ones(2, requires_grad=True)
+LABELS = torch.tensor([0, 1])
 
 
 def _in_place():
@@ -42,6 +43,8 @@ MISTAKES = {
     "a cut graph": (lambda: V.sum().backward(), "cut the graph"),
     "a leaf changed": (_add_to_leaf, "no_grad"),
     "in place": (_in_place, "v = v + x"),
+    "time is still there": (lambda: torch.nn.functional.cross_entropy(torch.ones(5, 2, 3), LABELS), "[B, C]"),
+    "no classes are left": (lambda: torch.nn.functional.cross_entropy(V, LABELS), "[B, C]"),
     "backward twice": (_twice, "forward pass of its own"),
     "two shapes": (lambda: torch.ones(3) + torch.ones(4), "Print both"),
     "a product of two shapes": (lambda: torch.ones(2, 3) @ torch.ones(2, 3), "Print both"),

@@ -55,6 +55,10 @@ _HINTS: list[tuple[str, str]] = [
         r"modified by an inplace operation",
         "The way back needs the old values. Make a new tensor, `v = v + x`, instead of changing one by `v += x`.",
     ),
+    (
+        r"batch_size|1D target|target with class probabilities",
+        "Cross-entropy takes one number for each class, [B, C], then the labels, [B]. Which axes are left?",
+    ),
     (r"through the graph a second time", "Each `backward()` needs a forward pass of its own. Call it once."),
     (
         r"size of tensor|shapes cannot be multiplied|must match the size|expected size|[Ss]izes of tensors",
