@@ -48,6 +48,9 @@ MISTAKES = {
     "backward twice": (_twice, "forward pass of its own"),
     "two shapes": (lambda: torch.ones(3) + torch.ones(4), "Print both"),
     "a product of two shapes": (lambda: torch.ones(2, 3) @ torch.ones(2, 3), "Print both"),
+    "an index too large": (lambda: V[2], "n - 1"),
+    "an item too many": (lambda: [1, 2][2], "n - 1"),
+    "whole numbers wanted": (lambda: torch.bincount(V), "`//`"),
     "an index with a fraction": (lambda: V[torch.tensor([0.5])], "`.long()`"),
 }
 

@@ -64,6 +64,11 @@ _HINTS: list[tuple[str, str]] = [
         r"size of tensor|shapes cannot be multiplied|must match the size|expected size|[Ss]izes of tensors",
         "Two shapes do not fit. Print both. Which axis is time, which the batch, which the neurons?",
     ),
+    (r"^IndexError.*out of (bounds|range)", "An index is too large. The last one of n is n - 1."),
+    (
+        r"not implemented for '(Float|Double|Half|BFloat16)'",
+        "This needs whole numbers. `//` divides into whole numbers, `/` does not; `.long()` makes them.",
+    ),
     (r"used as indices", "An index is a whole number: `.long()` makes one."),
 ]
 
