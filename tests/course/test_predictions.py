@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from snnkit.lab import course, exercises
-from snnkit.lab.course import card, gate, outcome, predict, predictions, progress, question, quiz, scorecard
+from snnkit.lab.course import card, gate, order, outcome, predict, predictions, progress, question, quiz, scorecard
 from snnkit.lab.pages import web
 from tests.course.examples import EXERCISE, install
 from tests.javascript import run
@@ -376,6 +376,15 @@ def test_cells_wait_from_the_question_to_its_outcome_and_exercises_do_not(shown)
     )  # run again
     predictions.receive({"skip": "trial.a"})
     assert gate.closes("print(1)", "one") == []
+
+
+def test_cells_of_an_earlier_edition_wait_for_the_prediction_of_today(shown, monkeypatch):
+    monkeypatch.setitem(order.MOVED, "earlier.a", "trial.b")
+    predict("earlier.a")
+    last = 'outcome("earlier.a", 2.5)'
+    assert gate.closes(last, "one") == ["trial.b"]
+    predictions.receive({"lock": "trial.b", "guess": 2.5, "sure": 70})
+    assert gate.closes(last, "one") == gate.closes("print(1)", "two") == []
 
 
 @pytest.mark.parametrize("watched", [True, False])
