@@ -64,13 +64,15 @@ export function judge(question, guess, truth) {
     const off = Math.abs(said - found), {within, tolerance, unit} = question;
     const right = off <= (within ?? tolerance * Math.abs(found)) * (1 + 1e-9);
     const way = said > found ? "too high" : "too low", measure = unit && ` ${unit}`;
-    const step = unit === "%" ? " points" : measure; // 27 % too high would be 13 % times 1.27
+    // 27 % too high would be 13 % times 1.27
+    const points = (/** @type {number} */ of) => unit !== "%" ? "" : written(of) === "1" ? " point" : " points";
     const apart = off / Math.abs(found);
-    const far = within !== undefined || !found ? `${written(off)}${step}`
+    const far = within !== undefined || !found ? `${written(off)}${points(off)}`
       : apart < 3 ? `${percent(apart)} %` : `${written(said / found)} times the result,`;
-    const limit = within === undefined ? `${percent(tolerance)} %` : `${written(within)}${step}`;
+    const limit = within === undefined ? `${percent(tolerance)} %` : `${written(within)}${points(within)}`;
     const words = `You said ${written(said)}, it is ${written(found)}${measure}: `;
-    return {right, words: words + (off ? `${far} ${way}. Right is within ${limit}.` : "exact.")};
+    const rule = within === 0 ? "Only this number is right." : `Right is within ${limit}.`;
+    return {right, words: words + (off ? `${far} ${way}. ${rule}` : "exact.")};
   }
   const [low, high, label] = question.y, [left, end] = question.x, differences = /** @type {number[]} */ ([]);
   const heights = /** @type {number[]} */ (guess);

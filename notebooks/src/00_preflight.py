@@ -199,8 +199,8 @@ print("10 steps and 10 more are the same as 20:", torch.equal(torch.cat([first, 
 # An exercise is a cell with a `...` in it. Replace the dots and run it. A card says **○ to do**, **✓ passed**, or
 # **✗ failed** with the first thing that is wrong and a hint.
 #
-# The last line, `attempt`, returns your answer if it passes and **our solution if it does not**. So a wrong or missing
-# answer never stops you: the notebook goes on, and you can come back later.
+# The last line, `attempt`, returns your answer if it passes and **our solution**, the *reference*, **if it does not**. So a
+# wrong or missing answer never stops you: the notebook goes on, and you can come back later.
 #
 # ### Exercise 00.1 · Count the spikes (2 minutes, ●○○)
 #

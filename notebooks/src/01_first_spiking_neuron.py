@@ -177,7 +177,8 @@ outcome("first_spiking_neuron.a")
 # ### Exercise 01.1 · Charge the membrane (6 minutes, ●○○)
 #
 # Write one line. `x` and `v` are tensors of the same shape (one number per neuron), and `tau` is a number of steps.
-# Return the membrane one step later. Both Euler and the exact step pass.
+# Return the membrane one step later. Both Euler and the exact step pass (for the exact one: `tau` is a plain number, so use
+# `math.exp`).
 #
 # Stuck? Call `hint("first_spiking_neuron.1")`, several times if you need to; then `solution("first_spiking_neuron.1")`.
 
@@ -267,6 +268,9 @@ hard, soft = (int(simulate(strong, v_reset=v)[0].sum()) for v in (0.0, None))
 print("spikes in 1000 steps at x = 4: hard reset", hard, "and soft reset", soft)
 outcome("first_spiking_neuron.b", int(soft > hard))
 
+# %% [markdown]
+# Now go back to the lab at the top, and move its switch `reset`, at a small `current` and at the largest.
+
 # %% [markdown] tags=["slide"]
 # ## 4 · The firing rate: a formula and a test
 #
@@ -310,7 +314,7 @@ viz.show(figures.lines(rates, x=currents, faint=["equation (4)"], **axes))
 at = [int((currents - x).abs().argmin()) for x in (1.5, 3.0)]
 outcome("first_spiking_neuron.c", formula[at[1]] / formula[at[0]])
 most = simulate(torch.full((50,), 100.0))[0].mean()
-print(f"at x = 100: {most:g} spikes per step")
+print(f"spikes per step at x = 100: {most:g}")
 outcome("first_spiking_neuron.d", int(most == 1))
 
 # %% [markdown]
@@ -438,6 +442,7 @@ outcome("first_spiking_neuron.e", int(inside[-15:].mean() > inside[:15].mean()))
 #
 # | neuron | what it adds | state |
 # |---|---|---|
+# | `IF` | nothing: it is the LIF without its leak | `v` |
 # | `Leaky` | the LIF of snnTorch, another library: $v \leftarrow \beta v + x$ (there `mem`); the reset comes one step after the spike | `mem` |
 # | `CubaLIF` | a *synapse*, the contact through which spikes arrive: it smooths the input before the membrane does (the LIF of Norse) | `v, i` |
 # | `ALIF` | *adaptation*: each spike raises the threshold for a while, so the neuron fires less and less often | `v, a` |
@@ -508,7 +513,7 @@ viz.listen({name: runs[name][1] for name in listed}, seconds_per_step=0.01)
 #
 # ### The neuron explorer
 #
-# Compare them all, with the f–I curve at the side. Drag the diamond along the <span class="show-rate">curve</span>, drag
+# Compare these neurons and a few more, with the f–I curve at the side. Drag the diamond along the <span class="show-rate">curve</span>, drag
 # the dashed <span class="show-threshold">threshold</span>, or draw an <span class="show-input">input of your own</span>
 # into the upper panel. <span class="show-current">`current`</span> is the level at which a leaky membrane would settle.
 #

@@ -218,7 +218,8 @@ spikes.sum().backward()
 print("spikes:", spikes.tolist(), "  gradient:", u.grad.tolist())
 
 # %% [markdown]
-# No error, and no learning. (A comparison, `u >= 0`, would cut the graph, and `backward()` would raise an error.)
+# No error, and no learning. (A comparison, `u >= 0`, would cut the *graph*, PyTorch's record of the operations, and
+# `backward()` would raise an error.)
 #
 # ## 2 · The surrogate gradient
 #
@@ -286,9 +287,9 @@ outcome("surrogate_gradients.c", 1 if 0.4 < low < high < 0.6 else 0)
 #
 # ### Exercise 02.1 · Your own backward pass (8 minutes, ●●○)
 #
-# With `torch.autograd.Function` you define both directions. In `backward`, `grad_output` is $\partial L/\partial s$, the
-# gradient that arrives from the next layer. You return $\partial L/\partial u$. One line is missing: the slope
-# $\sigma'(u)$ of
+# With `torch.autograd.Function` you define both directions. `ctx` carries what `forward` stores in it to `backward`.
+# There, `grad_output` is $\partial L/\partial s$, the gradient that arrives from the next layer. You return
+# $\partial L/\partial u$. One line is missing: the slope $\sigma'(u)$ of
 #
 # $$\sigma(u) = \frac{1}{\pi}\arctan\!\Big(\frac{\pi}{2}\,\alpha\,u\Big) + \frac{1}{2}$$
 #

@@ -523,7 +523,7 @@ print(*alone.stdout.splitlines()[19:], alone.stderr, sep="\n")
 #
 # Start from `leaky`. `current` is `[T, B, N]`, `r` is `[N, N]`, and `r[i, j]` is the weight from neuron `j` to neuron `i`.
 # Return the spikes `[T, B, N]`. In the first step there is no feedback, because nothing has fired yet. Gradients must reach
-# `r`, so feed back the *spikes*, not a comparison.
+# `r`, so feed back the *spikes*, not a comparison. The reset stays as in `leaky`: a comparison, without a gradient.
 
 
 # %% tags=["exercise"]
@@ -644,7 +644,7 @@ with torch.no_grad():
         theirs.copy_(w)
     kit_spikes, _ = kit_net(x.expand(20, -1, -1))
     differ = (kit_spikes != net(x)).float().mean().item()
-print(f"{kit_spikes.numel():,} places of the output, {differ:.1e} of them differ")
+print(f"{kit_spikes.numel():,} places of the output, {differ:.0%} of them differ")
 assert differ < 1e-4
 
 # %% [markdown]

@@ -209,8 +209,8 @@ viz.show(figures.event_cloud(cloud, dt=1e-3, title="A three in 0.3 s"))
 #
 # $$ \text{events are cheaper where}\quad 5\,r < f \qquad (r \text{ in events per second and pixel},\ f \text{ in Hz}). \tag{2} $$
 #
-# **Predict first.** (a) Which needs more bytes per second for our moving digit: its events, or a film at 30 frames
-# per second? (b) The camera does not move. How many events does a perfect one send?
+# **Predict first.** Which needs more bytes per second for our moving digit: its events, or a film at 30 frames per
+# second? And think: the camera does not move. How many events does a perfect one send?
 
 # %%
 predict("event_data.b")
@@ -231,10 +231,10 @@ outcome("event_data.b", "the events" if needed["events of the moving digit"] > 3
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# (a) The film at 30 frames per second needs only a quarter of the bytes. This scene is a close-up with only edges, and
+# The film at 30 frames per second needs only a quarter of the bytes. This scene is a close-up with only edges, and
 # all of them move. A film needs more only for a finer resolution in time: about nine times as many bytes at a frame per
-# millisecond. A claim that events save bytes must say compared with which film. (b) None: a perfect camera cannot detect
-# a static digit. A real one sends noise. Events are better in scenes with little change: a street at night, a belt in a
+# millisecond. A claim that events save bytes must say compared with which film. A perfect camera that does not move
+# sends no event at all. A real one sends noise. Events are better in scenes with little change: a street at night, a belt in a
 # factory, a room where old people may fall.
 #
 # </details>
@@ -351,9 +351,11 @@ viz.show(figures.image_grid(torch.stack(panels), names, columns=5, title=title))
 #
 # Left: ON (blue) minus OFF (crimson) in the window that ends at `now_ms`. Right: the time surface at the same moment.
 #
-# **Predict first.** (a) `window_ms` of 1 or of 300: which one shows a three? (b) Both should show the same part of
-# the past. How large is $\tau$ for a window of 30 ms? (c) At 210 ms, 10 ms after the last turn of the camera, with a
-# window of 10 ms: which of the two shows a digit?
+# **Predict first.** Both should show the same part of the past. How large is $\tau$ for a window of 30 ms? Then find out
+# with the sliders:
+#
+# 1. `window_ms` of 1 or of 300: which one shows a three?
+# 2. At 210 ms, 10 ms after the last turn of the camera, with a window of 10 ms: which of the two views shows a digit?
 
 # %%
 predict("event_data.e")
@@ -384,12 +386,13 @@ outcome("event_data.e")
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# (a) Neither. 1 ms shows a few dots. In 300 ms the camera returns to its start, so ON and OFF of each pixel cancel. About
-# 20 or 30 ms show strokes with a bright and a dark side. In this time the picture moves by about half a pixel, so the
-# best window depends on the motion. (b) About 30 ms: an exponential has the same weight as a window of length $\tau$, but
-# without an edge. (c) The time surface. After a turn each pixel must first change by a whole threshold from its last event. For
-# some milliseconds hardly anything is sent, and an empty window contains no information. (A leaky membrane is such a
-# surface, except that it adds up: there, too, $\tau$ is the time constant.)
+# - $\tau$ is about 30 ms: an exponential has the same weight as a window of length $\tau$, but without an edge.
+# - A window of 1 ms shows a few dots. In 300 ms the camera returns to its start, so ON and OFF of each pixel cancel.
+#   About 20 or 30 ms show strokes with a bright and a dark side. In this time the picture moves by
+#   about half a pixel, so it depends on the motion.
+# - At 210 ms the time surface shows a digit. After a turn each pixel must first change by a whole threshold from its last
+#   event. For some milliseconds hardly anything is sent, and an empty window contains no information. (A leaky membrane
+#   is such a surface, except that it adds up: there, too, $\tau$ is the time constant.)
 #
 # </details>
 #

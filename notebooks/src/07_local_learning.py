@@ -248,8 +248,8 @@ bounded = attempt("local_learning.2", bounded)
 # neuron does not know this. All weights start at 0.5. Seven such neurons receive the same spikes. They differ only in
 # $\mu$.
 #
-# **Predict first.** (a) For $\mu = 0$, sketch the hundred weights at the end: first inputs 1 to 50, then 51 to 100,
-# each half sorted from large to small. (b) And for $\mu = 1$: what do the weights look like?
+# **Predict first.** (d) For $\mu = 0$, sketch the hundred weights at the end: first inputs 1 to 50, then 51 to 100,
+# each half sorted from large to small. (e) And for $\mu = 1$: what do the weights look like?
 
 # %%
 predict("local_learning.d")
@@ -499,8 +499,8 @@ outcome("local_learning.g", " and ".join(f"{tau:g} s" for tau, rank in ranks.ite
 #
 # with $v$ and $\theta$ in units of one weight of 1; $\theta_k$ decays with a time constant of minutes.
 #
-# **Predict first.** The network gets no labels. (a) The weights of a neuron, drawn as an image, are its *receptive
-# field*: what it responds to. What will these fields look like: strokes, corners, whole digits? (b) Guessing gets 10 %
+# **Predict first.** The network gets no labels. (h) The weights of a neuron, drawn as an image, are its *receptive
+# field*: what it responds to. What will these fields look like: strokes, corners, whole digits? (i) Guessing gets 10 %
 # right; how much will this network get?
 
 # %%
@@ -596,7 +596,7 @@ outcome("local_learning.i", 100 * accuracy)
 # Three colleagues built the same network, and each left out one part: competition, homeostasis, or normalisation.
 #
 # **Predict first.** One network shows a hundred times the same blurred digit, one shows a few pale blots and the rest
-# still noise, and one shows solid white. (a) Which part is missing where all fields are the same? (b) Which part is
+# still noise, and one shows solid white. (j) Which part is missing where all fields are the same? (k) Which part is
 # missing where one neuron fires half of all spikes?
 
 # %%

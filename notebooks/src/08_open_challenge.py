@@ -379,7 +379,7 @@ for name, warm_up in {"her loop": 0.0, "the kit's": 0.5}.items():
     train.seed_everything(SEED)
     how = {"updates": updates, "warm_up": warm_up, "seed": SEED, "device": device}
     net = challenge.train(challenge.network(hidden=32), 0.01, **how)
-    print(f"{name:9} {challenge.evaluate(net, x, y)}")  # 1: hidden layer, 3: output
+    print(f"{name:9} {challenge.evaluate(net, x, y)}")
 outcome("open_challenge.c")
 
 # %% [markdown]

@@ -129,8 +129,9 @@ def test_kinds_and_keys_are_checked(capsys):
             attempt(key, answer)
     with pytest.raises(ValueError, match=r"trial\.1, trial\.2.*trial\.7"):
         attempt("trial.7", leak)
-    with pytest.raises(ValueError, match="notebook must be one of"):
-        hint("77.1")
+    for key in ("77.1", "1", "somewhere"):
+        with pytest.raises(ValueError, match=f"such as \"03.1\", but it is '{key}'"):
+            hint(key)
     assert registry.find("03.1") is registry.find("encodings.1")  # as its card says
     assert attempt("trial.1", leak) is leak
     assert "run your definition again" in capsys.readouterr().out

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from snnkit.lab import course, exercises
-from snnkit.lab.course import card, gate, outcome, predict, predictions, progress, question, quiz, scorecard
+from snnkit.lab.course import card, gate, order, outcome, predict, predictions, progress, question, quiz, scorecard
 from snnkit.lab.pages import web
 from tests.course.examples import EXERCISE, install
 from tests.javascript import run
@@ -120,6 +120,7 @@ def test_unknown_predictions_are_refused():
 # --- what is right ----------------------------------------------------------------------------------------------------
 
 CURVE = [[0.0, 0.75, 1.5], [0.5, 1.5, 5.0]]  # the last is above the axis, and counts as 2
+WHOLE = B | {"tolerance": None, "within": 0, "unit": "neurons", "answer": None}
 CASES = [
     (A, 1, 1, True),
     (A, 0, 1, False),
@@ -127,6 +128,8 @@ CASES = [
     (B, 3.0, 2.5, True),
     (B, 1.99, 2.5, False),
     (B | {"tolerance": None, "within": 0.1} | {"answer": None}, 2.45, 2.5, True),
+    (WHOLE, 1.0, 3.0, False),
+    (WHOLE | {"within": 1, "unit": "%"}, 2.0, 4.0, False),
     (C, FLAT, [[0.0, 1.5], [1.2, 0.8]], True),
     (C, FLAT, CURVE, False),
     (C, FLAT, [[2.0, 3.0], [1.0, 1.0]], False),  # nowhere to compare
@@ -147,8 +150,10 @@ def test_pages_judge_as_python_does_and_say_how_far_off():
     return [judged, typed.map((text) => numberOf(text, asked))];"""
     judged, read = run(script, "course_answers.js", cases=cases, typed=typed, asked=B)
     assert [one["right"] for one in judged] == [right for *_, right in CASES]
-    assert "20 % too low" in judged[2]["words"] and "0.05 times too low" in judged[5]["words"]
-    assert "% of the height" in judged[7]["words"]
+    assert "20 % too low" in judged[2]["words"] and "0.05 too low" in judged[5]["words"]
+    assert judged[6]["words"] == "You said 1, it is 3 neurons: 2 too low. Only this number is right."
+    assert judged[7]["words"] == "You said 2, it is 4 %: 2 points too low. Right is within 1 point."
+    assert "% of the height" in judged[9]["words"]
     assert [one.get("value") for one in read] == [2.5, 1, None, None, None, None, None, None, None]
     for place, words in ((3, "1.5"), (4, "without “times”"), (6, "from 0.5 to 10")):
         assert words in read[place]["problem"]
@@ -371,6 +376,15 @@ def test_cells_wait_from_the_question_to_its_outcome_and_exercises_do_not(shown)
     )  # run again
     predictions.receive({"skip": "trial.a"})
     assert gate.closes("print(1)", "one") == []
+
+
+def test_cells_of_an_earlier_edition_wait_for_the_prediction_of_today(shown, monkeypatch):
+    monkeypatch.setitem(order.MOVED, "earlier.a", "trial.b")
+    predict("earlier.a")
+    last = 'outcome("earlier.a", 2.5)'
+    assert gate.closes(last, "one") == ["trial.b"]
+    predictions.receive({"lock": "trial.b", "guess": 2.5, "sure": 70})
+    assert gate.closes(last, "one") == gate.closes("print(1)", "two") == []
 
 
 @pytest.mark.parametrize("watched", [True, False])

@@ -13,16 +13,12 @@ from traceback import FrameSummary
 from typing import Any
 
 from snnkit import checks
-from snnkit.lab.course import exercise as registry, order, progress, sandbox, time_limit
+from snnkit.lab.course import errors, exercise as registry, order, progress, sandbox, time_limit
 from snnkit.lab.course.card import TONES, Card, Line, short, unshowable
 from snnkit.lab.course.exercise import Check, Exercise, NotWritten, Violation
 from snnkit.lab.viz.frontend import live
 
 _TONE = {"passed": "good", "failed": "bad", "to do": "open"}
-_HINTS: dict[type[BaseException], str] = {
-    RecursionError: "The function calls itself without end.",
-    SystemExit: "A function ends with `return`; `exit()` ends the program, here the kernel.",
-}
 _rehearsed: set[Check] = set()
 
 # --- grading ----------------------------------------------------------------------------------------------------------
@@ -124,8 +120,8 @@ def _raised(error: BaseException, text: str, where: str, last: Any, limit: float
     if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "memory" in text):
         hint = "How large is your largest tensor? Multiply the numbers of its shape, then by 4 bytes."
         return {"message": f"Your code needs more memory than there is ({message})", "hint": hint}
-    if where or type(error) in _HINTS:
-        return {"message": f"Your code raised {message}", "hint": _HINTS.get(type(error), "")}
+    if where or isinstance(error, (RecursionError, SystemExit)):
+        return {"message": f"Your code raised {message}", "hint": errors.hint(kind, text)}
     return {"message": f"The answer could not be checked: {message}", "yours": last}
 
 

@@ -97,7 +97,10 @@ def questions(notebook: str) -> list[dict[str, Any]]:
 @checks.arguments
 def find(key: str) -> Exercise:
     """The exercise with this key ("encodings.1" or "03.1"). If there is none: ValueError with a list of the keys."""
-    key = order.named(key)
+    given, key = key, order.named(key)
+    name = order.notebook_of(key)
+    if not (name in order.NUMBERS or order.is_of_the_past(name) or _file(name) in sys.modules):
+        raise ValueError(f'key must be that of an exercise, such as "03.1", but it is {checks.shown(given)}')
     known = {one.key: one for one in exercises(order.notebook_of(key))}
     if key not in known:
         listed = ", ".join(known)
@@ -113,7 +116,10 @@ def _module(notebook: str) -> ModuleType:
             f"notebook {notebook} is of an earlier edition of the course. Its exercises are in "
             f"{order.where_now(notebook)}, and what you have solved counts there; {order.EARLIER}"
         )
-    name = f"snnkit.lab.exercises.{notebook}"
-    if name not in sys.modules:
+    if _file(notebook) not in sys.modules:
         checks.choice("notebook", notebook, notebooks())
-    return importlib.import_module(name)
+    return importlib.import_module(_file(notebook))
+
+
+def _file(notebook: str) -> str:
+    return f"snnkit.lab.exercises.{notebook}"

@@ -31,7 +31,7 @@ _LOOK = """
 
 def closes(source: str, place: str) -> list[str]:
     """The predictions, without an answer so far, that the cell ``source`` at ``place`` (its id) has to wait for."""
-    now, last = progress.current(), _OUTCOME.findall(source)
+    now, last = progress.current(), [order.named(key) for key in _OUTCOME.findall(source)]
     waits = [*now.gates.get(place, []), *now.waiting, *last]
     now.waiting = [
         key for key in now.waiting if key not in last

@@ -139,7 +139,8 @@ class Candidate:
         self.last: Any = None
         self.is_stub = given is None or given is Ellipsis or _is_stub(given)
         kind = given if inspect.isclass(given) else type(given)
-        functions = [given] if isinstance(given, FunctionType) else vars(kind).values()
+        members = [getattr(member, "__func__", member) for member in vars(kind).values()]  # also of static methods
+        functions = [given] if isinstance(given, FunctionType) else members
         self.files = {f.__code__.co_filename for f in functions if isinstance(f, FunctionType)}
         watched = isinstance(exercise.reference, FunctionType) and callable(given) and not inspect.isclass(given)
         self.answer = self._watched(given, exercise.in_place) if watched else given

@@ -56,8 +56,10 @@ def _step(candidate: Any, pre: Any, post: Any, x: Any, y: Any) -> tuple:
 
 
 def _the_traces(candidate: Any, reference: Any) -> None:
+    message = "Each of the three neurons meets each of the two inputs: the changes are [3, 2]."
     for pre, post in (([0, 0], [0, 0, 0]), ([1, 0], [0, 1, 0])):
-        *result, shown = _step(candidate, pre, post, [0.4, 1.5], [0.2, 1.0, 0.6])
+        with expect.explained(RuntimeError, "size of tensor", message, hint=1):
+            *result, shown = _step(candidate, pre, post, [0.4, 1.5], [0.2, 1.0, 0.6])
         want = reference(*shown.values())
         message = "A trace shrinks by its factor in each step, and each spike adds 1 to it."
         for name, one, right in zip(NAMES, result[:2], want[:2], strict=False):
@@ -343,7 +345,8 @@ EXERCISES = [
         minutes=6,
         difficulty=2,
         hints=(
-            "`counts.T @ member` is [neurons, classes]: a neuron's spikes for a class. Then its `argmax(1)`.",
+            "With `member = F.one_hot(labels, classes).float()`, `counts.T @ member` is [neurons, classes]: a neuron's "
+            "spikes for a class. Then its `argmax(1)`.",
             "Divide by the number of images of each class, `member.sum(0)`. Else frequent classes win.",
             "All images of a class count, also those without a spike: divide by `member.sum(0)`.",
             "`torch.where(mean.sum(1) > 0, best, -1)`: a neuron without spikes must not get the first class.",

@@ -80,6 +80,17 @@ _FIRST = _current((1.5, 0.0, 0.0), (0.0, 0.0, 0.0), (0.0, 0.0, 0.0), (0.0, 0.0, 
 _LINK = torch.zeros(3, 3).index_put((torch.tensor([1]), torch.tensor([0])), torch.tensor(1.2))  # r[1, 0]: 0 to 1
 
 
+def _reset_by_spikes(current: Tensor, r: Tensor, beta: float) -> Tensor:
+    """A mistake: as `recurrent`, but the gradient flows through the reset as well."""
+    v = s = torch.zeros_like(current[0])
+    spikes = []
+    for x_t in current:
+        v = beta * v + x_t + s @ r.T - s
+        s = Spike.apply(v - 1)
+        spikes.append(s)
+    return torch.stack(spikes)
+
+
 def _a_gradient_for_r(candidate: Any, reference: Any) -> None:
     def slope(layer: Any) -> Tensor | None:
         r = _LINK.clone().requires_grad_()
@@ -91,7 +102,11 @@ def _a_gradient_for_r(candidate: Any, reference: Any) -> None:
     yours, want = slope(candidate), slope(reference)
     message = "Gradients reach r through the spikes that are fed back."
     expect.true(yours is not None, message, yours=None, expected=want, hint=3)
-    expect.close(yours, want, message, inputs={"r": _LINK}, hint=3)
+    hint: int | str = 3
+    mistaken = slope(_reset_by_spikes)
+    if yours is not None and mistaken is not None and torch.allclose(yours, mistaken):
+        hint = "Your reset has a gradient, too. Subtract `fired`, the comparison, as `leaky` does."
+    expect.close(yours, want, message, inputs={"r": _LINK}, hint=hint)
 
 
 def _alone(candidate: Any, reference: Any) -> None:

@@ -278,8 +278,10 @@ EXERCISES = [
             "`(u >= 0).to(u.dtype)` is the step. At u = 0 it fires.",
             "A comparison cuts the graph. Write a `torch.autograd.Function`, or add something to the step that is 0 "
             "and has a gradient.",
-            "Forward has no ramp: return the step, or the step plus `a - a.detach()`, which is exactly 0.",
-            "The triangle: `(1 - u.abs() / width).clamp(min=0) / width`. Its area is 1 for each width.",
+            "Forward has no ramp: return the step, or `s + (a - a.detach())`. The brackets make it exactly 0: without "
+            "them, rounding remains.",
+            "The triangle, `(1 - u.abs() / width).clamp(min=0) / width`, is the *slope*. If you add an `a`, not its "
+            "value but its gradient must be this triangle.",
             "In `backward`: return the gradient times the slope, and `None` for width. In the other way "
             "PyTorch multiplies: `slope.detach() * u` has the gradient slope.",
         ),

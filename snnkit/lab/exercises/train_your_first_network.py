@@ -173,7 +173,7 @@ def _the_loss_is_handed_back(candidate: Any, reference: Any) -> None:
 
 
 def _operations(candidate: Any, spikes: Tensor, fan_out: int, want: float, message: str, hint: int) -> None:
-    shown = {"spikes": f"{int(spikes.sum())} spikes in {list(spikes.shape)}", "fan_out": fan_out}
+    shown = {"spikes": f"tensor {list(spikes.shape)} that holds {int(spikes.sum())} of them", "fan_out": fan_out}
     expect.close(candidate(spikes, fan_out), want, message, inputs=shown, hint=hint)
 
 
@@ -298,7 +298,8 @@ def _a_new_order_each_epoch(candidate: Any, reference: Any) -> None:
     batches = _seen(candidate)
     orders = {tuple(chain(*batches[n : n + 3])) for n in range(0, len(batches), 3)}
     message = "The images come in another order in each epoch."
-    expect.true(len(orders) >= 3, message, yours=f"{len(orders)} different orders in 4 epochs", hint=4)
+    yours = "the same order in all 4 epochs" if len(orders) == 1 else f"{len(orders)} orders in 4 epochs"
+    expect.true(len(orders) >= 3, message, yours=yours, hint=4)
 
 
 def _the_generator_decides(candidate: Any, reference: Any) -> None:

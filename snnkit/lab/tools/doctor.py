@@ -122,7 +122,8 @@ def _torch() -> Iterator[Line]:
         return
     release = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2] if part.isdigit())
     built = f"CUDA {torch.version.cuda}" if torch.version.cuda else "CPU only"
-    value = f"{torch.__version__} ({built}, {torch.get_num_threads()} threads)"
+    threads = torch.get_num_threads()
+    value = f"{torch.__version__} ({built}, {threads} thread{'s' if threads != 1 else ''})"
     yield _line("torch", release >= (2, 8), value, 'pip install "torch>=2.8"', RED)
 
 

@@ -153,7 +153,7 @@ WRONG = {
         (poisson(draw=lambda shape, generator, **like: torch.rand(shape, **like)), "repeatable", 4, "no generator"),
         (seed_inside, "repeatable", 4),
         (seed_if_alone, "repeatable", 4),
-        (poisson(draw=at_the_generators_place), "repeatable", None, "never alone"),
+        (poisson(draw=at_the_generators_place), "repeatable", "is None", "never alone"),
         (global_seed, "shape, dtype and values", "torch.Generator"),
         (poisson(draw=lambda shape, device, **like: torch.rand(shape, **like)), "any device", 5, "drawn on the CPU"),
     ],

@@ -48,6 +48,7 @@ STEPS = [
     (stepper(trace_y=lambda keep, y, post: post), "the traces", 0),
     (the_other_factor, "the traces", 0),
     (only_traces, "the traces", None, "two tensors"),
+    (stepper(increase=lambda pre, post, x, y: post * x), "the traces", 1, "a product"),
     (stepper(increase=lambda pre, post, x, y: torch.outer(x, post)), "rows and columns", 1),
     (stepper(decrease=lambda pre, post, x, y: torch.outer(pre, y)), "rows and columns", 1),
     (stepper(increase=lambda pre, post, x, y: (post * x.sum()).sum()), "rows and columns", 1),
