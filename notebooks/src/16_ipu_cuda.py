@@ -688,7 +688,9 @@ for mode in ("eager", "graph", "fused graph"):
 marked = [figures.Marked(name, "predicted", None, one.low, one.high) for name, one in bands.items()]
 ahead, behind = (sum(test(one) for one in bands.values()) for test in (lambda r: r.low > 1, lambda r: r.high < 1))
 title = f"GC200 over A100: ahead in {ahead} of {len(bands)}, behind in {behind}, the rest open"
-viz.show(figures.marked(marked, "times the samples per second", title=title, one="as fast"))
+viz.show(
+    figures.marked(marked, "times the samples per second; rows: GPU mode, batch x hidden", title=title, one="as fast")
+)
 
 # %%
 print(f"IPU faster under all assumptions: {ahead}; GPU faster: {behind}; open: {len(bands) - ahead - behind}")
