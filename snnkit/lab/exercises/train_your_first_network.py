@@ -465,8 +465,8 @@ EXERCISES = [
             "PyTorch adds up gradients. Set `w.grad = None` after each step, or use `torch.autograd.grad`.",
             "With the images' order in `order`, `order.split(batch)` gives the batches, the last one smaller. None may "
             "be dropped.",
-            "In each epoch `order = torch.randperm(len(x), generator=generator)`. For each batch `rows` of it, `x[rows]` "
-            "and also `y[rows]`.",
+            "In each epoch `order = torch.randperm(len(x), generator=generator)`. For each batch `rows` of it, "
+            "`x[rows]` and also `y[rows]`.",
             "A small batch counts less: sum `loss.item() * len(rows)` and divide by `len(x)`.",
         ),
     ),
