@@ -91,8 +91,8 @@ class Certificate:
             f'<p>snnkit, spiking neural networks</p><h1>{title}</h1><p class="who">{html.escape(self.name)}</p>'
             f"<p>passed {self.passed} of {self.required} exercises, on {self.when:%d %B %Y}.</p><table>"
             "<tr><th>notebook</th><th>exercises</th><th>predictions right</th><th>quiz</th></tr>"
-            f'{cells}</table>{missing}<p class="note">Hints opened: {hints}; solutions seen: {seen}. Every exercise is checked '
-            "by properties of the answer. Progress is a file on the learner’s own machine, so this page is no "
+            f'{cells}</table>{missing}<p class="note">Hints opened: {hints}; solutions seen: {seen}. Every exercise is '
+            "checked by properties of the answer. Progress is a file on the learner’s own machine, so this page is no "
             f"proof. snnkit {snnkit.__version__}</p></body></html>\n"
         )
 
