@@ -21,10 +21,13 @@ def test_it_is_complete_when_all_but_the_optional_exercises_are_passed(progress,
     course.start(order.notebooks_of("research")[0])
     made = course.certificate("research", "Ada")
     assert made.passed == len([one for one in keys[:-1] if not one.optional]) and not made.complete
+    assert made.missing == [order.label(keys[-1].key)]
+    assert f"Still to do: {made.missing[0]}" in repr(made) and f"Still to do: {made.missing[0]}." in made.html()
     progress.attempted(keys[-1].key, "passed")
     course.start(order.notebooks_of("research")[0])
     made = course.certificate("research", "Ada")
-    assert made.complete and "exercises passed" in repr(made) and "20 your own data" in repr(made)
+    assert made.complete and "Still to do" not in repr(made) + made.html()
+    assert "exercises passed" in repr(made) and "20 your own data" in repr(made)
 
 
 def test_the_page_has_the_name_as_text_and_counts_hints(progress, tmp_path):

@@ -48,6 +48,9 @@ MISTAKES = {
     "backward twice": (_twice, "forward pass of its own"),
     "two shapes": (lambda: torch.ones(3) + torch.ones(4), "Print both"),
     "a product of two shapes": (lambda: torch.ones(2, 3) @ torch.ones(2, 3), "Print both"),
+    "divided by 0": (lambda: 1 / 0, "divided by 0"),
+    "a difference of booleans": (lambda: (V > 1) - V, "`.float()`"),
+    "a mean of booleans": (lambda: (V > 1).mean(), "`.float()`"),
     "an index too large": (lambda: V[2], "n - 1"),
     "an item too many": (lambda: [1, 2][2], "n - 1"),
     "whole numbers wanted": (lambda: torch.bincount(V), "`//`"),
@@ -63,7 +66,7 @@ def test_an_error_has_its_hint(mistake, hint):
 
 
 def test_an_error_that_says_it_all_has_none():
-    assert errors.hint("ZeroDivisionError", "division by zero") == ""
+    assert errors.hint("AssertionError", "T must be at least 2") == ""
 
 
 def test_the_card_has_the_hint():

@@ -47,6 +47,12 @@ class Certificate:
         """Whether every exercise that is not optional has been passed."""
         return self.passed == self.required
 
+    @property
+    def missing(self) -> list[str]:
+        """The required exercises that are not passed yet, as readers see them: ["05.2", …]."""
+        every = (row for one in self.scorecards for row in one.required)
+        return [order.label(row.key) for row in every if row.status != "passed"]
+
     def rows(self) -> list[tuple[str, str, str, str]]:
         """Notebook, exercises passed, predictions right of those made, and quiz answers right; one row a notebook."""
         rows = []
@@ -63,6 +69,8 @@ class Certificate:
             Line(f"{exercises} exercises, predictions right {right}, quiz {answers}", label=name)
             for name, exercises, right, answers in self.rows()
         ]
+        if 0 < len(self.missing) < self.required:
+            lines.append(Line(", ".join(self.missing), label="Still to do"))
         title = f"Track {order.TRACKS[self.track]}" + (f", {self.name}" if self.name else "")
         word = f"{self.passed} of {self.required} exercises passed"
         return Card("good" if self.complete else "open", title, word, lines)
@@ -73,6 +81,7 @@ class Certificate:
         cells = "".join(
             "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in self.rows()
         )
+        missing = f"<p>Still to do: {', '.join(self.missing)}.</p>" if 0 < len(self.missing) < self.required else ""
         scorecards = self.scorecards
         hints = sum(row.hints for one in scorecards for row in one.exercises)
         seen = sum(row.solution_seen for one in scorecards for row in one.exercises)
@@ -82,8 +91,8 @@ class Certificate:
             f'<p>snnkit, spiking neural networks</p><h1>{title}</h1><p class="who">{html.escape(self.name)}</p>'
             f"<p>passed {self.passed} of {self.required} exercises, on {self.when:%d %B %Y}.</p><table>"
             "<tr><th>notebook</th><th>exercises</th><th>predictions right</th><th>quiz</th></tr>"
-            f'{cells}</table><p class="note">Hints opened: {hints}; solutions seen: {seen}. Every exercise is checked '
-            "by properties of the answer. Progress is a file on the learner’s own machine, so this page is no "
+            f'{cells}</table>{missing}<p class="note">Hints opened: {hints}; solutions seen: {seen}. Every exercise is '
+            "checked by properties of the answer. Progress is a file on the learner’s own machine, so this page is no "
             f"proof. snnkit {snnkit.__version__}</p></body></html>\n"
         )
 

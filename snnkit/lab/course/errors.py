@@ -64,6 +64,11 @@ _HINTS: list[tuple[str, str]] = [
         r"size of tensor|shapes cannot be multiplied|must match the size|expected size|[Ss]izes of tensors",
         "Two shapes do not fit. Print both. Which axis is time, which the batch, which the neurons?",
     ),
+    (r"^ZeroDivisionError", "Something is divided by 0. With which arguments?"),
+    (
+        r"with a bool tensor|Got: Bool|not implemented for 'Bool'",
+        "Compute with numbers: `.float()` makes 1 of True and 0 of False.",
+    ),
     (r"^IndexError.*out of (bounds|range)", "An index is too large. The last one of n is n - 1."),
     (
         r"not implemented for '(Float|Double|Half|BFloat16)'",

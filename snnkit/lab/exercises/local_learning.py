@@ -347,10 +347,12 @@ EXERCISES = [
         hints=(
             "With `member = F.one_hot(labels, classes).float()`, `counts.T @ member` is [neurons, classes]: a neuron's "
             "spikes for a class. Then its `argmax(1)`.",
-            "Divide by the number of images of each class, `member.sum(0)`. Else frequent classes win.",
-            "All images of a class count, also those without a spike: divide by `member.sum(0)`.",
-            "`torch.where(mean.sum(1) > 0, best, -1)`: a neuron without spikes must not get the first class.",
-            "0 / 0 is NaN, and NaN wins every argmax. `member.sum(0).clamp(min=1)` prevents it.",
+            "Divide by the number of images of each class, `F.one_hot(labels, classes).sum(0)`. Else frequent classes "
+            "win.",
+            "All images of a class count, also those without a spike: divide by `F.one_hot(labels, classes).sum(0)`.",
+            "Let `mean` be [neurons, classes] and `best` its `argmax(1)`. `torch.where(mean.sum(1) > 0, best, -1)`: a "
+            "neuron without spikes must not get the first class.",
+            "0 / 0 is NaN, and NaN wins every argmax. Divide by the number of images, `.clamp(min=1)`.",
             "`argmax` gives int64; leave it so.",
         ),
     ),

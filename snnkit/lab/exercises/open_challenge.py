@@ -70,8 +70,8 @@ EXERCISES = [
         hints=(
             "PyTorch subtracts nothing from True: `correct.float()`. Its mean is the accuracy.",
             "One score for each sample: `each = correct.float() - price * spikes`. The score is `each.mean()`.",
-            "`each.std() / len(each) ** 0.5`.",
-            "Don't add an error of the accuracy and one of the spikes: use the spread of `each`.",
+            "With the scores of the samples in `each`: `each.std() / len(each) ** 0.5`.",
+            "Don't add an error of the accuracy and one of the spikes: use the spread of the scores of the samples.",
         ),
     ),
     Exercise(

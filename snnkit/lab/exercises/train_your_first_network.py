@@ -463,8 +463,10 @@ EXERCISES = [
             "For each epoch append one number, `loss.item()` and not the tensor: a tensor would keep the whole graph.",
             "Under `torch.no_grad()`: `w -= lr * gradient`, for all weights. `w = w - …` only makes a new name.",
             "PyTorch adds up gradients. Set `w.grad = None` after each step, or use `torch.autograd.grad`.",
-            "`order.split(batch)` gives the batches, the last one smaller. None may be dropped.",
-            "In each epoch `order = torch.randperm(len(x), generator=generator)`. Then `x[rows]`, and also `y[rows]`.",
+            "With the images' order in `order`, `order.split(batch)` gives the batches, the last one smaller. None may "
+            "be dropped.",
+            "In each epoch `order = torch.randperm(len(x), generator=generator)`. For each batch `rows` of it, "
+            "`x[rows]` and also `y[rows]`.",
             "A small batch counts less: sum `loss.item() * len(rows)` and divide by `len(x)`.",
         ),
     ),

@@ -88,7 +88,7 @@ PENALTIES = [
     (
         lambda update, updates, penalty, warm_up: penalty * min(1.0, update / (warm_up * updates)),
         "no warm-up",
-        None,
+        "divided by 0. With",
         "divided by 0",
     ),
 ]
