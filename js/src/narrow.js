@@ -79,7 +79,8 @@ function rowsNeed(trace, layout) {
 function wrapRows(trace, layout, plot) {
   const key = `yaxis${(trace.yaxis ?? "y").slice(1)}`, axis = layout[key] ?? {}, named = rowNames(trace, layout);
   const letters = Math.max(0, ...named.flatMap((name) => name.split("<br>")).map((line) => line.length));
-  if (letters <= MOST || plot / named.length < 1.6 * ROW || axis.type === "date") return letters;
+  const done = named.some((name) => name.includes("<br>")); // for a trace before
+  if (done || letters <= MOST || plot / named.length < 1.6 * ROW || axis.type === "date") return letters;
   const most = Math.max(MOST, letters / 2 + 3);
   layout[key] = {...axis, tickvals: axis.tickvals ?? named, ticktext: named.map((name) => wrapped(name, most))};
   return most;
