@@ -223,11 +223,17 @@ def write_formula(writer: Any, node: Any) -> None:
     raise SkipNode
 
 
-def offer_narrow(app: Any, name: str, template: str, context: dict[str, Any], tree: Any) -> None:
-    """A phone gets the drawings that have a narrow form in that form."""
+def fit_phones(app: Any, name: str, template: str, context: dict[str, Any], tree: Any) -> None:
+    """A phone gets drawings in their narrow form, where they have one, and prints that are no tables may wrap."""
     offered = r'<picture><source media="(max-width: 640px)" srcset="\2-narrow.svg">\1</picture>'
     image = rf'(<img [^>]*src="([^"]*_images/(?:{"|".join(NARROW)}))\.svg"[^>]*>)'
-    context["body"] = re.sub(image, offered, context.get("body") or "")
+    body = re.sub(image, offered, context.get("body") or "")
+
+    def marked(match: re.Match[str]) -> str:
+        in_columns = re.search(r"\S {2,}\S", match[2])
+        return match[0] if in_columns else f'<div class="snn-words {match[1]}"{match[2]}'
+
+    context["body"] = re.sub(r'(?s)<div class="(output [^"]*)"(><div class="highlight"><pre>.*?</pre>)', marked, body)
 
 
 def write_living_pages(app: Any, error: Exception | None) -> None:
@@ -245,6 +251,6 @@ def setup(app: Any) -> None:
     app.add_js_file("figures.js")  # which `snnkit site` puts there
     app.connect("builder-inited", write_reference)
     app.connect("source-read", adapt_page)
-    app.connect("html-page-context", offer_narrow)
+    app.connect("html-page-context", fit_phones)
     app.connect("build-finished", write_living_pages)
     app.connect("autodoc-process-docstring", adapt_docstring)

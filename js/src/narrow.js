@@ -18,18 +18,25 @@ export const isGrid = (layout) => Boolean(layout.yaxis?.scaleanchor) && (layout.
 export function narrow({data, layout, frames = []}, wide) {
   const all = [layout, ...frames.flatMap((frame) => frame.layout ?? [])];
   const margin = layout.margin = {...MARGIN, ...layout.template?.layout?.margin, ...layout.margin};
-  const page = layout.height ?? 450, plot = page - margin.t - margin.b;
+  const page = (layout.height ?? 450) - margin.t - margin.b;
+  const plot = Math.max(page, ...data.map((trace) => rowsNeed(trace, layout)));
   const beside = layout.legend?.orientation !== "h";
-  const below = beside ? margin.b : -layout.legend.y * plot; // px from the plot to the legend
+  let below = beside ? margin.b : -layout.legend.y * page; // px from the plot to the legend
   if (namesBecomeLegend(data, all)) layout.showlegend = true;
   const notes = /** @type {Layout[]} */ (layout.annotations ?? []);
-  const ends = notes.filter(({xref, xanchor}) => xref === "x" && xanchor === "left").map(({text}) => text.length);
-  const letters = Math.max(0, ...ends), bars = letters > 0 && data.some(({type}) => type === "bar"); // numbers at their ends
+  const ends = notes.filter(({xref = "x", xanchor}) => xref === "x" && xanchor === "left").map(({text}) => text.length);
+  const letters = Math.max(0, ...ends); // of a number at the end of a bar
+  const bars = letters > 0 && data.some(({type}) => type === "bar");
   margin.r = bars ? Math.min(LETTER * letters + 14, 90) : Math.min(margin.r, SIDE);
   const left = Math.max(margin.l, ...data.map((trace) => 24 + LETTER * wrapRows(trace, layout, plot)));
   const title = layout.xaxis?.title;
   const inner = wide - left - margin.r;
-  if (title?.text) layout.xaxis = {...layout.xaxis, title: {...title, text: wrapped(title.text, inner / LETTER)}};
+  if (title?.text) {
+    const text = wrapped(title.text, inner / LETTER), more = ROW * (text.split("<br>").length - 1);
+    layout.xaxis = {...layout.xaxis, title: {...title, text}};
+    below += more;
+    margin.b += more;
+  }
   margin.t += wrapNotes(layout, (wide - 2 * SIDE) / LETTER);
   const square = layout.yaxis?.scaleanchor ? Math.min(1, inner / (PAGE - margin.l - margin.r)) : 1;
   const now = stacked(layout, plot) ?? plot * square;
@@ -51,17 +58,31 @@ export function narrow({data, layout, frames = []}, wide) {
 }
 
 /**
+ * The names at the left of rows, if they are words.
+ * @param {Record<string, any>} trace @param {Layout} layout @returns {string[]}
+ */
+function rowNames({y, yaxis = "y"}, layout) {
+  const {ticktext} = layout[`yaxis${yaxis.slice(1)}`] ?? {};
+  return ticktext ?? (Array.isArray(y) && y.every((one) => typeof one === "string") ? [...new Set(y)] : []);
+}
+
+/** How high a plot is to be for names that need two lines. @param {Record<string, any>} trace @param {Layout} layout */
+function rowsNeed(trace, layout) {
+  const names = rowNames(trace, layout);
+  return names.some((name) => name.length > 1.5 * MOST) ? names.length * 1.7 * ROW : 0;
+}
+
+/**
  * Long names at the left of rows get two lines; how many letters the longest has then.
  * @param {Record<string, any>} trace @param {Layout} layout @param {number} plot px
  */
-function wrapRows({y, yaxis = "y"}, layout, plot) {
-  const key = `yaxis${yaxis.slice(1)}`, axis = layout[key] ?? {};
-  const named = axis.ticktext ?? (Array.isArray(y) && y.every((one) => typeof one === "string") ? [...new Set(y)] : []);
-  const letters = Math.max(0, ...named.map((/** @type {string} */ one) => one.replace(/<br>.*/, "").length));
-  if (letters <= MOST || plot / named.length < 1.6 * ROW || axis.type === "date") return letters;
+function wrapRows(trace, layout, plot) {
+  const key = `yaxis${(trace.yaxis ?? "y").slice(1)}`, axis = layout[key] ?? {}, named = rowNames(trace, layout);
+  const letters = Math.max(0, ...named.flatMap((name) => name.split("<br>")).map((line) => line.length));
+  const done = named.some((name) => name.includes("<br>")); // for a trace before
+  if (done || letters <= MOST || plot / named.length < 1.6 * ROW || axis.type === "date") return letters;
   const most = Math.max(MOST, letters / 2 + 3);
-  layout[key] = {...axis, tickvals: axis.tickvals ?? named,
-    ticktext: named.map((/** @type {string} */ one) => wrapped(one, most))};
+  layout[key] = {...axis, tickvals: axis.tickvals ?? named, ticktext: named.map((name) => wrapped(name, most))};
   return most;
 }
 

@@ -45,8 +45,9 @@ test("panels come one below the other, by rows, each with its title and the heig
 });
 
 test("rows with long names, and numbers at their ends, have room", () => {
-  const data = [{type: "bar", orientation: "h", y: ["a network that is conventional", "b"], name: "x"}];
-  const layout = /** @type {any} */ ({height: 250, annotations: [{text: "43.6 nJ", xref: "x", xanchor: "left"}]});
+  const bars = {type: "bar", orientation: "h", y: ["a network that is conventional", "b"]};
+  const data = [{...bars, name: "x"}, {...bars, name: "y"}];
+  const layout = /** @type {any} */ ({height: 250, annotations: [{text: "43.6 nJ", xanchor: "left"}]});
   narrow({data, layout}, 368);
   assert.deepEqual(layout.yaxis.ticktext, ["a network that is<br>conventional", "b"]);
   assert.ok(layout.margin.r > 40);
