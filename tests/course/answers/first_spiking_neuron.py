@@ -264,7 +264,7 @@ POPULATIONS = [
     (afterwards(lambda spikes, v: (list(spikes), v)), "spikes and v", 0, "as a list"),
     (afterwards(lambda spikes, v: (spikes, torch.stack([v] * len(spikes)))), "spikes and v", 0, "with a history"),
     (batch_as_time, "spikes and v", 0),
-    (neurons(fires=lambda fire, v: v >= 1), "spikes and v", None, "booleans"),
+    (neurons(fires=lambda fire, v: v >= 1), "spikes and v", "Compute with numbers", "booleans"),
     (neurons(charge=lambda beta, v, x: beta * (v + x)), "it leaks and charges", 1),
     (neurons(charge=lambda beta, v, x: v + x), "it leaks and charges", 1),
     (neurons(charge=lambda beta, v, x: beta * v + (1 - beta) * x), "it leaks and charges", 1),
