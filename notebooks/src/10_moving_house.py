@@ -25,7 +25,7 @@
 #
 # | | |
 # |---|---|
-# | Time | 65 minutes, and 5 more for the optional parts |
+# | Time | 60 minutes, and 5 more for the optional parts |
 # | GPU minutes | 0: where there is no GPU, a device named *meta* takes its place. With a GPU the same cells use it |
 # | Before this | 01 neuron, 04 training; you have written a `torch.nn.Module` once |
 
