@@ -24,7 +24,7 @@
 #
 # | | |
 # |---|---|
-# | Time | 80 minutes, and 10 more for the optional part |
+# | Time | 85 minutes, and 10 more for the optional part |
 # | GPU minutes | 0 |
 # | Before this | 00 pre-flight; Python, a little PyTorch (tensors, `+`, `*`), and the idea of a derivative. No biology |
 

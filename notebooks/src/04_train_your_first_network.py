@@ -26,7 +26,7 @@
 #
 # | | |
 # |---|---|
-# | Time | 80 minutes, and 10 more for the optional parts |
+# | Time | 85 minutes, and 10 more for the optional parts |
 # | GPU minutes | 0 (any CPU will do) |
 # | Before this | 01 neuron, 02 surrogate gradients, 03 encodings; you have seen a PyTorch training loop once |
 

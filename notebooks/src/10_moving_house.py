@@ -25,7 +25,7 @@
 #
 # | | |
 # |---|---|
-# | Time | 65 minutes, and 5 more for the optional parts |
+# | Time | 60 minutes, and 5 more for the optional parts |
 # | GPU minutes | 0: where there is no GPU, a device named *meta* takes its place. With a GPU the same cells use it |
 # | Before this | 01 neuron, 04 training; you have written a `torch.nn.Module` once |
 
@@ -200,10 +200,9 @@ sums = {
     "w + 2.0": lambda: (w + 2.0).device,
     "w + torch.tensor(2.0)": lambda: (w + torch.tensor(2.0)).device,
 }
-results = {name: result_of(function) for name, function in sums.items()}
-for name, result in results.items():
-    print(f"{name:21} → {result}")
-outcome("moving_house.a", sum(result.startswith("fine") for result in results.values()) - 1)
+results = [result_of(function) for function in sums.values()]
+print(*(f"{name:21} → {result}" for name, result in zip(sums, results, strict=True)), sep="\n")
+outcome("moving_house.a", sum(result.startswith("fine") for result in results) - 1)
 
 # %% [markdown]
 # <details>
@@ -272,7 +271,7 @@ viz.module_tree(moved, state)
 #
 # - `module.to()` changes the module *in place*. `tensor.to()` changes nothing: it returns a new tensor.
 #   `x = x.to(device)` is right; `net.to(device)` is enough.
-# - The neuron starts at rest *on the device of its input*, in the shape of the input.
+# - The neuron starts at rest *on the device of its input*.
 #
 # </details>
 
@@ -293,8 +292,6 @@ predict("moving_house.d")
 # %%
 first, second = x[:5], x[5:]
 _, state = cell(first)
-
-moved = copy.deepcopy(cell).to(away)
 result = result_of(lambda: moved(second.to(away), state))
 print(result)
 outcome("moving_house.d", 2 if "Error" in result else 1)
@@ -448,8 +445,8 @@ viz.module_tree(net, state)
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# Compare the bytes. The weights stay as they are. The *state* grows with the batch, and in training the activity of all
-# steps is added: that is what fills a GPU.
+# Compare the bytes. The *state* grows with the batch, and in training the activity of all steps is added: that is what
+# fills a GPU.
 #
 # </details>
 #
@@ -553,8 +550,7 @@ for where in ("cpu", str(away)):
 
 
 # %% [markdown]
-# State is not in a `state_dict`: it belongs to a sequence, not to the network. To continue a recording tomorrow, save
-# `move_state(state, "cpu")` with it.
+# State is not in a `state_dict`. To continue a recording tomorrow, save `move_state(state, "cpu")` with it.
 
 # %% [markdown] tags=["slide"]
 # ## 8 · Changing the precision: dtypes (optional, 4 minutes)
@@ -582,11 +578,8 @@ for dtype in (torch.float32, torch.bfloat16):
         trace.append(v.item())
     curves[f"membrane in {str(dtype)[6:]}"] = trace
 axes = {"x_title": "time step", "y_title": "membrane v", "levels": {"threshold": 1.0}}
-viz.show(
-    figures.lines(
-        curves, x=range(LONG), title="In bfloat16 small inputs are lost: the membrane stops rising", shape="hv", **axes
-    )
-)
+title = "In bfloat16 small inputs are lost: the membrane stops rising"
+viz.show(figures.lines(curves, x=range(LONG), title=title, shape="hv", **axes))
 outcome("moving_house.g", 2 if min(trace[-100:]) == max(trace[-100:]) else 0)
 
 # %% [markdown]

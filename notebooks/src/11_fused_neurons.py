@@ -26,7 +26,7 @@
 #
 # | | |
 # |---|---|
-# | Time | 80 minutes, and 10 more for the optional parts |
+# | Time | 75 minutes, and 10 more for the optional parts |
 # | GPU minutes | 0. Everything runs on a CPU; where there is a GPU the same cells use it |
 # | Before this | 02 surrogate gradients, 10 devices |
 
@@ -83,6 +83,24 @@ STEPS = (8, 16, 32) if QUICK else (8, 16, 32, 64, 128)
 print(f"on {device}: engines {', '.join(['eager', *compiled])}; {N:,} neurons, T = {', '.join(map(str, STEPS))}")
 if compiler_missing:
     print(f"Without a compiler the fused engines cannot run here, and eager is used instead: {compiler_missing}.")
+
+
+def faster(mode, name, steps):
+    """How many times as fast as the loop; undecided where the spreads (10th to 90th percentile) overlap."""
+    loop, other = rows[mode, "eager", steps], rows[mode, name, steps]
+    apart = loop["p10_s"] > other["p90_s"] or other["p10_s"] > loop["p90_s"]
+    return f"{loop['median_s'] / other['median_s']:.1f}" if apart else "undecided"
+
+
+def counted(cell):
+    """Operations, and the bytes that they move unfused, per neuron and step."""
+    one = torch.rand(1)
+    at_rest = cell.initial_state(one)
+    with measure.Traffic() as seen:
+        cell.step(one, at_rest)
+    equation = engine.equation_of(cell, at_rest, torch.float32, one.device)
+    return len(engine.programs(equation).forward.ops), seen.bytes
+
 
 # %% [markdown] tags=["slide"]
 # ## 1 · One step, many kernels
@@ -302,7 +320,7 @@ predict("fused_neurons.e")
 # `benchmark` compares the spikes and gradients of each engine with those of `eager` before it times anything. Then the
 # engines take turns, so that a slow moment of the machine affects all of them. The dashed *floor* is the time that a
 # plain copy needs for the bytes of your exercise. No program can be faster, unless its data come from a cache. (The
-# first run compiles, for up to a quarter of a minute.)
+# first run compiles, for up to a quarter of a minute. `faster` is in the cell of the imports.)
 
 # %% tags=["slide"]
 arguments = bench.neurons.Arguments(
@@ -322,27 +340,15 @@ viz.show(figures.races(mine))
 rows = {(row["mode"], row["contestant"], row["steps"]): row for row in mine["rows"]}
 timed = [name for name in ("eager", *compiled) if ("inference", name, STEPS[0]) in rows]
 
-
-def faster(mode, name, steps):
-    """How many times as fast as the loop; undecided where the spreads (10th to 90th percentile) overlap."""
-    loop, other = rows[mode, "eager", steps], rows[mode, name, steps]
-    apart = loop["p10_s"] > other["p90_s"] or other["p10_s"] > loop["p90_s"]
-    return f"{loop['median_s'] / other['median_s']:.1f}" if apart else "undecided"
-
-
 for mode, ratio in {"inference": alone / inference, "training": loop_training / training}.items():
     print(f"{mode}: times faster than eager (the ratio of the bytes is {ratio:.1f})")
     for name in timed[1:]:
         print(f"  {name:7}", "".join(f"T = {steps}: {faster(mode, name, steps):11}" for steps in STEPS))
 
-gain = {
-    steps: max(
-        rows["inference", "eager", steps]["median_s"] / rows["inference", name, steps]["median_s"] for name in timed
-    )
-    for steps in STEPS
-}
-outcome("fused_neurons.d", gain[STEPS[0]])
-outcome("fused_neurons.e", gain[STEPS[-1]])
+seconds = {(name, steps): rows["inference", name, steps]["median_s"] for name in timed for steps in STEPS}
+gain = [seconds["eager", steps] / min(seconds[name, steps] for name in timed) for steps in STEPS]
+outcome("fused_neurons.d", gain[0])
+outcome("fused_neurons.e", gain[-1])
 
 # %% [markdown]
 # <details>
@@ -351,9 +357,7 @@ outcome("fused_neurons.e", gain[STEPS[-1]])
 # - Compare the gap between the lines with the ratio of the bytes. If the gap is smaller at small $T$, the reason is
 #   fixed costs per call, such as checks and allocation.
 # - Both axes are logarithmic, so a slope of 1 is linear: twice the steps, twice the time.
-# - Small layers fit in the cache, so the copy is unusually fast and the floor unusually low.
-# - The vertical bars are the spread of the rounds. Where those of two engines overlap, the list says *undecided*. Close
-#   other programs and run the cell again.
+# - Where the spreads of two engines overlap, the list says *undecided*. Close other programs and run the cell again.
 #
 # </details>
 #
@@ -693,7 +697,8 @@ least_seconds = attempt("fused_neurons.3", least_seconds)
 # On the slope a program is *memory bound*, on the flat part *compute bound*.
 
 # %% [markdown]
-# To see both, `Busy(k)` multiplies and adds its input $k$ more times before it behaves like any leaky neuron.
+# To see both, `Busy(k)` multiplies and adds its input $k$ more times before it behaves like any leaky neuron. (`counted`,
+# in the cell of the imports, gives its operations and bytes.)
 
 
 # %%
@@ -730,16 +735,6 @@ def pass_of(cell):
     return torch.no_grad()(lambda: cell(x)[0])
 
 
-def counted(cell):
-    """Operations, and the bytes that they move unfused, per neuron and step."""
-    one = torch.rand(1)
-    at_rest = cell.initial_state(one)
-    with measure.Traffic() as seen:
-        cell.step(one, at_rest)
-    equation = engine.equation_of(cell, at_rest, torch.float32, one.device)
-    return len(engine.programs(equation).forward.ops), seen.bytes
-
-
 candidates = {"copy": lambda: copied.copy_(x), **{f"k = {k}": pass_of(Busy(k)) for k in ks}}
 times = measure.race(candidates, repeats=7, clock=clock)
 times |= measure.race({"loop": pass_of(Busy(0, "eager"))}, repeats=3, clock=clock)
@@ -762,11 +757,8 @@ for name, run in zip([f"k = {k}" for k in ks] + ["loop"], runs, strict=True):
 print(f"a copy moves {bandwidth / 1e9:.1f} GB/s, the best neuron computes {rate / 1e9:.1f}·10⁹ operations per second")
 
 # %% tags=["slide"]
-viz.show(
-    figures.roofline(
-        runs, bandwidth, rate, title=f"The loop moves {loop_bytes / inference:.0f} times the bytes of a fused neuron"
-    )
-)
+title = f"The loop moves {loop_bytes / inference:.0f} times the bytes of a fused neuron"
+viz.show(figures.roofline(runs, bandwidth, rate, title=title))
 
 # %% [markdown]
 # <details>

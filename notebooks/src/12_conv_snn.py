@@ -88,6 +88,35 @@ def show(image):
     return encode.repeat(image, STEPS)
 
 
+def training_pass(net, x):
+    """Forward and backward, without an update."""
+    net.zero_grad()
+    loss.rate_mse(net(x)[0], labels).backward()
+
+
+def saved(net):
+    """Shares of FLOPs (forward) and of bytes (of all operations, both ways) that a static input saves."""
+    flops, moved = [], []
+    training_pass(net, static)  # compiles, if need be
+    for x in (static, copied):
+        with measure.Traffic() as traffic:
+            training_pass(net, x)
+        flops.append(sum(layer.flops for layer in viz.layer_costs(net, x)))
+        moved.append(traffic.bytes)
+    return 1 - flops[0] / flops[1], 1 - moved[0] / moved[1]
+
+
+def recipe_for(dataset):
+    """The published recipe on a GPU at full size, else a smaller one."""
+    if gpu and not QUICK and dataset != "digits":
+        return train.recipes.get("mnist" if dataset == "mnist" else "fashion", epochs=EPOCHS or 10, seed=SEED)
+    small, epochs = {}, EPOCHS or (6 if dataset == "digits" else 1)
+    if QUICK or dataset == "digits":
+        small = {"channels": 16, "hidden": 256, "lr": 8e-3, "samples": None if dataset == "digits" else 6000}
+        small["amp"] = device.Precision.choose(where, amp="auto").dtype is not None  # where it is faster
+    return train.recipes.get("mnist-small", dataset=dataset, epochs=epochs, seed=SEED, **small)
+
+
 print(f"on {where}: timings use {CHANNELS} channels and batches of {BATCH} images")
 course.start("conv_snn", solve=SOLVE)
 
@@ -202,7 +231,8 @@ viz.explorers.conv_costs()
 
 # %% [markdown]
 # **Predict first.** At the published size this saves 1.6 % of the FLOPs. A training step, forward and backward, also
-# moves bytes to and from memory. How many per cent of the *bytes* does it save?
+# moves bytes to and from memory. How many per cent of the *bytes* does it save? (`saved`, in the cell of the imports,
+# counts both.)
 
 # %%
 predict("conv_snn.d")
@@ -213,25 +243,6 @@ net = models.FashionConvNet(CHANNELS, 16 * CHANNELS).to(where)
 images = torch.rand(BATCH, 1, 28, 28, device=where)
 labels = torch.randint(10, (BATCH,), device=where)
 static, copied = show(images), show(images).contiguous()  # the same numbers, once and four times in memory
-
-
-def training_pass(net, x):
-    """Forward and backward, without an update."""
-    net.zero_grad()
-    loss.rate_mse(net(x)[0], labels).backward()
-
-
-def saved(net):
-    """Shares of FLOPs (forward) and of bytes (of all operations, both ways) that a static input saves."""
-    flops, moved = [], []
-    training_pass(net, static)  # compiles, if need be
-    for x in (static, copied):
-        with measure.Traffic() as traffic:
-            training_pass(net, x)
-        flops.append(sum(layer.flops for layer in viz.layer_costs(net, x)))
-        moved.append(traffic.bytes)
-    return 1 - flops[0] / flops[1], 1 - moved[0] / moved[1]
-
 
 for name, counted in {"this net": net, "published size": models.FashionConvNet(128, 2048).to(where)}.items():
     flops, moved = saved(counted)
@@ -545,15 +556,7 @@ outcome("conv_snn.i", loss.rate_mse(busy, torch.tensor([3])).item())
 # size a GPU runs it as it is; otherwise the network is smaller:
 
 # %%
-if gpu and not QUICK and DATASET != "digits":
-    recipe = train.recipes.get("mnist" if DATASET == "mnist" else "fashion", epochs=EPOCHS or 10, seed=SEED)
-elif QUICK or DATASET == "digits":
-    small = {"channels": 16, "hidden": 256, "lr": 8e-3, "samples": None if DATASET == "digits" else 6000}
-    small["amp"] = device.Precision.choose(where, amp="auto").dtype is not None  # where it is faster
-    epochs = EPOCHS or (6 if DATASET == "digits" else 1)
-    recipe = train.recipes.get("mnist-small", dataset=DATASET, epochs=epochs, seed=SEED, **small)
-else:
-    recipe = train.recipes.get("mnist-small", dataset=DATASET, epochs=EPOCHS or 1, seed=SEED)
+recipe = recipe_for(DATASET)
 mine, theirs = recipe.settings(), train.recipes.get("fashion").settings()
 for name in theirs:
     if name not in ("name", "about") and mine[name] != theirs[name]:
@@ -656,9 +659,7 @@ bars = {
     "fused neurons": time_parts("auto"),
     f"fused, {half.dtype}".replace("torch.", ""): time_parts("auto", amp=True),
 }
-part, fused = (
-    100 * bars[name]["neurons"] / sum(bars[name].values()) for name in ("neurons as a loop", "fused neurons")
-)
+part, fused, _ = (100 * one["neurons"] / sum(one.values()) for one in bars.values())
 title = f"As loops, neurons take {part:.0f} % of an update; fused, {fused:.0f} % ({where}, {CHANNELS} channels)"
 viz.show(figures.shares(bars, "ms", title=title))
 
@@ -765,11 +766,8 @@ def update_on(place):
 
 bars = bench.places(update_on, "training", repeats=3, net="conv", dtype="float32", library="snnkit")
 fastest = min((name for name in bars if bars[name]), key=lambda name: sum(bars[name].values()))
-viz.show(
-    figures.shares(
-        bars, "ms", title=f"One update of the conv net takes least time on {fastest.removeprefix('recorded: ')}"
-    )
-)
+title = f"One update of the conv net takes least time on {fastest.removeprefix('recorded: ')}"
+viz.show(figures.shares(bars, "ms", title=title))
 
 # %% [markdown] tags=["slide"]
 # ## 8 · What broke?

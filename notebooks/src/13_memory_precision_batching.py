@@ -26,7 +26,7 @@
 #
 # | | |
 # |---|---|
-# | Time | 80 minutes, and 10 more for the optional parts |
+# | Time | 75 minutes, and 10 more for the optional parts |
 # | GPU minutes | 0. Everything runs on a CPU; where there is a GPU the same cells use it |
 # | Before this | 04 training, 11 fused neurons (what *recompute* means); 12 helps |
 
@@ -79,6 +79,20 @@ clock = measure.clock_for(where)
 torch.set_num_threads(1)  # one core, so that we time the work and not the start of threads
 MB = 1e6
 print(f"on {where}: {device.get_gpu_memory_usage(where)}")
+
+
+def memory_curve(model, steps):
+    """Places in a training step (forward from 0 to 1, backward from 1 to 2) and MB alive, where that changes."""
+    begins = len(device.timeline(lambda: forward(model, steps)))  # operations before the first of backward
+    alive = torch.tensor(device.timeline(lambda: learn(model, steps))) / MB
+    done = torch.arange(1, len(alive) + 1)
+    place = torch.where(done <= begins, done / begins, 1 + (done - begins) / (len(alive) - begins))
+    kept = [0]
+    for i, now in enumerate(alive):
+        if abs(now - alive[kept[-1]]) > alive.max() / 100 or now == alive.max():
+            kept.append(i)
+    return place[[*kept, -1]], alive[[*kept, -1]]
+
 
 # %% [markdown] tags=["slide"]
 # ## 1 · The memory bill
@@ -160,8 +174,8 @@ table
 # %% [markdown] tags=["slide"]
 # ## 2 · Memory over one training step
 #
-# When is all this in memory? `timeline` records, after each operation, how many bytes of tensors are alive. The network
-# is that of notebook 12, with fewer channels.
+# When is all this in memory? `timeline` records, after each operation, how many bytes of tensors are alive. (`memory_curve`,
+# in the cell of the imports, makes a curve of it.) The network is that of notebook 12, with fewer channels.
 #
 # **Predict first.** Imagine memory over one training step, forward and backward, for $T = 4$ and $T = 16$. (a) Where is
 # the peak? (b) How many times higher is it for $T = 16$?
@@ -187,19 +201,6 @@ def learn(model, steps):
     return torch.autograd.grad(forward(model, steps), model.parameters())
 
 
-def memory_curve(model, steps):
-    """Places in a training step (forward from 0 to 1, backward from 1 to 2) and MB alive, where that changes."""
-    begins = len(device.timeline(lambda: forward(model, steps)))  # operations before the first of backward
-    alive = torch.tensor(device.timeline(lambda: learn(model, steps))) / MB
-    done = torch.arange(1, len(alive) + 1)
-    place = torch.where(done <= begins, done / begins, 1 + (done - begins) / (len(alive) - begins))
-    kept = [0]
-    for i, now in enumerate(alive):
-        if abs(now - alive[kept[-1]]) > alive.max() / 100 or now == alive.max():
-            kept.append(i)
-    return place[[*kept, -1]], alive[[*kept, -1]]
-
-
 # %% tags=["slide-more"]
 learn(conv, 16)  # compiles what it needs
 memory_curves = {f"T = {steps}": memory_curve(conv, steps) for steps in (4, 8, 16)}
@@ -218,8 +219,7 @@ outcome("memory_precision_batching.c", memory_curves["T = 16"][1].max() / memory
 # In the forward pass memory grows: each layer adds what it stores. The peak is where backward begins, or a little later,
 # when the first gradients exist together with all the activity. Then memory falls, layer by layer in reverse. At the end
 # only the gradients of the weights remain. With four times the steps, the peak is more than three times as high. (The
-# image is static, so the output of the first convolution is stored once.) Only the peak counts: memory that is free at
-# other times does not help.
+# image is static, so the output of the first convolution is stored once.) Only the peak counts.
 #
 # </details>
 #
@@ -516,16 +516,15 @@ outcome("memory_precision_batching.h", str(worst).removeprefix("torch."))
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# - float16 *ends*: to the right above 65504, to the left below 6 · 10⁻⁸. The terms of a gradient are that small
-#   (notebook 12). So with float16 the loss is multiplied by a large number before backward, and the gradients are divided
-#   by it afterwards. This is *loss scaling* (`GradScaler`).
+# - float16 *ends*: to the right above 65504, to the left below 6 · 10⁻⁸. The terms of a gradient are that small, so
+#   float16 needs the *loss scaling* of notebook 12.
 # - bfloat16 has the range of float32 and is coarse everywhere. It fails when you add something small to something
 #   large: a weight and its update, a membrane and its input. Both must stay in float32.
 #
 # </details>
 #
-# So one mixes. In *mixed precision* [3] there are matrix products and convolutions in 16 bits, and
-# weights, optimizer, membranes and losses in float32. `device.accelerate` chooses what suits the device, and says why:
+# So *mixed precision* [3] leaves weights, optimizer, membranes and losses in float32 (notebook 12). `device.accelerate`
+# chooses what suits the device, and says why:
 
 # %%
 print("\n".join(device.accelerate(models.mlp((784, 1000, 10)), device=DEVICE).reasons), end="\n\n")
@@ -542,9 +541,8 @@ for dtype in (torch.float32, torch.bfloat16):
 #
 # $$t(B) = t_0 + \frac{B}{r}, \qquad \text{samples per second} = \frac{B}{t_0 + B/r}, \tag{2}$$
 #
-# with the *overhead* $t_0$ in seconds (Python, launching kernels; it does not depend on $B$) and the *rate* $r$ that
-# the device reaches when it is fully used. Below $B = t_0 r$ you mostly wait for overhead. Two devices have two such
-# curves, and the GPU pays from the point where they cross.
+# with the *overhead* $t_0$ in seconds (Python, launching kernels) and the *rate* $r$ that the device reaches when it is
+# fully used. Two devices have two such curves, and the GPU pays from the point where they cross.
 #
 # **Predict first.** The network 784-1000-10, $T = 25$, one training step. How many times longer does a batch of 64 take
 # than one of 4, on your machine?
@@ -575,8 +573,7 @@ viz.show(figure.update_layout(title={"text": title}))
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# Sixteen times the samples take less than sixteen times as long: below $B = t_0 r$ you pay for
-# overhead, not for arithmetic.
+# Sixteen times the samples take less than sixteen times as long: below $B = t_0 r$ you pay for overhead.
 #
 # </details>
 #
@@ -665,9 +662,9 @@ print("moved:", *moved, "; memory:", device.get_gpu_memory_usage(where))
 # ## 9 · What broke?
 #
 # A colleague's training runs for an hour and uses half of the memory. Then the test set causes *out of memory*,
-# although nothing is trained there, the batches have the same size and each fits. Below is the loop.
+# although nothing is trained there, the batches have the same size and each fits.
 #
-# **Predict first.** Read the loop. What does `total` hold after ten batches?
+# **Predict first.** Read the loop below. What does `total` hold after ten batches?
 
 # %%
 predict("memory_precision_batching.j")
@@ -688,11 +685,8 @@ def test_loss(model):
 
 
 curves = {"as he wrote it": test_loss(reader), "with torch.no_grad()": torch.no_grad()(test_loss)(reader)}
-viz.show(
-    figures.lines(
-        curves, title="With a graph for each batch, memory grows without end", x_title="batch", y_title="alive (MB)"
-    )
-)
+axes = {"x_title": "batch", "y_title": "alive (MB)"}
+viz.show(figures.lines(curves, title="With a graph for each batch, memory grows without end", **axes))
 grows = curves["as he wrote it"][-1] > 5 * curves["as he wrote it"][0]
 outcome("memory_precision_batching.j", "a number and the graphs of all ten batches" if grows else "only a number")
 

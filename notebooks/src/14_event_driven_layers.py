@@ -306,18 +306,15 @@ small, shown = models.mlp((64, 100, 10)), see(data.to_unit(digits[0][:256]).flat
 counted = {"untrained": energy.count(small, shown)}
 history = train.fit(small, digits, test, encode=see, loss=loss.count_cross_entropy, epochs=4, lr=2e-3, progress=False)
 counted[f"trained, {history.test_accuracy[-1]:.0%} right"] = after = energy.count(small, shown)
+fire = {name: 1 - one.activation_sparsity for name, one in counted.items()}
 for name, one in counted.items():
-    print(
-        f"{name:20} {1 - one.activation_sparsity:6.2%} of the neurons fire in a step; {one.effective_acs:,.0f} ACs a sample"
-    )
+    print(f"{name:20} {fire[name]:6.2%} of the neurons fire in a step; {one.effective_acs:,.0f} ACs a sample")
 prices = after.energy()
 numbers = [figures.Marked(name, "predicted", picojoules / 1e3) for name, picojoules in prices.rows.items()]
 once, skipped = "spiking: arithmetic alone, static layers once", "without spikes, one pass: zeros skipped, too"
 title = f"Like with like, spikes take {prices.rows[once] / prices.rows[skipped]:.1f} times the energy (predicted)"
 viz.show(figures.marked(numbers, "nJ per sample", title=title))
-outcome(
-    "event_driven_layers.e", "more" if after.activation_sparsity < counted["untrained"].activation_sparsity else "less"
-)
+outcome("event_driven_layers.e", "more" if max(fire, key=fire.__getitem__) != "untrained" else "less")
 
 # %% [markdown]
 # <details>
@@ -362,10 +359,8 @@ bars = {name: {"update": timing.median * 1e3} for name, timing in measure.race(r
 slow = (ways["without"], ways["Dropout"]) == ("events", "PyTorch")
 ratio = bars["Dropout"]["update"] / bars["without"]["update"]
 viz.show(figures.shares(bars, "ms", title=f"Dropout: {ratio:.1f} times the time, forward and backward"))
-outcome(
-    "event_driven_layers.c",
-    "the product after it becomes slow" if slow else "nothing, as a dropped spike is one spike less",
-)
+answers = "nothing, as a dropped spike is one spike less", "the product after it becomes slow"
+outcome("event_driven_layers.c", answers[slow])
 
 # %% [markdown] tags=["slide"]
 # <details>
@@ -411,10 +406,8 @@ figure = figures.panels(1, 1).add_heatmap(z=cosines, x=words, y=words, colorscal
 title = f"Cosine of two words: {within:.2f} within a kind, {apart:.2f} between kinds"
 figure.update_layout(title_text=title, height=640)
 viz.show(figure.update_xaxes(dtick=1, tickangle=-90).update_yaxes(dtick=1, autorange="reversed"))
-outcome(
-    "event_driven_layers.d",
-    "another animal, like cow" if "dog" in text.GROUPS.get(kind, ()) else "a word beside it, like sleeps",
-)
+animal = "dog" in text.GROUPS.get(kind, ())
+outcome("event_driven_layers.d", "another animal, like cow" if animal else "a word beside it, like sleeps")
 
 # %% [markdown]
 # <details>

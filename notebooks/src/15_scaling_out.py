@@ -26,7 +26,7 @@
 #
 # | | |
 # |---|---|
-# | Time | 85 minutes, and 10 more for the optional parts |
+# | Time | 80 minutes, and 10 more for the optional parts |
 # | GPU minutes | 0. Everything runs on a CPU with two processes; GPUs are used where there are any |
 # | Before this | 04 training, 13 memory (accumulating gradients). You have seen a convolution |
 # | Needs | `lightning` and `torchmetrics`; where they are missing: `pip install "snnkit[scale] @ git+https://github.com/snnkit/snnkit"` |
@@ -99,18 +99,6 @@ DATA = lit.MNISTDataModule if DATASET == "mnist" else lit.DigitsDataModule
 SOME = {"samples": 4000} if DATASET == "mnist" and where.type == "cpu" else {}  # of 60 000, or it takes an hour
 print(f"this kernel trains on {where}; {RANKS} ranks will train on {rank_device} ({cores} cores); data: {DATASET}")
 
-# %% [markdown]
-# ![Three ranks, each with the same weights and its own samples. Each computes gradients of its own. An all-reduce replaces them by their mean, so that every rank makes the same update.](drawings/ranks_and_gradients.svg)
-
-# %% [markdown]
-# ## 1 · What is shared, and what is not
-#
-# In *data parallel* training every process, a *rank*, has the whole network and a part of the batch. Each computes the
-# gradient of its part. Then they add their gradients up, so that all have the sum. This is an *all-reduce*. The ranks
-# below stand in a ring, and their gradients are cut into four pieces. At each step a rank sends one piece to the next.
-# Move the slider from 0 to 6.
-
-# %% tags=["slide"]
 RING = 4
 
 
@@ -130,6 +118,29 @@ def ring(step):
     return figure.update_layout(title={"text": title}, height=300).update_yaxes(autorange="reversed")
 
 
+def updates_of(outputs):
+    """The numbers of the updates that rank 0 has printed."""
+    return [int(line.split()[1]) for line in outputs[0] if line.startswith("update")]
+
+
+def update_seconds(one):
+    """Median over updates, without the first ones."""
+    ends = [spans[-1][2] for spans in one["spans"]][4:]
+    return torch.tensor(ends, dtype=torch.float64).diff().median().item()
+
+
+# %% [markdown]
+# ![Three ranks, each with the same weights and its own samples. Each computes gradients of its own. An all-reduce replaces them by their mean, so that every rank makes the same update.](drawings/ranks_and_gradients.svg)
+
+# %% [markdown]
+# ## 1 · What is shared, and what is not
+#
+# In *data parallel* training every process, a *rank*, has the whole network and a part of the batch. Each computes the
+# gradient of its part. Then they add their gradients up, so that all have the sum. This is an *all-reduce*. The ranks
+# below stand in a ring, and their gradients are cut into four pieces. At each step a rank sends one piece to the next.
+# Move the slider from 0 to 6.
+
+# %% tags=["slide"]
 viz.show(viz.frames(ring, "step", range(2 * RING - 1), start=2))
 
 # %% [markdown]
@@ -387,10 +398,8 @@ title = f"By rounding alone, 1 and {RANKS} ranks drift apart: {apart[0]:.0e} to 
 viz.show(figures.lines({"weights": apart.clamp(min=1e-12)}, title=title, **look))
 outcome("scaling_out.c", "yes, to the last bit" if equal else "no, each learns from other samples")
 far = apart[-1].item()
-outcome(
-    "scaling_out.d",
-    "to the last bit" if far == 0 else "up to rounding, about 1e-7" if far < 1e-5 else "no, they drift apart",
-)
+answer = "to the last bit" if far == 0 else "up to rounding, about 1e-7" if far < 1e-5 else "no, they drift apart"
+outcome("scaling_out.d", answer)
 
 # %% [markdown]
 # <details>
@@ -527,11 +536,6 @@ def drill(*names, last=0):
     return train.launch([sys.executable, "-W", "ignore", *words], RANKS, timeout=600)
 
 
-def updates_of(outputs):
-    """The numbers of the updates that rank 0 has printed."""
-    return [int(line.split()[1]) for line in outputs[0] if line.startswith("update")]
-
-
 for old in folder.glob("*.pt.json"):  # in case this cell runs a second time
     old.unlink()
     old.with_suffix("").unlink(missing_ok=True)
@@ -565,8 +569,8 @@ outcome("scaling_out.e", done[0])
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# The order of the loader follows from the seed and the epoch, as in your exercise. Random encoders and dropout are seeded
-# from (seed, epoch, batch, rank) before each batch. State that need not be saved cannot be forgotten.
+# The order of the samples is that of your exercise. Random encoders and dropout are seeded from (seed, epoch, batch,
+# rank) before each batch. State that need not be saved cannot be forgotten.
 #
 # </details>
 #
@@ -694,12 +698,6 @@ outcome("scaling_out.f", ring_seconds(100, 1e9, 0.0, 1e9) / ring_seconds(10, 1e9
 
 
 # %%
-def update_seconds(one):
-    """Median over updates, without the first ones."""
-    ends = [spans[-1][2] for spans in one["spans"]][4:]
-    return torch.tensor(ends, dtype=torch.float64).diff().median().item()
-
-
 half = one_rank.run(config, BATCH // RANKS)
 t_alone, t_twice, t_ranks = update_seconds(half), update_seconds(alone), max(update_seconds(r) for r in ranks)
 fixed = min(max(2 * t_alone - t_twice, 0.0), t_alone) if RANKS == 2 else 0.0

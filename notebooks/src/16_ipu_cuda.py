@@ -152,6 +152,16 @@ def what_if(
     return figures.marked(numbers, "times as fast", title=title, one="as fast")
 
 
+def measured(batches, engine="eager"):
+    """Batch to (10 %, median, 90 %) seconds of a training step, with the clock that was used in the fit."""
+    steps = {}
+    for batch in batches:
+        step = workloads.Ours(engine)(compare.tutorial(batch=batch), device.Precision.choose(where, False)).step
+        steps[str(batch)] = step
+    took = roofline.times(steps, roofline.clock_of(where), 3 if QUICK else 7)
+    return {int(batch): seconds for batch, seconds in took.items()}
+
+
 # %% [markdown] tags=["slide"]
 # ## 1 · A chip with its memory beside its processors
 #
@@ -182,10 +192,8 @@ for batch in (8, 64, 128, 256):
     work = roofline.tutorial(batch)
     op = next(op for op in work.running if op.name == "mul" and op.numel == 1000 * batch)
     parts = roofline.ipu(roofline.Work("one", batch, (op,), (), 0, 0, 0)).parts
-    cycles[batch] = parts["elementwise"].value * chips.get("GC200").value("clock")
-    print(
-        f"beta · mem, batch {batch:3}: {cycles[batch]:4.0f} cycles for {-(-op.numel // 1472):3} values per tile (predicted)"
-    )
+    cycles[batch], values = parts["elementwise"].value * chips.get("GC200").value("clock"), -(-op.numel // 1472)
+    print(f"beta · mem, batch {batch:3}: {cycles[batch]:4.0f} cycles for {values:3} values per tile (predicted)")
 outcome("ipu_cuda.b", cycles[256] / cycles[128])
 
 # %% [markdown]
@@ -233,16 +241,10 @@ predict("ipu_cuda.a")
 # are the published ratios that we know of:
 
 # %% tags=["slide"]
-claims = [
-    figures.Marked(
-        claim.who,
-        "derived" if claim.derived else "published",
-        None if claim.low < claim.high else claim.low,
-        claim.low,
-        claim.high,
-    )
-    for claim in compare.CLAIMS
-]
+claims = []
+for one in compare.CLAIMS:
+    mark, value = "derived" if one.derived else "published", None if one.low < one.high else one.low
+    claims.append(figures.Marked(one.who, mark, value, one.low, one.high))
 least, most = min(claim.low for claim in compare.CLAIMS), max(claim.high for claim in compare.CLAIMS)
 title = f"What others have published: {least:g} to {most:g} times as fast"
 viz.show(figures.marked(claims, "times as fast", title=title, one="as fast"))
@@ -547,14 +549,11 @@ report = roofline.validate(machine, nets=nets, repeats=3 if QUICK else 5)
 numbers = []
 for row in report.rows:
     lane = f"{row.net}, {row.engine}"
-    for mark, value in (("predicted", row.predicted), ("measured", row.measured)):
-        numbers.append(
-            figures.Marked(lane, mark, value.value * 1e3, value.low * 1e3, value.high * 1e3, f"{row.error:+.0%}")
-        )
+    for mark, one in (("predicted", row.predicted * 1e3), ("measured", row.measured * 1e3)):
+        numbers.append(figures.Marked(lane, mark, one.value, one.low, one.high, f"{row.error:+.0%}"))
 worst = max(abs(row.error) for row in report.rows)
-viz.show(
-    figures.marked(numbers, "ms per training step", title=f"First predicted, then measured: at most {worst:.0%} off")
-)
+title = f"First predicted, then measured: at most {worst:.0%} off"
+viz.show(figures.marked(numbers, "ms per training step", title=title))
 
 # %%
 print(report)
@@ -601,16 +600,6 @@ SMALL, LARGE = 1, 8192 if where.type == "cuda" else 128 if QUICK else 256
 
 def predicted(batch, engine="eager"):
     return machine.predict(roofline.tutorial(batch), engine).seconds
-
-
-def measured(batches, engine="eager"):
-    """Batch to (10 %, median, 90 %) seconds of a training step, with the clock that was used in the fit."""
-    steps = {}
-    for batch in batches:
-        step = workloads.Ours(engine)(compare.tutorial(batch=batch), device.Precision.choose(where, False)).step
-        steps[str(batch)] = step
-    took = roofline.times(steps, roofline.clock_of(where), 3 if QUICK else 7)
-    return {int(batch): seconds for batch, seconds in took.items()}
 
 
 guess = crossover((SMALL, predicted(SMALL).value), (LARGE, predicted(LARGE).value))

@@ -24,7 +24,7 @@
 #
 # | | |
 # |---|---|
-# | Time | 55 minutes, and 5 more for the optional part |
+# | Time | 50 minutes, and 5 more for the optional part |
 # | GPU minutes | 0. Everything runs on a CPU in seconds |
 # | Before this | 04 training, 12 the convolutional network |
 
@@ -266,15 +266,11 @@ right = {
     "a scale per output": [accuracy(rounded(net, bits)) for bits in BITS],
     "a scale per layer": [accuracy(rounded(net, bits, each_output=False)) for bits in BITS],
 }
-axes = {
-    "x_title": "bits per weight",
-    "y_title": "share of test images read right",
-    "levels": {"float32": accuracy(net)},
-}
+axes = {"x_title": "bits per weight", "y_title": "share of test images read right"}
+axes["levels"] = {"float32": accuracy(net)}
 enough = min(b for b, a in zip(BITS, right["a scale per output"], strict=True) if a >= accuracy(net) - 0.01)
-viz.show(
-    viz.figures.lines(right, x=list(BITS), title=f"{enough} bits per weight are enough, within 1 % of float32", **axes)
-)
+title = f"{enough} bits per weight are enough, within 1 % of float32"
+viz.show(viz.figures.lines(right, x=list(BITS), title=title, **axes))
 outcome("taking_a_network_home.c", enough)
 
 # %% [markdown]
@@ -401,12 +397,9 @@ shifted = {
     "1 pixel down": test_images.roll(1, -2),
 }
 bars = {name: {"read right": 100 * accuracy(net, images)} for name, images in shifted.items()}
-viz.show(
-    viz.figures.shares(
-        bars, "%", title=f"Shifted down by one pixel, {bars['1 pixel down']['read right']:.0f} % are read right"
-    )
-)
-outcome("taking_a_network_home.e", bars["1 pixel down"]["read right"])
+down = bars["1 pixel down"]["read right"]
+viz.show(viz.figures.shares(bars, "%", title=f"Shifted down by one pixel, {down:.0f} % are read right"))
+outcome("taking_a_network_home.e", down)
 
 # %% [markdown]
 # <details>
@@ -463,13 +456,10 @@ for name, saved in {"Dan": dict(net.named_parameters()), "Dan, with state_dict()
     friend.load_state_dict(saved, strict=False)
     right[name] = accuracy(friend)
 bars = {name: {"read right": 100 * share} for name, share in right.items()}
-viz.show(
-    viz.figures.shares(bars, "%", title=f"Saved at {accuracy(net):.1%}: only a copy or state_dict() brings it back")
-)
-outcome(
-    "taking_a_network_home.f",
-    "the last ones" if right["Cleo"] < right["Cleo, with a copy"] else "those of the best moment",
-)
+title = f"Saved at {accuracy(net):.1%}: only a copy or state_dict() brings it back"
+viz.show(viz.figures.shares(bars, "%", title=title))
+lost = right["Cleo"] < right["Cleo, with a copy"]
+outcome("taking_a_network_home.f", "the last ones" if lost else "those of the best moment")
 
 # %% [markdown]
 # <details>
@@ -536,17 +526,14 @@ with torch.no_grad():
 right = (answer.output.argmax(1).cpu() == digit_labels).float().mean()
 print(f"{right:.1%} of the test digits, from {16 * 4} numbers per image; chance would be 10 %")
 # Of each statistic the mean over the samples of a class: [4, classes, populations].
-means = torch.stack(
-    [torch.stack([one.cpu()[digit_labels == k].mean(0) for k in range(10)]) for one in answer.statistics]
-)
+means = [torch.stack([one.cpu()[digit_labels == k].mean(0) for k in range(10)]) for one in answer.statistics]
 ranges = [f"{name}: {m.min():.2g} to {m.max():.2g}" for name, m in zip(answer.statistics._fields, means, strict=True)]
 panels = viz.figures.panels(2, 2, ranges)
 for i, mean in enumerate(means):
     panels.add_heatmap(z=mean, colorscale=viz.theme.INK, showscale=False, row=i // 2 + 1, col=i % 2 + 1)
 panels.update_xaxes(title_text="population", row=2).update_yaxes(title_text="digit", autorange="reversed")
-viz.show(
-    panels.update_layout(title_text="Where a column varies, its population tells digits apart", height=520, margin_t=80)
-)
+title = "Where a column varies, its population tells digits apart"
+viz.show(panels.update_layout(title_text=title, height=520, margin_t=80))
 
 # %% [markdown]
 # <details>

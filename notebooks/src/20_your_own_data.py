@@ -25,7 +25,7 @@
 #
 # | | |
 # |---|---|
-# | Time | 60 minutes, and 5 more for the optional part |
+# | Time | 65 minutes, and 5 more for the optional part |
 # | GPU minutes | 0 |
 # | Before this | 03 encodings, 04 training |
 
