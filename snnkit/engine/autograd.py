@@ -224,8 +224,8 @@ class Layout(NamedTuple):
         return given + [self.parameter(p) for p in tensors[first:]] if equation.parameters else given
 
     def restored(self, result: Tensor) -> Tensor:
-        """A result that is arranged so, as [T, B, ...] or [B, ...]: a view."""
-        if self.usual:
+        """A result that is arranged so, as [T, B, ...] or [B, ...]: a view. That of one number for all stays one."""
+        if self.usual or not result.dim():
             return result
         return self.restore_step(result) if result.dim() == 1 else self.restore_sequence(result)
 

@@ -114,6 +114,20 @@ def test_every_layout(name, x, compiled):
     torch.testing.assert_close(neuron(x)[0], out_e, rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("name, x", list(strided_inputs()), ids=lambda value: value if isinstance(value, str) else "")
+def test_learnable_numbers_in_every_layout(name, x, compiled):
+    neuron = PLIF().double()
+
+    def gradients(engine):
+        neuron.engine = engine
+        given = x.detach().requires_grad_()  # the same strides
+        out, _ = neuron(given)
+        return torch.autograd.grad((out * torch.linspace(0, 1, out.numel()).view_as(out)).sum(), [given, neuron.w])
+
+    for ours, theirs in zip(gradients(compiled), gradients("eager"), strict=True):
+        torch.testing.assert_close(ours, theirs, check_dtype=False)
+
+
 def test_channels_last_is_read_and_written_in_place(compiled):
     from snnkit.engine.autograd import Layout
 
