@@ -28,6 +28,7 @@ _RARE = 0.1  # share of neurons that fire, below which a layer is called silent
 _SEEN = 0.01  # share of inputs that the surrogate passes on, below which it is called blind
 _DIM = 0.2  # the same, below which a wider one is tried
 _SHORT = 12  # steps, below which more are tried
+_BEYOND = 0.2  # share of the targets beyond what spikes can give, from which that is named
 _FADED = 1e-6  # gradient of a weight relative to the largest, below which it is called faded
 _LARGE, _SMALL = 0.3, 2e-4  # change of the weights by one update, relative to their size
 _ALIVE = 1e-7  # gradient of a weight, below which no learning rate is blamed
@@ -74,7 +75,8 @@ class Diagnosis:
 
     _NOTHING = (
         "Nothing found: in a short trial, the network learned some of these samples. If the accuracy on others stays "
-        "at chance, look at the learning rate, the number of epochs and of samples, and how test data are prepared."
+        "at chance, is each class answered, are samples shuffled with their labels, and are test data prepared in "
+        "the same way? Else look at the learning rate and the numbers of epochs and of samples."
     )
 
     def _rows(self) -> list[tuple[str, ...]]:
@@ -199,7 +201,8 @@ def _examined(case: Case, optimizer: torch.optim.Optimizer | None, lr: float) ->
             tried = experiments.trial(case, updates=3 * UPDATES)
         result.findings = _of_trial(case, one, layers, answers, tried)
         if not result.findings and (tried.learned or change > _LARGE):
-            result.findings = _of_own_trial(case, one, layers, own, change, tried) or [*_of_balance(one)]
+            result.findings = _of_own_trial(case, one, layers, own, change, tried)
+        result.findings = result.findings or [*_of_balance(one), *_of_memory(case, tried)]
     return result
 
 
@@ -429,7 +432,9 @@ def _of_bounds(one: Pass, goal: Tensor) -> Findings:
         with torch.enable_grad():
             value = one.case.cost(extreme, one.case.y)
         (slope,) = torch.autograd.grad(value, extreme, allow_unused=True) if value.requires_grad else (None,)
-        if slope is not None and slope.any() and (sign * slope[slope != 0] > 0).float().mean() > experiments.ALWAYS:
+        beyond = bool(goal.min() < 0) if bound == 0 else bool(goal.max() > 1)
+        most = _BEYOND if beyond else experiments.ALWAYS
+        if slope is not None and slope.any() and (sign * slope[slope != 0] > 0).float().mean() > most:
             yield Finding(
                 f"targets, which go from {goal.min():.3g} to {goal.max():.3g}, are out of reach of an output of "
                 f"spikes, 0 or 1 at each step: it {words}",
@@ -579,6 +584,21 @@ def _of_balance(one: Pass) -> Findings:
     pull = one.out.grad.float().transpose(0, 1).flatten(1).norm(dim=1)
     if counts.max() > 0.95 * len(y) and pull[y != counts.argmax()].sum() < 0.1 * pull.sum():
         yield _unbalanced(counts)
+
+
+def _of_memory(case: Case, tried: Trial) -> Findings:
+    """A trained network may know its samples by heart: one that begins anew says whether they can be learned."""
+    anew = experiments.renewed(case.model) if tried.began > 2 else None
+    if anew is not None:
+        again = experiments.trial(dataclasses.replace(case, model=anew))
+        if again.learned and not again.carried:
+            yield _unexplained(again, [case.x])
+    y = case.y
+    if case.labels and y.ndim == 1 and len(y) > 31 and bool((y.diff() >= 0).all()):
+        yield Finding(
+            "samples come sorted by label: without shuffling, a batch has one class only, and the last is remembered",
+            "shuffle them in each epoch, as fit does: DataLoader(..., shuffle=True)",
+        )
 
 
 def _unbalanced(counts: Tensor) -> Finding:
@@ -734,6 +754,9 @@ def _of_saturation(layers: list[Layer]) -> Findings:
             what += f" is saturated: {layer.always:.0%} of its neurons fire nearly always"
             advice = "raise its threshold, or make its input or the weights before it smaller (layer.weight.data /= 3)"
             for before in _weights_before(layers, i):
+                if before.positive > 0.99:
+                    what += f", as all weights of {before.name!r} are above 0"
+                    advice = "initialise them around 0: torch.nn.init.kaiming_uniform_(layer.weight)"
                 if before.bias > max(1, before.weight * before.drive):
                     what += f", by the bias of {before.name!r}, which is {before.bias:.3g} on average"
                     advice = "set the bias to 0: torch.nn.init.zeros_(layer.bias)"
@@ -878,7 +901,12 @@ def _of_own_trial(
             f"multiply lr by {10 ** min(max(math.floor(math.log10(1e-2 / max(change, 1e-30))), 1), 9)}",
         )
         return [too_low, *_of_activity(layers, len(one.out))]
-    causes = [] if theirs.learned else [*_of_activity(layers, len(one.out))]
+    biased = any(
+        layer.silent > 0.5 and before.bias < -0.5 * (layer.threshold - layer.rest)
+        for i, layer in enumerate(layers)
+        for before in _weights_before(layers, i)[:1]
+    )
+    causes = [] if theirs.learned and not biased else [*_of_activity(layers, len(one.out))]
     for factor, word in ((0.1, "high"),) if causes else ((10.0, "low"), (0.1, "high")):
         if other := better(lr=factor):
             what = f"the learning rate is too {word}: in {len(theirs.losses)} updates the loss went from "

@@ -72,6 +72,7 @@ class Layer:
     gradient: float = math.nan  #: norm of the loss's gradient with respect to the output
     weight: float = math.nan  #: root of the mean square of its weights
     usual: float = math.nan  #: the same of PyTorch's initial weights for as many inputs
+    positive: float = math.nan  #: share of its weights that are above 0
     bias: float = math.nan  #: mean of its bias
     drive: float = math.nan  #: root of the mean square of its input
     change: float = math.nan  #: of its weights by the first update, relative to their size
@@ -176,6 +177,7 @@ class Pass:
                 _of_neuron(layer, calls)
         if weights := [p.detach().float() for p in module.parameters(False) if p.ndim > 1]:
             layer.weight = torch.cat([w.flatten() for w in weights]).square().mean().sqrt().item()
+            layer.positive = torch.cat([w.flatten() for w in weights]).gt(0).float().mean().item()
             layer.usual = 1 / math.sqrt(3 * max(weights[0][0].numel(), 1))
         if isinstance(bias := getattr(module, "bias", None), Tensor):
             layer.bias = bias.detach().float().mean().item()
@@ -251,6 +253,17 @@ def widened(net: nn.Module) -> nn.Module:
         if isinstance(neuron, Neuron) and neuron.surrogate is not None:
             neuron.surrogate, neuron.engine = ATan(2.0), "eager"
     return wide
+
+
+def renewed(net: nn.Module) -> nn.Module | None:
+    """A copy with weights as PyTorch initialises them; None if a module does not say how."""
+    made = copy.deepcopy(net)
+    for module in made.modules():
+        if callable(renew := getattr(module, "reset_parameters", None)):
+            renew()
+        elif not isinstance(module, Neuron) and list(module.parameters(recurse=False)):
+            return None
+    return made
 
 
 # --- the same samples again, and fewer of them ------------------------------------------------------------------------
@@ -439,6 +452,7 @@ class Trial:
     learned: bool = False  # the loss became far lower than with targets of other samples
     carried: bool = False  # so it did for samples that the trial has not seen
     at_first: bool = False  # it was so before the first update
+    began: float = 0.0  # by how many standard deviations the loss was lower then
     evaluated: bool = True  # it still is in evaluation mode, where batch norms use running statistics
     named: bool = True  # the right class has the largest output more often than by chance
     losses: list[float] = field(default_factory=list)
@@ -499,7 +513,8 @@ def trial(
                 out = run(few)
                 value = case.cost(out, y[few])
             if update % 5 == 0:
-                far = _separation(case, out, y[few]) > _LEARNED
+                separation = _separation(case, out, y[few])
+                far, result.began = separation > _LEARNED, result.began if update else separation
                 result.learned = far or (result.learned and optimizer is None)
                 result.at_first |= far and update == 0
                 if result.learned and optimizer is None:
@@ -529,7 +544,11 @@ def trial(
             accuracy = Metric(None, y.device, case.loss)(out, aligned(y[start], out)).item()
             result.named = accuracy > guess + 4 * math.sqrt(max(guess * (1 - guess), 0.01) / len(goal))
         if result.learned and optimizer is None and any(isinstance(module, _BatchNorm) for module in net.modules()):
-            for _ in range(50):  # statistics lag behind the weights of a short trial
+            for module in net.modules():
+                if isinstance(module, _BatchNorm) and (module.momentum or 1) > 0.02:
+                    module.reset_running_stats()  # those of a short trial lag behind its weights
+                    module.momentum = None  # a plain mean from here
+            for _ in range(50):
                 run(start)
             net.eval()
             result.evaluated = separated(start) > _CARRIED
