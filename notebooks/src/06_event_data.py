@@ -689,7 +689,7 @@ predict("event_data.j")
 as_recorded = frames["test"]
 orders = {
     "as recorded": as_recorded,
-    "in a random order": as_recorded[:, torch.randperm(STEPS, generator=draw)],
+    "in a random order": torch.stack([one[torch.randperm(STEPS, generator=draw)] for one in as_recorded]),
     "the last window first": as_recorded.flip(1),
     "all replaced by their mean": as_recorded.mean(1, keepdim=True).expand_as(as_recorded).contiguous(),
 }
