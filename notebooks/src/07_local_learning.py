@@ -771,7 +771,7 @@ outcome(
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# The answer is no. With 50 labels about a third of the neurons have no name, because none of the 50 images made them
+# The answer is no. With 50 labels more than a third of the neurons have no name, because none of the 50 images made them
 # fire. From 200 labels on STDP hardly improves: its grouping was finished before the first label. And it stays behind. When you read that unsupervised learning needs few labels, look for this curve, with both lines.
 #
 # </details>
