@@ -543,7 +543,7 @@ outcome("your_own_data.e", by_heart)
 #
 # Each cause is named in the first line. In the table, `silent` is the share of neurons that never fired. `felt` is the
 # share of inputs whose change the surrogate passes on. `change` is what one update does to the weights, relative to them.
-# About 0.001 to 0.1 is healthy. Cai has more than 10: each update throws the old weights away.
+# About 0.001 to 0.2 is healthy. Cai has more than 10: each update throws the old weights away.
 #
 # Dee's network is healthy. It learned 64 sounds by heart, labels and all. Whether the labels are wrong, the axes mixed up or
 # the samples too few, no program can tell. **Look at some samples beside their labels**, or listen to them, before anything

@@ -107,7 +107,7 @@ def _no_loop(candidate: Any, reference: Any) -> None:
         with Traffic() as seen:
             candidate(recording, 250)
         counts.append(len(seen.kernels))
-    message = "Forty times the events need no more operations on tensors: a loop would be a thousand times slower."
+    message = "Forty times the events need no more operations on tensors: a loop would be over a hundred times slower."
     inputs, yours = {"events": "10, then 400"}, f"{counts[0]} operations, then {counts[1]}"
     expect.true(counts[1] <= counts[0] + 20, message, inputs=inputs, yours=yours, hint=6)
 
