@@ -125,7 +125,7 @@ viz.show(viz.frames(seen, "ms", range(20, 301, 20), start=4))
 # p = \operatorname{sign}\big(L(t) - L(t_\text{last})\big). \tag{1} $$
 #
 # $p$ is the polarity. The threshold $\theta$ has no unit: a difference of logarithms is a ratio. $\theta = 0.2$ means a
-# change by the factor $e^{0.2}$, about 22 %. $I_d$ is the light below which the pixel detects nothing.
+# change by the factor $e^{0.2}$, about 22 %. $I_d$ is the light below which the pixel detects little.
 #
 # A hand passes three times, and each time takes away 60 % of the light. We compare moonlight (0.2 lux), an office (500
 # lux) and sunlight (100 000 lux).
@@ -233,8 +233,8 @@ outcome("event_data.b", "the events" if needed["events of the moving digit"] > 3
 #
 # The film at 30 frames per second needs only a quarter of the bytes. This scene is a close-up with only edges, and
 # all of them move. A film needs more only for a finer resolution in time: about nine times as many bytes at a frame per
-# millisecond. A claim that events save bytes must say compared with which film. A perfect camera that does not move
-# sends no event at all. A real one sends noise. Events are better in scenes with little change: a street at night, a belt in a
+# millisecond. A claim that events save bytes must say compared with which film. Before a still scene, a perfect camera that does not
+# move sends no event at all. A real one sends noise. Events are better in scenes with little change: a street at night, a belt in a
 # factory, a room where old people may fall.
 #
 # </details>
@@ -277,10 +277,10 @@ count_events = attempt("event_data.1", count_events)
 #
 # $$ S(x, y, p;\, t) = e^{-(t - t_\text{last}(x, y, p)) / \tau}, \qquad 0 \text{ where there was none}. \tag{4} $$
 #
-# It loses all events except the last one of each pixel, but stores that one to the microsecond.
+# It loses all events except the last one of each pixel and polarity, but stores that one to the microsecond.
 #
 # - **Voxel grid** [4]. Each event, as +1 or −1, is shared between the two time bins next to it. ON and OFF events of the
-#   same pixel cancel.
+#   same pixel and bin cancel.
 #
 # How can you test which information a representation loses? Change this information in the input, and see whether the
 # output changes. Let us reverse time.
@@ -354,7 +354,7 @@ viz.show(figures.image_grid(torch.stack(panels), names, columns=5, title=title))
 # **Predict first.** Both should show the same part of the past. How large is $\tau$ for a window of 30 ms? Then find out
 # with the sliders:
 #
-# 1. `window_ms` of 1 or of 300: which one shows a three?
+# 1. At 300 ms, `window_ms` of 1 or of 300: which one shows a three?
 # 2. At 210 ms, 10 ms after the last turn of the camera, with a window of 10 ms: which of the two views shows a digit?
 
 # %%
@@ -387,7 +387,7 @@ outcome("event_data.e")
 # <summary><b>What to notice</b></summary>
 #
 # - $\tau$ is about 30 ms: an exponential has the same weight as a window of length $\tau$, but without an edge.
-# - A window of 1 ms shows a few dots. In 300 ms the camera returns to its start, so ON and OFF of each pixel cancel.
+# - A window of 1 ms shows a few dots. In 300 ms the camera returns to its start, so ON and OFF of each pixel nearly cancel.
 #   About 20 or 30 ms show strokes with a bright and a dark side. In this time the picture moves by
 #   about half a pixel, so it depends on the motion.
 # - At 210 ms the time surface shows a digit. After a turn each pixel must first change by a whole threshold from its last
@@ -426,7 +426,7 @@ supported = attempt("event_data.3", supported)
 
 # %% [markdown] tags=["slide"]
 # Now the camera records the three on a wall, 40 × 40 pixels, in very little light. We add the noise ourselves, so that
-# we know for every event whether it is real.
+# we know for nearly every event whether it is real.
 #
 # **Predict first.** Let $\delta$ grow from 0.1 ms to 100 ms. Which share of the real events passes the filter, and
 # which share of the noise? Where are the two curves farthest apart?
@@ -481,7 +481,7 @@ outcome("event_data.f", spans[best])
 #
 # We take $T = 16$ windows and spikes (was there an event?). The network is small: two *convolutions*, layers that slide
 # the same few weights over the image, with a *stride* of 2, so that they move two pixels at a time. Each is followed by
-# leaky neurons ($\beta = 0.9$ per step). Ten leaky outputs vote with spikes. It has 10 074 weights. (`events.collate` makes
+# leaky neurons ($\beta = 0.9$ per step). Ten leaky outputs vote with spikes. It has 10 074 weights and biases. (`events.collate` makes
 # a batch of recordings that differ in length: it pads the shorter ones with silence.)
 #
 # **Predict first.** The dense network of notebook 04 saw the *brightness* of these digits and got some 98 % of the
@@ -578,7 +578,7 @@ for digit in (0, 8):
 #
 # </details>
 #
-# From a data set with one motion, a network also learns the motion. Augmentation can reduce this. We go on training for
+# From a data set with one motion in one place, a network also learns the two. Augmentation can reduce this. We go on training for
 # a few epochs, with new random shifts in each. The events are shifted first and then turned into frames.
 
 # %%
@@ -596,9 +596,9 @@ print(f"{accuracy(frames['test'], labels['test']):.1%} of those in place")
 #
 # Does a spiking network on event data really use time? Do not assume it: test it. We blur time. Of the 16 frames, groups
 # of $16/T$ neighbouring frames are replaced by their mean. With $T = 1$ all frames of a recording are the same, and no
-# information about time is left. The number of steps and of events stays the same, so nothing else changes.
+# information about time is left. The number of steps and of events stays the same, so little else changes.
 #
-# Two tasks, one network (with one channel: we drop the polarity):
+# Two tasks, one kind of network (with one channel: we drop the polarity):
 #
 # - **which digit?**
 # - **which way?** Each recording is played forwards or `backwards`, at random. Did the camera move round clockwise or
@@ -689,7 +689,7 @@ predict("event_data.j")
 as_recorded = frames["test"]
 orders = {
     "as recorded": as_recorded,
-    "in a random order": as_recorded[:, torch.randperm(STEPS, generator=draw)],
+    "in a random order": torch.stack([one[torch.randperm(STEPS, generator=draw)] for one in as_recorded]),
     "the last window first": as_recorded.flip(1),
     "all replaced by their mean": as_recorded.mean(1, keepdim=True).expand_as(as_recorded).contiguous(),
 }
@@ -758,7 +758,7 @@ outcome("event_data.k", max(share for name, share in left.items() if name != "no
 #
 # `events.load` opens them and downloads what is missing: SHD from its own files, the others with `tonic` installed
 # (`pip install tonic`); `events.read_nmnist` reads files of N-MNIST that you have without it. To try it, set `PUBLISHED` in
-# the parameters cell. All your functions above work on these recordings unchanged.
+# the parameters cell. All your functions above work on these recordings unchanged, except `backwards` on SHD, which has no OFF events.
 
 # %%
 if PUBLISHED:
@@ -788,7 +788,7 @@ scorecard("event_data")
 # learn from the spikes that they see.
 #
 # Meanwhile: `QUICK = False`; `models.EventRecurrentNet` in place of the convolutions; `events.record` with your own scene,
-# for example two crossing dots.
+# for example your initials.
 #
 # **Worth reading**
 #

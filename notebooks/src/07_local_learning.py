@@ -13,7 +13,7 @@
 # # 07 · Local learning
 #
 # So far, every network learned from a loss that was carried back through all layers and steps. A synapse in a brain has
-# only the spikes of its two neurons, and their times. How far can learning go with that? We start with one synapse. We
+# little more than the spikes of its two neurons, and their times. How far can learning go with that? We start with one synapse. We
 # end with a network that sorts digits without labels and without `backward()`.
 #
 # **Afterwards you can**
@@ -153,7 +153,7 @@ outcome("local_learning.a", f"BPTT × {growth[0]}, traces × {growth[1]}")
 #
 # $$\Delta w(\ell) = \begin{cases} +A_+\, e^{-\ell/\tau_+} & \ell \ge 0 \\ -A_-\, e^{\,\ell/\tau_-} & \ell \le 0 \end{cases} \tag{1}$$
 #
-# Here both time constants are 20 ms, and one step is 1 ms. You can read the equation as a guess about causes. An input
+# At $\ell = 0$ both count. Here both time constants are 20 ms, and one step is 1 ms. You can read the equation as a guess about causes. An input
 # that spikes *before* the neuron may have helped to make it fire. One that spikes *after* cannot have helped.
 #
 # **Predict first.** $A_+ = 0.10$ and $A_- = 0.105$. Pre fires at 20 and at 40 ms, post at 30 ms. Does the weight grow or
@@ -189,7 +189,7 @@ outcome("local_learning.b", "it grows" if w > 1e-6 else "it shrinks" if w < -1e-
 # $$x[t] = e^{-\Delta t/\tau_+}\, x[t-1] + s_\text{pre}[t] \qquad y[t] = e^{-\Delta t/\tau_-}\, y[t-1] + s_\text{post}[t] \tag{2}$$
 #
 # (In this notebook $x$ and $y$ are traces, not inputs, as in the papers.) When post fires, $x$ is the sum of
-# $e^{-\ell/\tau_+}$ over all earlier presynaptic spikes. When pre fires, the same is true for $y$ [2]. So
+# $e^{-\ell/\tau_+}$ over all presynaptic spikes so far. When pre fires, the same is true for $y$ [2]. So
 #
 # $$\Delta w[t] = A_+ \underbrace{s_\text{post}[t]\; x[t]}_\text{increase} \;-\; A_- \underbrace{y[t]\; s_\text{pre}[t]}_\text{decrease} \tag{3}$$
 #
@@ -411,7 +411,7 @@ viz.explore(rule_against_data, pair_plus=amplitude, pair_minus=amplitude, triple
 #
 # With as many free numbers as before, the error is twenty times smaller. The published fit has two more numbers, and
 # they add almost nothing; its $A_2^+$ is practically zero. In visual cortex, *two* postsynaptic spikes seem to be needed
-# to strengthen a synapse. Rare pairs only weaken it. So the rule also depends on firing rates.
+# to strengthen a synapse. Rare pairs at most weaken it. So the rule also depends on firing rates.
 #
 # </details>
 #
@@ -423,7 +423,7 @@ viz.explore(rule_against_data, pair_plus=amplitude, pair_minus=amplitude, triple
 #
 # $$e[t] = e^{-\Delta t/\tau_e}\, e[t-1] + \Delta w_\text{STDP}[t] \qquad\qquad w \leftarrow w + r[t]\; e[t] \tag{6}$$
 #
-# This is still local, except for the one number $r$. `plasticity.RewardSTDP` is exactly this equation.
+# This is still local, except for the one number $r$. `plasticity.RewardSTDP` is this equation, with hard bounds.
 #
 # A strict test: 50 inputs and one output fire at random, 4 times a second each, whatever the weights are. Whenever
 # the output follows input 0 within 20 ms, a reward of 0.5 is given, *one second later*. In that second the other 49
@@ -487,13 +487,13 @@ outcome("local_learning.g", " and ".join(f"{tau:g} s" for tau, rank in ranks.ite
 # ## 7 · Digits without labels
 #
 # Now a network. Each pixel fires at a rate proportional to its brightness. STDP synapses connect all pixels to one layer
-# of neurons [9]. The rule alone is not enough. It needs three more parts, and each of them is local, too:
+# of neurons [9]. The rule alone is not enough. It needs three more parts, none of which needs a label or a gradient:
 #
 # | part | what it does | purpose |
 # |---|---|---|
 # | competition, by *lateral inhibition* | the neuron that fires first inhibits all others of its layer | no two neurons learn the same |
 # | *homeostasis* | each spike raises the threshold of its neuron slightly | every neuron wins sometimes |
-# | normalisation | after each image the weights of a neuron are scaled to a fixed sum | a synapse grows only at the cost of the others |
+# | normalisation | after each batch of images the weights of a neuron are scaled to a fixed sum | a synapse grows only at the cost of the others |
 #
 # $$\text{neuron } k \text{ fires if } v_k \ge \theta_0 + \theta_k \text{ and no other neuron is further above; then } \theta_k \leftarrow \theta_k + \theta_+ \tag{7}$$
 #
@@ -584,7 +584,7 @@ outcome("local_learning.i", 100 * accuracy)
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# - Every field is a whole digit in one style of handwriting: an *average of similar images*, whether or not they belong
+# - Nearly every field is a whole digit in one style of handwriting: an *average of similar images*, whether or not they belong
 #   to the same class.
 # - There are only about two spikes per image, from all neurons together! Competition makes the activity sparse. (In
 #   notebook 04 the hidden layer alone uses some 250.)
@@ -639,12 +639,12 @@ outcome("local_learning.k", min(half, key=half.get))
 #   again. A handful of neurons win always: pale blots, all digits at once. The others keep their initial noise for ever.
 # - **Normalisation.** Little else weakens a synapse here. A winner gains *total weight* as well as shape, and then wins
 #   because of its weight: its field becomes solid white. Homeostasis raises the threshold, and the weights grow again,
-#   without end.
+#   up to their bound.
 #
 # </details>
 #
 # The first thing to look at is not the accuracy, but *which neurons fire*. If some neurons always win, more training is
-# never the solution.
+# rarely the solution.
 #
 # ## 9 · A fair comparison
 #
@@ -653,7 +653,7 @@ outcome("local_learning.k", min(half, key=half.get))
 # - the network before learning;
 # - the network after learning, read by its spikes;
 # - the same fields, read by their angle to the image;
-# - 100 training images, unchanged: a test image takes the class of the nearest one;
+# - 100 training images, unchanged: a test image takes the class that 07.3 gives the nearest one;
 # - *k-means* with 100 centres: each moves to the mean of the images that are nearest to it, again and again;
 # - backpropagation, as in notebook 04.
 #
@@ -729,12 +729,12 @@ outcome(
 # - The network is no better, or hardly better, than a hundred randomly chosen images. On digits of 8 × 8 pixels these
 #   are a strong baseline; too few papers show it.
 # - The two lines of STDP are *the same weights*, read out in two ways. So the learning rule does not cause the
-#   difference between them. Random spikes over only 20 steps do: shown for 300 steps, the images are read by the spikes
-#   as well as by the angle.
+#   difference between them. Random spikes over only 20 steps do, for the most part: if each image is shown 15 times,
+#   the spikes read it nearly as well as the angle.
 #
 # </details>
 #
-# So what is it good for? It learns online, one image at a time, without storing any. It needs no backward pass and no
+# So what is it good for? It can learn online, one image at a time, without storing any. It needs no backward pass and no
 # memory of the past. On a chip where memory is scarce and every spike costs energy, these properties matter. For
 # accuracy on a fixed set of labelled images, use notebook 04. More neurons help: on MNIST, Diehl and Cook [9] report
 # 82.9 % with 100 neurons and 95.0 % with 6400. (`DATASET = "mnist"` in the parameters runs this notebook on MNIST.)
@@ -751,7 +751,7 @@ predict("local_learning.m")
 
 # %% tags=["slide"]
 budgets = [50, 100, 200, 500, len(train_images)]
-shuffled = torch.randperm(len(train_images), generator=draw)
+shuffled = torch.randperm(len(train_images), generator=torch.Generator().manual_seed(SEED))  # as in by_backprop
 named, taught = [], []
 for count in budgets:
     some = shuffled[:count]
@@ -771,7 +771,7 @@ outcome(
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# The answer is no. With 50 labels about a third of the neurons have no name, because none of the 50 images made them
+# The answer is no. With 50 labels more than a third of the neurons have no name, because none of the 50 images made them
 # fire. From 200 labels on STDP hardly improves: its grouping was finished before the first label. And it stays behind. When you read that unsupervised learning needs few labels, look for this curve, with both lines.
 #
 # </details>
@@ -811,7 +811,7 @@ stdp = attempt("local_learning.4", stdp)
 # **Your rule at work.** A neuron has 40 inputs. All fire equally often, three times in 100 steps. Each spike of the first
 # 20 is with probability 1/2 a copy of a common source. The other 20 know nothing of each other. All weights begin at 0.5.
 #
-# **Predict first.** STDP runs for 4000 steps. Which weights grow?
+# **Predict first.** STDP runs for 4000 steps or more. Which weights grow?
 
 # %%
 predict("local_learning.n")
@@ -864,8 +864,8 @@ scorecard("local_learning")
 # memory, and you solve it with as few spikes as you can.
 #
 # **Ideas to continue:** make the homeostasis slower (`theta_plus` of `plasticity.Competition`). How do the fields and
-# the readout by spikes change? Or give the reward of section 6 to two competing neurons, +1 for an even digit and −1
-# otherwise: that is reinforcement learning.
+# the readout by spikes change? Or give the reward of section 6 to two competing neurons, +1 if the right one fires for an even
+# or odd digit, −1 otherwise: that is reinforcement learning.
 #
 # ## References
 #

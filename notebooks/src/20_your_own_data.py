@@ -12,7 +12,7 @@
 # %% [markdown] tags=["slide"]
 # # 20 · Your own data
 #
-# All data of this course came ready for a network. Your own will not. Here you take a table, a sound and a recording of
+# All data of this course came ready to load. Your own will not. Here you take a table, a sound and a recording of
 # your own the whole way to spikes and a trained network. You also make spikes of a network that had none.
 #
 # **Afterwards you can**
@@ -287,7 +287,7 @@ outcome("your_own_data.b", 0 if best < 0.75 else 1 if best < 0.925 else 2)
 # <summary><b>What to notice</b></summary>
 #
 # Neither network beats linear regression by more than another choice of 88 test rows would change. And the finer code is *worse*
-# on test rows, although it is better on training rows. It has eight times the weights to remember 354 people with. A
+# on test rows, although it is better on training rows. It has seven times the weights to remember 354 people with. A
 # baseline costs two lines. Never leave it out.
 #
 # </details>
@@ -364,7 +364,7 @@ outcome("your_own_data.c", right["the mean of all columns"][-1])
 # <summary><b>What to notice</b></summary>
 #
 # The sounds are five pairs, and one of each pair is the other played backwards. *Rise* and *fall* fill the same channels.
-# Without time, half of the answers are luck. With time, membranes that leak slowly carry what came first. This is why
+# Without time, the choice within a pair is luck. With time, membranes that leak slowly carry what came first. This is why
 # sounds suit spiking networks, and a table does not need one.
 #
 # </details>
@@ -477,8 +477,8 @@ outcome("your_own_data.d", leaky)
 # Now the true labels, split by recording:
 
 # %%
-net = make_net(len(words))
-history = train.fit(net, varied(own[~held], mine[~held]), (own[held], mine[held]), epochs=10, **listen)
+yours = make_net(len(words))
+history = train.fit(yours, varied(own[~held], mine[~held]), (own[held], mine[held]), epochs=10, **listen)
 print(
     f"{history.test_accuracy[-1]:.0%} of {int(held.sum())} recordings that it never heard, chance {1 / len(words):.0%}"
 )
@@ -518,7 +518,7 @@ figure.update_layout(
 viz.show(figure)
 
 # %% [markdown]
-# The curves say that something is wrong, not what. `train.diagnose` makes one pass forward and backward and a short trial.
+# The curves say that something is wrong, not what. `train.diagnose` makes a pass forward and backward and some short trials.
 # Then it says what it saw, the likeliest cause first, with what to do.
 #
 # **Predict first.** Whose network can learn its samples by heart, and still says nothing about others?
@@ -543,7 +543,7 @@ outcome("your_own_data.e", by_heart)
 #
 # Each cause is named in the first line. In the table, `silent` is the share of neurons that never fired. `felt` is the
 # share of inputs whose change the surrogate passes on. `change` is what one update does to the weights, relative to them.
-# About 0.001 to 0.1 is healthy. Cai has more than 10: each update throws the old weights away.
+# About 0.001 to 0.2 is healthy. Cai has more than 10: each update throws the old weights away.
 #
 # Dee's network is healthy. It learned 64 sounds by heart, labels and all. Whether the labels are wrong, the axes mixed up or
 # the samples too few, no program can tell. **Look at some samples beside their labels**, or listen to them, before anything
@@ -588,7 +588,7 @@ for start in (0.5, 0.0):
     out, _ = snn(encode.repeat(test, 32))  # [T, N, 10]
     curves[f"v₀ = {start:g}"] = loss.accuracy_over_time(out, test_digits)
 first = 1 + int((curves["v₀ = 0.5"] >= without_spikes - 0.01).int().argmax())
-title = f"After {first} steps the converted network is within 1 % of the ANN"
+title = f"After {first} steps the converted network is within one point of the ANN"
 viz.show(viz.figures.accuracy_over_time(curves, without_spikes, title=title))
 for name, right in curves.items():
     print(name + ": " + ", ".join(f"T = {t}: {right[t - 1]:.1%}" for t in (1, 2, 4, 8, 16, 32)))
@@ -629,7 +629,7 @@ viz.embed(home)  # the file itself is in the folder of this notebook
 # - Two levels, one after the other: *low-high*. A cloud and then a line: *hiss-tone*.
 # - Turn down the memory. Which sounds are lost first, and why these?
 #
-# For a page of your own words, put the network of section 3 in place of `hears`, `(own, mine)` in place of the images, and
+# For a page of your own words, put `yours` of section 3 in place of `hears`, `(own, mine)` in place of the images, and
 # `labels=words`.
 
 # %% [markdown]

@@ -84,7 +84,7 @@ def _edges_of_windows(candidate: Any, reference: Any) -> None:
 
 def _a_long_recording(candidate: Any, reference: Any) -> None:
     rows = [(t, 0, 0, 1) for t in (0, 20_000_999, 20_001_000)]
-    message = "Also after 20 s an event is in its window: divide by `//`, as float32 has no whole numbers above 2^24."
+    message = "Also after 20 s an event is in its window: divide by `//`, as float32 skips whole numbers above 2^24."
     result = candidate(made(rows, (1, 1), 20_002_000), 1000)[:, 1, 0, 0]
     inputs = shown(rows, duration=20_002_000, window=1000)
     expect.close(result.nonzero().flatten(), torch.tensor([0, 20_000, 20_001]), message, inputs=inputs, hint=4)
@@ -107,7 +107,7 @@ def _no_loop(candidate: Any, reference: Any) -> None:
         with Traffic() as seen:
             candidate(recording, 250)
         counts.append(len(seen.kernels))
-    message = "Forty times the events need no more operations on tensors: a loop would be a thousand times slower."
+    message = "Forty times the events need no more operations on tensors: a loop would be over a hundred times slower."
     inputs, yours = {"events": "10, then 400"}, f"{counts[0]} operations, then {counts[1]}"
     expect.true(counts[1] <= counts[0] + 20, message, inputs=inputs, yours=yours, hint=6)
 
