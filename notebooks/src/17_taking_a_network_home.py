@@ -554,7 +554,7 @@ viz.show(
 #
 # Each panel is one statistic: rows are digits, columns are populations. A column with structure is a
 # population in which this number differs between classes. Look at the ranges: which of the four does the network use?
-# (A column that is white in all four is a population that never fires.) A complete run on MNIST:
+# (A column that is empty in all four is a population that never fires.) A complete run on MNIST:
 # `snnkit train statistical`.
 #
 # </details>
