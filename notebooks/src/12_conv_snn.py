@@ -197,7 +197,7 @@ viz.explorers.conv_costs()
 #
 # SpikingJelly's tutorial repeats the image and computes everything $T$ times [1]; its first version moved the static part
 # out of the loop by hand [2]. Here `encode.repeat` gives a *view* with a stride of 0 in time (notebook 04). Each layer
-# without state notices this, computes one step, and returns a view of the same kind. The first layer with state ends
+# here without state notices this, computes one step, and returns a view of the same kind. The first layer with state ends
 # this: from there on, every step is different.
 
 # %% [markdown]

@@ -328,8 +328,8 @@ outcome("memory_precision_batching.f")
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# With nothing saved, four times the steps leave a quarter of the batch; with checkpoints in time, half: $\sqrt T$ at
-# work. Now choose a `dense` network of 6 layers, width 128, batch 8, $T = 16$: no method helps. Nearly all of the memory
+# With nothing saved, four times the steps leave a quarter of the batch; with checkpoints in time, half (dense: less):
+# $\sqrt T$ at work. Now choose a `dense` network of 6 layers, width 128, batch 8, $T = 16$: no method helps. Nearly all of the memory
 # is weights, gradients and Adam's numbers. Look which part is largest before you choose a method.
 #
 # </details>

@@ -429,7 +429,7 @@ print(f"the same spikes: {(yours == library).float().mean():.2%} of {int(library
 # ## 4 · The other side of the ratio
 #
 # A ratio has two numbers. *CUDA* in the claim probably means snnTorch in eager PyTorch: a loop over time in Python, several
-# kernels per neuron and step. This side you can measure. There is a second difference: the image is static, so the first
+# kernels per layer and step. This side you can measure. There is a second difference: the image is static, so the first
 # layer gives the same currents at every step. The tutorial computes them 25 times; a compiler that has the whole graph
 # might compute them once, as this kit does. So there are four runs, not two.
 #
