@@ -565,7 +565,7 @@ outcome("ipu_cuda.e", 100 * worst)
 # <summary><b>What to notice</b></summary>
 #
 # - The errors are printed, the largest one too. A prediction without its error is only an opinion.
-# - The bars show the spread of the micro-benchmarks. They are *often smaller than the errors*: repeating a measurement
+# - The bars show the spread of the micro-benchmarks. They *can be smaller than the errors*: repeating a measurement
 #   says nothing about what the model leaves out.
 # - Is `drift` far from 1? Then your machine ran faster or slower during the networks than during the fit.
 #
