@@ -450,7 +450,7 @@ viz.module_tree(net, state)
 #
 # </details>
 #
-# Train it, then move it as a whole. Without a GPU the `meta` run still checks every shape and every device on the way:
+# Train it, then move it as a whole. Without a GPU the `meta` run still checks shapes and devices on the way:
 # a cheap test before you queue for an expensive machine. (`fit` and `accuracy` are in the cell of the imports.)
 
 
@@ -529,7 +529,7 @@ viz.module_tree(HisStandardise())
 #
 # ## 7 · Copy, save, load
 #
-# There are three ways to get a second network:
+# Three ways that may look like a second network:
 #
 # | | what you get |
 # |---|---|

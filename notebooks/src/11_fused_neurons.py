@@ -172,7 +172,7 @@ outcome("fused_neurons.b", moved)
 #   the next step, and the spike.
 # - `ge` writes a boolean, one byte, and `_to_copy` converts it to a number.
 # - The table does not show the launches. Each takes a few microseconds, however little the kernel does. In the race they
-#   were most of the loop's time.
+#   were most of the loop's time in small layers.
 #
 # </details>
 #
@@ -235,10 +235,10 @@ print(f"training: {loop_training:.0f} bytes in the loop, {training} fused: {loop
 # | **layer by layer** | over layers: each layer handles the whole sequence | one layer, all steps: `[T, B, N]` |
 
 # %% [markdown]
-# Layer by layer computes the same in a *feed-forward* network. In a *recurrent* one, connections lead back to an earlier
+# Layer by layer computes the same in a *feed-forward* network (batch norm: see 12). In a *recurrent* one, connections lead back to an earlier
 # layer, and only step by step is possible. Layer by layer has two advantages. Layers without state (`Linear`, `Conv2d`,
 # …) fold time into the batch: one large matrix product instead of $T$ small ones. And the neurons get their whole input
-# at once, which makes fusion over time possible. The price: the whole sequence of every layer must be in memory.
+# at once, which makes fusion over time possible. The price: the whole sequence of a layer must be in memory.
 #
 # ![Two layers and their neurons over four time steps. Step by step, sixteen small pieces of work are done in order, one column after the other. Layer by layer, each layer is one piece of work over all steps: the linear layers at once, the neurons along time within one launch.](drawings/layers_and_steps.svg)
 
@@ -300,7 +300,7 @@ print(engine.explain(fused, x))
 # | engine | what runs |
 # |---|---|
 # | `eager` | the loop over time in Python, one kernel per operation |
-# | `block` | four to eight steps at a time, compiled by *Inductor*, the compiler behind `torch.compile` |
+# | `block` | four or eight steps at a time, compiled by *Inductor*, the compiler behind `torch.compile` |
 # | `cpp` | all steps in one loop of C++, generated from the equation (CPU) |
 # | `triton` | all steps in one kernel in *Triton*, a language for GPU kernels, generated from the equation (GPU) |
 
@@ -357,7 +357,8 @@ outcome("fused_neurons.e", gain[-1])
 # - Compare the gap between the lines with the ratio of the bytes. If the gap is smaller at small $T$, the reason is
 #   fixed costs per call, such as checks and allocation.
 # - Both axes are logarithmic, so a slope of 1 is linear: twice the steps, twice the time.
-# - Where the spreads of two engines overlap, the list says *undecided*. Close other programs and run the cell again.
+# - Where the spread of an engine overlaps the loop's, the list says *undecided*. Close other programs and run the cell
+#   again.
 #
 # </details>
 #
@@ -501,7 +502,7 @@ for name, measured in times.items():
 #
 # 1. **The graph.** The step runs once on symbolic tensors; every operation is recorded (`make_fx`).
 # 2. **The program.** The same for *one* neuron: assignments to scalars.
-# 3. **C++**: that program inside three loops: over *tiles* (groups of neurons that fit in the cache), over time, and over
+# 3. **C++**: that program inside loops: over *tiles* (groups of neurons that fit in the cache), over time, and over
 #    the neurons of a tile.
 # 4. **Triton**: the same program, with the loop over time inside the kernel.
 
@@ -518,7 +519,7 @@ viz.generated(Resting())
 #
 # - `x` and `s0` (your `v`), `s1` (your `rest`) are the inputs; the spike and the new states are the results. Each line
 #   of the program appears once in the C++ and once per step in the Triton kernel, under the same name. If you change
-#   your equation, all four change. (0.8999999761581421 is 0.9 rounded to float32.)
+#   your equation, all four change. (0.8999999761581421 is 0.9 rounded to float32; constants are `c0`, … in 3 and 4.)
 # - **Where the state is stored.** In the C++ loop `s0[at + i]` is an array, but one tile of it stays in the processor's
 #   second-level cache from the first step to the last. In Triton it is a register. In both cases only `x` is read from
 #   main memory and only spikes are written to it: 8 bytes.
@@ -594,7 +595,7 @@ if len(timed) > 1:
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# The fused engines store `x`, and a little for the states at some steps.
+# The fused engines store `x`, and at most a little for the states at some steps.
 #
 # </details>
 #

@@ -226,7 +226,7 @@ viz.explorers.conv_costs()
 #
 # SpikingJelly's tutorial repeats the image and computes everything $T$ times [1]; its first version moved the static part
 # out of the loop by hand [2]. Here `encode.repeat` gives a *view* with a stride of 0 in time (notebook 04). Each layer
-# without state notices this, computes one step, and returns a view of the same kind. The first layer with state ends
+# here without state notices this, computes one step, and returns a view of the same kind. The first layer with state ends
 # this: from there on, every step is different.
 
 # %% [markdown]
@@ -255,7 +255,7 @@ outcome("conv_snn.d", 100 * moved)
 #
 # At the published size 1.6 % of the FLOPs are saved, and about a quarter of the bytes. The first convolution has one
 # input channel, so it multiplies little. But it writes the largest tensor of the network, and the batch norm reads and
-# writes this tensor again, forward and backward. The saved time is somewhere between the two shares. FLOPs tell you what
+# writes this tensor again, forward and backward. The saved time is often somewhere between the two shares. FLOPs tell you what
 # a processor computes, not what it waits for (the roofline of notebook 11 [7]).
 #
 # </details>
@@ -426,7 +426,7 @@ outcome("conv_snn.g", 100 * (nonzero < 2.0**-25).float().mean().item())
 #
 # </details>
 #
-# The remedy is *loss scaling*, and costs one multiplication [4]. Gradients are linear in the loss: **multiply the loss by
+# The remedy is *loss scaling*, and costs next to nothing [4]. Gradients are linear in the loss: **multiply the loss by
 # a large number, and all gradients become larger by the same factor.** Divide by it in float32, before the optimizer uses
 # them. bfloat16 has the range of float32 and needs none of this.
 #
@@ -553,7 +553,7 @@ outcome("conv_snn.i", loss.rate_mse(busy, torch.tensor([3])).item())
 
 # %% [markdown]
 # A *recipe* is a network, a data set and every hyperparameter, as plain values. The published one is in the kit. At full
-# size a GPU runs it as it is; otherwise the network is smaller:
+# size a GPU runs ten epochs of it; otherwise the network is smaller:
 
 # %%
 recipe = recipe_for(DATASET)
@@ -590,7 +590,7 @@ else:
 # </details>
 #
 # The authors report 93.1 % [1] and 93.5 % [3] on Fashion-MNIST, each the best of 64 epochs. In a shell,
-# `snnkit train fashion` runs this training; on a GPU this notebook does it with `QUICK = False`.
+# `snnkit train fashion` runs this training; on a GPU this notebook runs ten epochs of it with `QUICK = False`.
 
 # %% [markdown]
 # ## 6 · Look inside
@@ -731,7 +731,7 @@ for message in dict.fromkeys(str(warning.message) for warning in caught):
 # <summary><b>What to notice</b></summary>
 #
 # None of these is faster everywhere. `channels_last` stores the channels of a pixel next to each other, which suits the
-# matrix units of GPUs. Five batches only hint at a good setting. `snnkit bench training` measures with repeats, beside
+# matrix units of GPUs. So few batches only hint at a good setting. `snnkit bench training` measures with repeats, beside
 # other libraries. The records that came with your version of the kit:
 #
 # </details>
@@ -772,7 +772,7 @@ viz.show(figures.shares(bars, "ms", title=title))
 # %% [markdown] tags=["slide"]
 # ## 8 · What broke?
 #
-# Two colleagues trained in float16 with a scaler and clipping. One of their networks learns *nothing at all*, the other
+# Two colleagues trained in float16 with a scaler. One of their networks learns *nothing at all*, the other
 # diverges, and neither gets an error message.
 
 # %% [markdown]
@@ -800,7 +800,7 @@ def ben(loss, weights, optimizer, scaler, clip):
 
 curves = {}
 for name, update in {"anna": anna, "ben": ben, "correct": scaled_update}.items():
-    scaler = torch.amp.GradScaler(where.type, init_scale=2.0**12)  # at 2^16 Ben's weights would soon be infinite
+    scaler = torch.amp.GradScaler(where.type, init_scale=2.0**12)  # at 2^16 Ben's loss would stay at 0.9
     curves[name], _ = train_float16(update, scaler, count=25)
 known = {"silence: 0.1": 0.1, "all fire: 0.9": 0.9}
 title = "Two colleagues' updates fail; the correct one learns"

@@ -175,7 +175,7 @@ table
 # ## 2 · Memory over one training step
 #
 # When is all this in memory? `timeline` records, after each operation, how many bytes of tensors are alive. (`memory_curve`,
-# in the cell of the imports, makes a curve of it.) The network is that of notebook 12, with fewer channels.
+# in the cell of the imports, makes a curve of it.) The network is that of notebook 12, but smaller.
 #
 # **Predict first.** Imagine memory over one training step, forward and backward, for $T = 4$ and $T = 16$. (a) Where is
 # the peak? (b) How many times higher is it for $T = 16$?
@@ -259,7 +259,7 @@ outcome("memory_precision_batching.d", less)
 # - The curve is now low, with small peaks: layers that run again in backward, a few samples at a time.
 # - In the report, the *held* memory has shrunk far more than the peak. Once one part is smaller, another part determines
 #   the peak. So an item may save nothing by itself, until the next one is added.
-# - The recomputed layers are limited by memory, not by arithmetic (notebook 11). So this costs at most about half of the
+# - The recomputed layers are limited by memory, not by arithmetic (notebook 11). So this usually costs at most half of the
 #   time, and may even save some: what is not stored need not be written and read back.
 #
 # </details>
@@ -328,8 +328,8 @@ outcome("memory_precision_batching.f")
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# With nothing saved, four times the steps leave a quarter of the batch; with checkpoints in time, half: $\sqrt T$ at
-# work. Now choose a `dense` network of 6 layers, width 128, batch 8, $T = 16$: no method helps. Nearly all of the memory
+# With nothing saved, four times the steps leave a quarter of the batch; with checkpoints in time, half (dense: less):
+# $\sqrt T$ at work. Now choose a `dense` network of 6 layers, width 128, batch 8, $T = 16$: no method helps. Nearly all of the memory
 # is weights, gradients and Adam's numbers. Look which part is largest before you choose a method.
 #
 # </details>
@@ -337,7 +337,7 @@ outcome("memory_precision_batching.f")
 # ## 4 · Truncated backpropagation (optional, 6 minutes)
 #
 # Checkpoints compute the exact gradient. *Truncated* backpropagation does not: it carries the state from chunk to
-# chunk, but cuts the graph between them (by `nn.detach`, notebook 02). Then memory holds $k$ steps, however long the
+# chunk, but cuts the graph between them (by `nn.detach`). Then memory holds $k$ steps, however long the
 # sequence is, and no gradient reaches more than $k$ steps back. `device.truncated` implements this [4].
 #
 # **Predict first.** The membrane leaks by the factor $\beta$ per step. We cut after every 8 steps. For which neurons is

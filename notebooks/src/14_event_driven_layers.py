@@ -12,7 +12,7 @@
 # %% [markdown] tags=["slide"]
 # # 14 · Spikes that pay: event-driven layers
 #
-# Most of the time of a network goes to the products between its layers, and most of the inputs of these products are 0.
+# Much of the time of a network goes to the products between its layers, and most of the inputs of these products are 0.
 # A processor multiplies a 0 like any other number. An *event-driven* layer leaves the zeros out: it works only where there
 # is a spike.
 #
@@ -120,9 +120,9 @@ outcome("event_driven_layers.a", pays)
 #
 # - The dense product takes the same time for any input. By spikes, the time grows with the spikes. The curves cross.
 # - At 1 % there is a hundredth of the operations, but it takes more than a hundredth of the time. Reading the weights and
-#   writing the sums do not shrink with the spikes. And a processor is built for dense products: it multiplies and adds 8
-#   or 16 numbers at once, side by side in memory, and never has to look where the next one is.
-# - The hidden neurons of notebook 04 fire in about 8 % of all steps. At such rates it pays.
+#   writing the sums do not shrink with the spikes. And a processor is built for dense products: it multiplies and adds 4
+#   to 16 numbers at once, side by side in memory, and never has to look where the next one is.
+# - The hidden neurons of notebook 04 fire in about 10 % of all steps. At such rates it pays.
 #
 # </details>
 #
@@ -284,7 +284,7 @@ print(f"{engine.explain(reader, frames).products[0].reason}: up to {frames.max()
 # <summary><b>What to notice</b></summary>
 #
 # A pixel may send two events in one step. In the tensor this is a 2, so the layer multiplies. The list names the place
-# twice and adds twice. The list has the memory of the events, whatever the number of steps.
+# twice and adds twice. The list has the memory of the events, nearly whatever the number of steps.
 #
 # </details>
 

@@ -374,7 +374,7 @@ for rank, one in enumerate(ranks):
 # %% [markdown] tags=["slide"]
 # These are two programs with different samples and different losses. Do they train the same network?
 #
-# **Predict first.** One process trains with the same 32 samples per update. Will the two ranks have the same weights after
+# **Predict first.** One process trains with the same samples per update. Will the two ranks have the same weights after
 # all updates? And will the single process have the weights of the ranks?
 
 # %%
@@ -546,7 +546,7 @@ except train.LaunchError as error:
     print(f"killed: rank {error.rank} was ended by signal {-(error.code or 0)}; rank 0 had come to update {done[-1]}")
 
 # %% [markdown] tags=["slide"]
-# Rank 0 waited in an all-reduce for gradients that would never come, and the launcher ended it. On GPUs the ranks talk
+# Rank 0 waited in an all-reduce for gradients that would never come, and ended, too. On GPUs the ranks talk
 # through *NCCL*, NVIDIA's library. Without a launcher it may notice nothing until a time-out, by default ten
 # minutes in PyTorch and thirty in Lightning, during which all GPUs of the job wait.
 #
@@ -718,7 +718,7 @@ viz.show(figures.scaling_efficiency(both, lines, cores=here.cores, title=title))
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# The lines bend where there are more ranks than cores: then the ranks take turns. Left of that, the ranks share caches,
+# On a CPU the lines bend where there are more ranks than cores: then the ranks take turns. Left of that, the ranks share caches,
 # memory and clock speed, which the prediction does not know.
 #
 # </details>

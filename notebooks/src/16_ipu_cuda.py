@@ -377,12 +377,12 @@ print(*ipu.check(ready, (pictures, classes), of_counts).rules.items(), sep="\n")
 #
 # Two points remain, which `check` could not detect because we passed it the loss and a suitable batch. A training step
 # of PopTorch is *one call*, so the loss must be part of the model, and marked. And one call is divided into
-# micro-batches, so nothing may depend on the size of the batch. (The tutorial has `data.view(batch_size, -1)`.)
+# micro-batches, so nothing may depend on the size of the batch. (The tutorial has `x.view(batch_size, -1)`.)
 #
 # #### Exercise 16.3 · The loss in the model (4 minutes, ●●○)
 #
 # `model(x)` returns the network's output, `model(x, y)` the output and the loss; x is [B, 1, 28, 28], for any B. Mark
-# the loss with `ipu.identity_loss(value, "none")`, which is PopTorch's function of this name if PopTorch is installed.
+# the loss with `ipu.identity_loss(value, "none")`, which is PopTorch's function of this name if PopTorch is imported.
 # Stuck? `hint("ipu_cuda.3")`.
 
 
@@ -413,7 +413,7 @@ print(*ipu.check(Training(ready, of_counts), (images[:15], classes[:15]), device
 # ### The same network?
 #
 # It is ready, as far as this can be checked without an IPU. Does it still compute the same? Compare it with the
-# library's network, which has the same weights and a fused engine:
+# library's network, which has the same weights and the kit's own neurons:
 
 # %%
 ours = models.mlp((784, HIDDEN, 10), surrogate=surrogate.ATan(), flatten=False)
@@ -430,8 +430,8 @@ print(f"the same spikes: {(yours == library).float().mean():.2%} of {int(library
 # %% [markdown] tags=["slide"]
 # ## 4 · The other side of the ratio
 #
-# A ratio has two numbers. *CUDA* in the claim means snnTorch in eager PyTorch: a loop over time in Python, several
-# kernels per neuron and step. This side you can measure. There is a second difference: the image is static, so the first
+# A ratio has two numbers. *CUDA* in the claim probably means snnTorch in eager PyTorch: a loop over time in Python, several
+# kernels per layer and step. This side you can measure. There is a second difference: the image is static, so the first
 # layer gives the same currents at every step. The tutorial computes them 25 times; a compiler that has the whole graph
 # might compute them once, as this kit does. So there are four runs, not two.
 #
@@ -564,7 +564,7 @@ outcome("ipu_cuda.e", 100 * worst)
 # <summary><b>What to notice</b></summary>
 #
 # - The errors are printed, the largest one too. A prediction without its error is only an opinion.
-# - The bars show the spread of the micro-benchmarks. They are *often smaller than the errors*: repeating a measurement
+# - The bars show the spread of the micro-benchmarks. They *can be smaller than the errors*: repeating a measurement
 #   says nothing about what the model leaves out.
 # - Is `drift` far from 1? Then your machine ran faster or slower during the networks than during the fit.
 #
@@ -699,7 +699,7 @@ outcome("ipu_cuda.f", next((verdict for verdict, holds in verdicts.items() if ho
 # - Against a graph of single kernels the result is open nearly everywhere. Against fused kernels in a graph, no band is
 #   right of the line.
 # - So much of "10x" is speed that eager code does not use. The part that comes from the chip remains unknown.
-# - A range contains what the assumptions allow, and nothing else. In section 5 errors were larger than the ranges, on a
+# - A range contains what the assumptions allow, and nothing else. In section 5 errors can be larger than the ranges, on a
 #   machine that had been measured.
 #
 # </details>
@@ -728,10 +728,10 @@ viz.explore(what_if, mode=["eager", "fused graph"], batch=[16, 128, 1024], **gpu
 # - (1) No: with everything against it, it is still ahead of an A100, 2.9, 2.5 and 1.4 times at batches of 16, 128 and
 #   1024 (of an H200: 2.9, 2.5 and 1.2).
 # - (2) Over an A100, at a batch of 128, not with one slider. It takes two at once: `vertices` near 0.25 and `step_us` near
-#   0.6. A T4 is no faster than the IPU at the likely values. An H200 wins even with all four sliders against it (0.72
+#   0.6. There a T4 is no faster than the IPU at the likely values. An H200 wins even with all four sliders against it (0.72
 #   times), as long as the other assumptions are likely. With these at *best for the IPU*, too, the IPU leads: 1.22 times
 #   at 128, and 1.56 at 16. "Faster than CUDA" says little without the name of the GPU.
-# - (3) The larger the batch, the closer the two: 0.18, 0.27 and 0.55 times at 16, 128 and 1024.
+# - (3) The larger the batch, the closer an A100 and the IPU: 0.18, 0.27 and 0.55 times at 16, 128 and 1024.
 #
 # </details>
 #
@@ -750,7 +750,7 @@ viz.explore(what_if, mode=["eager", "fused graph"], batch=[16, 128, 1024], **gpu
 #
 # ## 8 · What broke?
 #
-# A colleague benchmarks in *mixed precision*, as the tutorial does: `data = data.half()`, the network as it is. PyTorch
+# A colleague benchmarks in *mixed precision*, as the tutorial's script does: `data = data.half()`, the network as it is. PyTorch
 # raises an error. PopTorch, according to its documentation, does not, and his table says *mixed precision*.
 #
 # **Predict first.** In which precision do his matrix products run?

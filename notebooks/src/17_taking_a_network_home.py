@@ -541,7 +541,7 @@ viz.show(panels.update_layout(title_text=title, height=520, margin_t=80))
 #
 # Each panel is one statistic: rows are digits, columns are populations. A column with structure is a
 # population in which this number differs between classes. Look at the ranges: which of the four does the network use?
-# (A column that is white in all four is a population that never fires.) A complete run on MNIST:
+# (A column that is empty in all four is a population that never fires.) A complete run on MNIST:
 # `snnkit train statistical`.
 #
 # </details>
