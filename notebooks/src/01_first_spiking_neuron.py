@@ -263,8 +263,8 @@ viz.show(figures.traces(membrane, spikes, threshold=1.0, current=x, title=title)
 predict("first_spiking_neuron.b")
 
 # %%
-strong = torch.full((1000,), 4.0)
-hard, soft = (int(simulate(strong, v_reset=v)[0].sum()) for v in (0.0, None))
+strong = torch.full((1000, 1), 4.0)  # the kit's LIF takes Euler's step
+hard, soft = (int(neuron.LIF(TAU, v_reset=v)(strong)[0].sum()) for v in (0.0, None))
 print("spikes in 1000 steps at x = 4: hard reset", hard, "and soft reset", soft)
 outcome("first_spiking_neuron.b", int(soft > hard))
 
@@ -324,7 +324,7 @@ outcome("first_spiking_neuron.d", int(most == 1))
 # - The neuron is silent up to the rheobase; then the rate rises steeply. From 1.5 to 3 it grows 2.7-fold, not twofold.
 # - With a *hard* reset the curve is a staircase. At $x = 4$ the formula gives an interval of 5.75 steps. A simulation
 #   that fires on whole steps rounds this **up** to 6, and discards the surplus. This is the price of a finite $\Delta t$.
-# - The *soft* reset keeps the surplus: after some intervals of 6 comes one of 5, and the average is right. Use it where
+# - The *soft* reset keeps the surplus. With Euler's step one interval of 5 comes after some of 6, and the average is right. Use it where
 #   rates must stand for numbers.
 #
 # </details>
