@@ -78,7 +78,7 @@ viz.embed(page, height=560, compact=True)
 # **Afterwards you can** say that your machine works, use predictions, exercises, hints and the scorecard, and read an
 # array of spikes: `[T, B, N]`, **time first**.
 #
-# Each notebook starts with the same three cells. *Setup* and *Imports* are folded: they only load the kit. Between them are
+# Each notebook starts with three cells. *Setup* and *Imports* are folded: they load the kit and helpers. Between them are
 # the **settings**. `QUICK` keeps all sizes small. `SOLVE = True` fills in all exercises, for instructors.
 
 # %% tags=["parameters"]
@@ -101,7 +101,7 @@ course.start("preflight", solve=SOLVE)
 # %% [markdown]
 # ## Is everything there?
 #
-# **Green**: fine. **Amber**: works, with a limit; the arrow says what you can do. **Red**: fix it now, or raise your hand.
+# **Green**: fine. **Amber**: works, with a limit; an arrow, if any, says what you can do. **Red**: fix it now, or raise your hand.
 # "No GPU" is amber, and that is all right: no notebook needs one.
 
 # %%
@@ -146,8 +146,8 @@ viz.explorers.population(neurons=1, steps=100, current=1.5, only_current=True)
 #
 # ## Spikes are tensors, and time comes first
 #
-# The page at the top runs a network that you can also call in Python. Everywhere in snnkit, spikes are a tensor (PyTorch's
-# word for an array) of zeros and ones of shape `[T, B, N]`:
+# The page at the top runs a network that you can also call in Python. Spikes in snnkit are a tensor (PyTorch's
+# word for an array) of zeros and ones, here of shape `[T, B, N]`:
 #
 # | axis | what | here |
 # |---|---|---|
@@ -308,7 +308,7 @@ scorecard("preflight")
 #
 # **[Why spikes?](https://github.com/snnkit/snnkit/blob/main/docs/why_spikes.md)** is one page on energy, time, events and brains: with numbers, and with what is
 # contested. Then **[01 · Your first spiking neuron](01_first_spiking_neuron.ipynb)**: where the leaky bucket comes from, how
-# to write it in one line, and what the features of its curves mean.
+# to write it in three lines, and what the features of its curves mean.
 #
 # ## Sources
 #

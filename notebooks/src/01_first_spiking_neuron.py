@@ -12,8 +12,8 @@
 # %% [markdown] tags=["slide"]
 # # 01 · Your first spiking neuron
 #
-# A neuron adds up its input, forgets some of it all the time, and fires when it has enough. That is one line of Python.
-# You write it, and at the end a whole population of neurons from an empty cell.
+# A neuron adds up its input, forgets some of it all the time, and fires when it has enough. That is three lines of Python.
+# You write them, and at the end a whole population of neurons from an empty cell.
 #
 # **Afterwards you can**
 #
@@ -125,13 +125,13 @@ viz.explorers.population()
 #
 # For the cell in the table, $x = 1$ is a current of $20\,\text{mV} / 100\,\text{MΩ} = 0.2\,\text{nA}$.
 #
-# Equation (2) has a solution that you can say in words: *the distance to $x$ shrinks by the factor $e^{-t/\tau}$*.
+# For a constant $x$, equation (2) has a solution that you can say in words: *the distance to $x$ shrinks by the factor $e^{-t/\tau}$*.
 #
 # $$v(t) = x + (v_0 - x)\,e^{-t/\tau} \tag{3}$$
 #
 # ## 2 · From an equation to a step
 #
-# A computer advances time in steps of length $\Delta t$. There are two ways to compute a step:
+# A computer advances time in steps of length $\Delta t$. Here are two ways to compute a step:
 #
 # $$\text{Euler:}\quad v \leftarrow v + \frac{\Delta t}{\tau}\,(x - v) \qquad\qquad
 # \text{exact:}\quad v \leftarrow x + (v - x)\,e^{-\Delta t/\tau}$$
@@ -263,8 +263,8 @@ viz.show(figures.traces(membrane, spikes, threshold=1.0, current=x, title=title)
 predict("first_spiking_neuron.b")
 
 # %%
-strong = torch.full((1000,), 4.0)
-hard, soft = (int(simulate(strong, v_reset=v)[0].sum()) for v in (0.0, None))
+strong = torch.full((1000, 1), 4.0)  # the kit's LIF takes Euler's step
+hard, soft = (int(neuron.LIF(TAU, v_reset=v)(strong)[0].sum()) for v in (0.0, None))
 print("spikes in 1000 steps at x = 4: hard reset", hard, "and soft reset", soft)
 outcome("first_spiking_neuron.b", int(soft > hard))
 
@@ -279,7 +279,7 @@ outcome("first_spiking_neuron.b", int(soft > hard))
 #
 # $$\text{interval} = -\tau\,\ln\!\left(1 - \frac{\theta}{x}\right) \tag{4}$$
 #
-# and the rate is one divided by that. For $x \le \theta$ there is no such logarithm: the membrane levels off at $x$ and
+# and the rate is one divided by that. For $0 \le x \le \theta$ there is no such logarithm: the membrane levels off at $x$ and
 # the neuron never fires. The input above which a neuron fires is its *rheobase*. Here it is $x = \theta = 1$, in a typical
 # cortical cell 0.2 nA. The firing rate as a function of the input is the *f–I curve* of the neuron: one of the first
 # things that a physiologist measures in a new cell.
@@ -324,7 +324,7 @@ outcome("first_spiking_neuron.d", int(most == 1))
 # - The neuron is silent up to the rheobase; then the rate rises steeply. From 1.5 to 3 it grows 2.7-fold, not twofold.
 # - With a *hard* reset the curve is a staircase. At $x = 4$ the formula gives an interval of 5.75 steps. A simulation
 #   that fires on whole steps rounds this **up** to 6, and discards the surplus. This is the price of a finite $\Delta t$.
-# - The *soft* reset keeps the surplus: after some intervals of 6 comes one of 5, and the average is right. Use it where
+# - The *soft* reset keeps the surplus. With Euler's step one interval of 5 comes after some of 6, and the average is right. Use it where
 #   rates must stand for numbers.
 #
 # </details>
@@ -418,7 +418,7 @@ x = 0.7 + 0.9 * torch.randn(400, 1, 1)
 x[100:300] += 1.5  # the pulse
 spikes, state = neuron.LIF(tau=taus).to(device)(x.expand(-1, 1, 60).to(device))  # one input for all: no copy
 
-figure = figures.raster(spikes[:, 0], title="Long memories (top) fire for the pulse, short ones for noise")
+figure = figures.raster(spikes[:, 0], title="Long memories (top) fire for the pulse, short ones also for noise")
 figure.add_vrect(x0=100, x1=300, fillcolor=viz.theme.faint(viz.theme.TEXT, 0.15), line_width=0)
 viz.show(figure)
 inside = spikes[100:300, 0].sum(0) / spikes[:, 0].sum(0).clamp(min=1)
@@ -438,7 +438,7 @@ outcome("first_spiking_neuron.e", int(inside[-15:].mean() > inside[:15].mean()))
 # %% [markdown] tags=["slide"]
 # ## 7 · Other neurons of the catalogue
 #
-# All neurons of the kit have the same form, `step(x, state) -> (spike, state)`. Only the equations differ:
+# All neurons of the kit have the same form, `step(x, state) -> (out, state)`. Only the equations differ:
 #
 # | neuron | what it adds | state |
 # |---|---|---|
@@ -479,7 +479,7 @@ cells = {
     "Izhikevich, chattering (mV)": (neuron.Izhikevich(c=-50.0, d=2.0), 10.0),
 }
 runs = {name: watch(cell, current * on) for name, (cell, current) in cells.items()}
-viz.show(figures.gallery(runs, title="The same step of current, six answers"))
+viz.show(figures.gallery(runs, title="A step of current for each, six answers"))
 
 # %%
 gaps = [spikes.nonzero().flatten().diff() for _, spikes in runs.values()]
@@ -535,7 +535,7 @@ outcome("first_spiking_neuron.h")
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# - `IF` has no leak, so no input is too weak if you wait long enough. Its f–I curve is a straight line from 0. The
+# - `IF` has no leak, so no input is too weak if you wait long enough. Its f–I curve is nearly a straight line from 0. The
 #   corner comes from the leak.
 # - Noise rounds the corner off. At `current = 0.9` with some noise the LIF fires now and then: only large fluctuations
 #   carry the membrane over the threshold. Many cells of the cortex are believed to work like this.
@@ -668,7 +668,7 @@ outcome("first_spiking_neuron.j", betas[spikes[:, 0].any(0)].min().item())
 #
 # </details>
 #
-# The kit has this neuron, too: `LIF` with a soft reset, where $\beta = 1 - 1/\tau$.
+# The kit has this neuron, too: `LIF` with a soft reset and `decay_input=False`, where $\beta = 1 - 1/\tau$.
 
 # %%
 x = 0.4 * torch.rand(100, 8, 20)

@@ -582,7 +582,7 @@ outcome("surrogate_gradients.j", int(losses[-1, -1].mean() > losses[-1, 0].mean(
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# From 1 to 5 training works: about half of the tasks are solved to the step. Its width has a broad
+# From 1 to 5 training works: after 80 epochs about half of the tasks are solved to the step. Its width has a broad
 # optimum [4]. At 0.25 only 1 task of 16 is solved in this time. From 15 on nothing is solved: the gradient is large where
 # a membrane happens to be near the threshold and almost zero everywhere else, so each step is close to random.
 #
@@ -672,7 +672,7 @@ outcome("surrogate_gradients.k", woken - 1)
 # %% [markdown] tags=["slide"]
 # ## 6 · Build: a spike with a slope, from an empty cell
 #
-# There are two ways to give a step a slope. One is `torch.autograd.Function`. The other needs no class at all (notebook 16
+# Here are two ways to give a step a slope. One is `torch.autograd.Function`. The other needs no class at all (notebook 16
 # uses it, for a chip that knows no such functions). **Predict first.** Let `a` be some smooth function of `u`, and `s` the
 # step. What are the value and the gradient of `s + (a - a.detach())`?
 

@@ -259,7 +259,7 @@ outcome("open_challenge.b", limits.max())
 # **Solve XOR in time with the highest score $S$ of equation (1).** `challenge.score(net)` computes it on 2000 hidden
 # samples. Their seeds are in the source. If you looked them up, you would only fool yourself.
 #
-# The rules are checked, so that you cannot break them by mistake:
+# The rules are checked, so that you hardly break them by mistake:
 #
 # 1. `net(x)` takes spikes `[24, B, 8]` and returns spikes `[24, B, 2]`, fired by neurons of the network. Every spike of
 #    every neuron counts.
@@ -284,14 +284,14 @@ for invalid in (
 # ### How low can it go?
 #
 # A network must fire to answer 1, and 1 is right for half of the samples. So **half a spike** per sample is the minimum
-# for any network. With leaky membranes and synapses without delay, even this is impossible. Take bits without noise, as
+# for a perfect network. With leaky membranes and synapses without delay, even this is impossible. Take bits without noise, as
 # in section 1. Until the first spike, a membrane is the sum of what is left of both bits, $v = K_1 w_{b_1} + K_2
 # w_{b_2}$. Here $w_0$, $w_1$ are the weights for a *zero* and a *one*. The factors $K_1, K_2 \ge 0$ say how much of the
 # earlier and the later bit is left. So
 #
 # $$v(0,1) = K_1 w_0 + K_2 w_1 \;\le\; \max\big\{(K_1 + K_2)\,w_0,\; (K_1 + K_2)\,w_1\big\} = \max\big\{v(0,0),\; v(1,1)\big\}. \tag{3}$$
 #
-# A neuron that fires for *0 then 1* also fires for *0, 0* or for *1, 1*, unless a spike of another neuron inhibits it
+# The first neuron to fire for *0 then 1* also fires for *0, 0* or for *1, 1*, unless a spike of another neuron inhibits it
 # there. That is why the sliders of section 1 stop at three of four. One spike each for *0, 1* and for *1, 0*, and at
 # least one for the other two: **three spikes for four samples, 0.75**.
 #
@@ -389,7 +389,7 @@ outcome("open_challenge.c")
 #
 # No neuron fires. Her penalty was active from the first update, when spikes cost something but do not help yet. The
 # quickest way to a lower loss is silence, and the network can hardly recover from it: without spikes in the hidden
-# layer, the output gets no input, whatever its weights are. So look at activity, not only at accuracy. Exactly 50.0 % is
+# layer, the output gets only its bias, whatever its weights are. So look at activity, not only at accuracy. Exactly 50.0 % is
 # not bad luck, it is a constant answer.
 #
 # </details>

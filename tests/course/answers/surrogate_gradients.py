@@ -143,6 +143,7 @@ DEAD = [
     (lambda u, s, f: ((u < 0) & _slope(u, s, f)).flatten(0, 1).any(0), "silent and deaf", 1),
     (lambda u, s, f: (u < 0).all(dim=(0, 1)), "silent and deaf", 2),
     (lambda u, s, f: (u.amax((0, 1)) < 0) & (s.derivative(u).mean((0, 1)) < 0.2), "silent and deaf", 2),
+    (lambda u, s, f: (u.amax((0, 1)) < 0) & (s.derivative(u).mean((0, 1)) < f), "silent and deaf", 2),
     (lambda u, s, f: (u.amax((0, 1)) < 0) & (s.derivative(u[-1]).amax(0) < f), "silent and deaf", 2),
     (lambda u, s, f: (u < -1).all(dim=(0, 1)), "ask the surrogate", 3),
     (lambda u, s, f: (u < 1).all(dim=(0, 1)) & _slope(u, s, f).all(dim=(0, 1)), "ask the surrogate", 3),
