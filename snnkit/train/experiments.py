@@ -545,13 +545,14 @@ def trial(
             result.named = accuracy > guess + 4 * math.sqrt(max(guess * (1 - guess), 0.01) / len(goal))
         if result.learned and optimizer is None and any(isinstance(module, _BatchNorm) for module in net.modules()):
             for module in net.modules():
-                if isinstance(module, _BatchNorm) and (module.momentum or 1) > 0.02:
+                if isinstance(module, _BatchNorm) and (module.momentum is None or module.momentum > 0.02):
                     module.reset_running_stats()  # those of a short trial lag behind its weights
                     module.momentum = None  # a plain mean from here
             for _ in range(50):
                 run(start)
+            in_training = separated(start)
             net.eval()
-            result.evaluated = separated(start) > _CARRIED
+            result.evaluated = separated(start) > min(_CARRIED, 0.5 * in_training)
     return result
 
 

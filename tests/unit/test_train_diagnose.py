@@ -464,6 +464,20 @@ BROKEN = {
         {"encode": functools.partial(encode.latency, steps=20), "loss": last_cross_entropy},
         "the loss reads only step 19 of 20, and what tells the samples apart comes at others",
     ),
+    "sorted labels": (readout, {"x": X[Y.argsort()], "y": Y.sort().values, "loss": cross_entropy}, "sorted by label"),
+    "targets below 0, for spikes": (
+        lambda: net(last=neuron.Leaky(0.9)),
+        {"y": F.one_hot(Y, 10) * 3.0 - 1.0, "loss": lambda out, y: F.mse_loss(out.mean(0), y)},
+        "out of reach of an output of spikes",
+    ),
+    "weights above 0": (
+        lambda: changed(lambda n: [n[i].weight.uniform_() for i in (0, 2)]), {}, "as all weights of '0' are above 0",
+    ),
+    "biases below the threshold, a low rate": (
+        lambda: changed(lambda n: n[0].bias.fill_(-5.0), net(neuron.Leaky(0.8), neuron.Leaky(0.8))),
+        {"loss": loss.count_cross_entropy, "lr": 1e-3},
+        "The bias of '0' is -5 on average",
+    ),
     "each sample standardised": (one_input, sines(own=True) | {"loss": cross_entropy}, "have the same mean and"),
     "state detached in each step": (DetachedState, XOR | {"loss": last_cross_entropy}, "no gradient leads back"),
     "a state detached, and silence at the end": (
@@ -615,6 +629,34 @@ def test_nothing_changes_and_the_result_is_a_table():
         *["rate", "silent", "always", "felt", "gradient", "weights", "change"],
     ]
     assert "<table>" in result._repr_html_() and "LIF &#x27;1&#x27; is silent" in result._repr_html_()
+
+
+def test_a_network_that_knows_shuffled_labels_by_heart_is_told_so():
+    model = readout()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    for _ in range(60):
+        optimizer.zero_grad()
+        cross_entropy(model(REPEAT(X))[0], SHUFFLED).backward()
+        optimizer.step()
+    result = train.diagnose(model, X, SHUFFLED, encode=REPEAT, loss=cross_entropy, device="cpu")
+    assert "memorises samples" in result.findings[0].what
+
+
+def test_batch_norms_that_follow_are_not_blamed():
+    torch.manual_seed(1)
+    sizes = ((1, 12, False), (12, 12, True), (12, 16, False), (16, 16, True))
+    parts = [
+        part
+        for a, b, pools in sizes
+        for part in (
+            torch_nn.Conv2d(a, b, 3, padding=1), torch_nn.BatchNorm2d(b), neuron.LIF(),
+            *([torch_nn.AvgPool2d(2)] if pools else []),
+        )
+    ]  # fmt: skip
+    model = nn.Sequential(*parts, torch_nn.Flatten(), torch_nn.Linear(64, 10), neuron.LIF())
+    images = data.to_unit(IMAGES[:128])
+    result = train.diagnose(model, images, Y, encode=REPEAT, loss=loss.rate_mse, lr=5e-3, device="cpu")
+    assert "evaluation mode" not in str(result)
 
 
 @pytest.mark.parametrize(
