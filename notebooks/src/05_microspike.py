@@ -232,7 +232,7 @@ outcome("microspike.a", first)
 #
 # </details>
 #
-# **What breaks.** With the batch first, `[B, T, N]`, all runs without an error, and one image leaks into the next.
+# **What breaks.** With the batch first, `[B, T, N]`, `leaky` runs without an error, and one image leaks into the next.
 
 # %% [markdown] tags=["slide"]
 # ### Whose fault was it?
