@@ -439,8 +439,8 @@ outcome("encodings.d", 100 * results["Poisson"][0, 1])
 # <summary><b>What to notice</b></summary>
 #
 # - Poisson follows its law: a straight line of slope $-\tfrac12$ in the doubly logarithmic plot.
-# - Latency falls with a slope of about $-1$: twice the steps, half the rounding. At $T = 17$ every grey level has its own step, and
-#   the error drops to almost zero. A code that fits its data is better than a long one.
+# - Latency falls with a slope of about $-1$: twice the steps, half the rounding. At $T = 17$ every grey level has its own step,
+#   and the error drops to almost zero. A code that fits its data is better than a long one.
 # - The LIF code flattens out: some pixels are in the dead zone, and bright ones fire every three, four or five steps, with
 #   nothing in between.
 # - **Recognising needs far less than reconstructing.** One step of Poisson spikes is enough for about five digits in six:

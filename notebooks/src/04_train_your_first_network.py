@@ -377,9 +377,11 @@ viz.embed(pages.playground("playground.html"))
 # %% [markdown]
 # ## 5 · The long run
 #
-# A pass through all training images is an *epoch*. `train.fit` repeats your step for ten epochs (digits), and looks at the test
+# A pass through all training images is an *epoch*. `train.fit` repeats your step for ten epochs (digits),
+# and looks at the test
 # set after each. The panel below changes while the network learns. Besides loss and accuracy it shows what only spiking
-# networks have: **firing rates**. If one of them falls to zero, learning nearly stops. The panel's button ends the training.
+# networks have: **firing rates**. If one of them falls to zero, learning nearly stops.
+# The panel's button ends the training.
 #
 # The learning rate follows a cosine down to zero: large steps first, fine work at the end.
 
@@ -414,8 +416,8 @@ print(f"{history.epochs} epochs in {seconds:.1f} s; {reached}")
 # <summary><b>What to notice</b></summary>
 #
 # - Training accuracy ends above test accuracy: the network also learns images by heart.
-# - The hidden layer ends near 0.1 spikes per neuron and step (MNIST: 0.04), although the loss does not ask for that. Nine of ten
-#   possible spikes do not occur.
+# - The hidden layer ends near 0.1 spikes per neuron and step (MNIST: 0.04), although the loss does not ask for that.
+#   Nine of ten possible spikes do not occur.
 # - The output layer fires more as it becomes confident: confidence *is* a high count.
 #
 # </details>
