@@ -553,7 +553,7 @@ class Rows(Network):
 
 
 for seed in range(1 if QUICK else 4):
-    for feedback, lr in ((False, 0.005), (True, 0.002)):  # each with the step size that suits it
+    for feedback, lr in ((False, 0.005), (True, 0.002)):  # each with a step size that suits it
         torch.manual_seed(seed)
         rows = Rows(feedback)
         *_, loss = learn(rows, x[~test], y[~test], lr=lr)
@@ -567,7 +567,7 @@ for seed in range(1 if QUICK else 4):
 # The same loop and the same loss, and one more matrix: the accuracy goes up by 6 to 12 points, with
 # each of four seeds (`QUICK = False`). PyTorch runs any loop backwards, so only the step size had to change.
 #
-# Is this a fair comparison? Each has the step size, from 0.001 to 0.01, with the best mean over four seeds.
+# Is this a fair comparison? Without feedback, 0.005 has the best mean over four seeds. With it, 0.003 is better still.
 #
 # </details>
 
