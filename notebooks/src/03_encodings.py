@@ -57,7 +57,7 @@ QUICK: bool = True  # small sizes: seconds on a laptop
 SOLVE: bool = False  # use the reference solutions of the exercises
 SEED: int = 0  # the seed of every random number
 DEVICE: str = "auto"  # "auto", "cpu" or "cuda"
-DATASET: str = "digits"  # "digits" is always available; "mnist" and "fashion" if you have them
+DATASET: str = "digits"  # always available, and what the text is about; "mnist" and "fashion" if you have them
 
 # %%
 import torch
@@ -182,8 +182,8 @@ def read_latency(spikes):
 viz.show(
     look(lambda x: latency_encode(x, 16), read_latency, 3, "Latency: one spike per lit pixel, the bright ones first")
 )
-lit, short, long = int((x[3] > 0).sum()), latency_encode(x, 16)[:, 3], latency_encode(x, 64)[:, 3]
-print(f"{lit} of {x.shape[1]} pixels are not 0; spikes: {short.sum():.0f} with T = 16, {long.sum():.0f} with T = 64")
+lit, short, long = int((x[3] >= 0.01).sum()), latency_encode(x, 16)[:, 3], latency_encode(x, 64)[:, 3]
+print(f"{lit} of {x.shape[1]} pixels are lit; spikes: {short.sum():.0f} with T = 16, {long.sum():.0f} with T = 64")
 outcome("encodings.a", 1 if short.sum() == lit else 0)
 outcome("encodings.b", 1 if long.sum() == short.sum() else 0)
 
@@ -301,7 +301,7 @@ viz.show(
 # **Direct coding.** The first layer receives $x$ itself, at every step.
 
 # %% [markdown]
-# The first is a rate code without randomness: one spike every $\tau \ln \frac{g x}{g x - 1}$ steps, which the decoder
+# The first is a rate code without randomness: one spike about every $\tau \ln \frac{g x}{g x - 1}$ steps, which the decoder
 # inverts. The price is a dead zone: where $g\,x \le 1$, the leak wins and the pixel never spikes. With direct coding
 # (`encode.repeat`) the neurons of the first layer make the spikes, and training shapes them. Most deep spiking networks
 # get their input in this way today.
@@ -439,8 +439,8 @@ outcome("encodings.d", 100 * results["Poisson"][0, 1])
 # <summary><b>What to notice</b></summary>
 #
 # - Poisson follows its law: a straight line of slope $-\tfrac12$ in the doubly logarithmic plot.
-# - Latency falls with slope $-1$: twice the steps, half the rounding. At $T = 17$ every grey level has its own step, and
-#   the error drops to almost zero. A code that fits its data is better than a long one.
+# - Latency falls with a slope of about $-1$: twice the steps, half the rounding. At $T = 17$ every grey level has its own step,
+#   and the error drops to almost zero. A code that fits its data is better than a long one.
 # - The LIF code flattens out: some pixels are in the dead zone, and bright ones fire every three, four or five steps, with
 #   nothing in between.
 # - **Recognising needs far less than reconstructing.** One step of Poisson spikes is enough for about five digits in six:
@@ -626,7 +626,7 @@ outcome("encodings.j", 1 if counts[0.4] < 0.48 * counts[0.2] else 2 if counts[0.
 #
 # ## Explore: which code for which brightness?
 #
-# All the codes of the kit, each with its decoder. The curve below the image is the error for other $T$: drag the diamond
+# Six codes of the kit, each with its decoder. The curve below the image is the error for other $T$: drag the diamond
 # along it. You can also draw on the image.
 #
 # **Predict first.** Three of the six codes get better with more steps, and one is exact from the first. The other two
@@ -669,7 +669,7 @@ outcome("encodings.k")
 # ### 1. The brightness that was not in [0, 1]
 #
 # `torch.rand(...) < image` compares a number from 0 to 1 with a grey level from 0 to 255. Every pixel above 0 then fires at
-# every step. snnkit's encoders raise an error instead:
+# every step. snnkit's encoders refuse whole numbers:
 
 # %% tags=["slide"]
 raw = (255 * x).round().to(torch.uint8)

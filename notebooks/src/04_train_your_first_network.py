@@ -144,7 +144,7 @@ viz.explorers.decision(
 #    of hidden spikes?
 #
 # The digits come with scikit-learn: 1797 images of 8 × 8 pixels, written by 13 people. Every fifth image of each class
-# is for the test. (With `QUICK = False` you train on MNIST: 60 000 images of 28 × 28 pixels.)
+# is for the test. (With `QUICK = False` you train on MNIST, if you have it: 60 000 images of 28 × 28 pixels.)
 
 # %%
 print(f"{DATASET}: {len(train_images)} training images, {len(test_images)} test images, on {device}")
@@ -169,7 +169,7 @@ viz.show(
 # A *batch* is a number of images that are processed together: $B$ of them. $T$ is the number of time steps.
 #
 # **Encode.** We take the simplest code of notebook 03, *direct coding*: the same image at each of $T$ steps. Its grey
-# values are input currents, and the first layer of neurons makes the spikes.
+# values, weighted, are input currents, and the first layer of neurons makes the spikes.
 #
 # **Predict first.** A batch of 64 images is shown for 20 steps. How much memory does the sequence take?
 
@@ -369,7 +369,7 @@ outcome("train_your_first_network.c", (range(1, 61), losses))
 #
 # This page takes your training step in the browser, some hundred times a second: forward, loss, backward, step. Press
 # **Play**, and watch the answers. Then choose a neuron of the network to see its membrane. Under *Break it on purpose*,
-# press one mistake, and look for the first layer that falls silent.
+# press one mistake, and find out why nothing is learned.
 
 # %% tags=["slide"]
 viz.embed(pages.playground("playground.html"))
@@ -377,9 +377,11 @@ viz.embed(pages.playground("playground.html"))
 # %% [markdown]
 # ## 5 · The long run
 #
-# A pass through all training images is an *epoch*. `train.fit` repeats your step for ten epochs, and looks at the test
+# A pass through all training images is an *epoch*. `train.fit` repeats your step for ten epochs (digits),
+# and looks at the test
 # set after each. The panel below changes while the network learns. Besides loss and accuracy it shows what only spiking
-# networks have: **firing rates**. If one of them falls to zero, learning stops. The panel's button ends the training.
+# networks have: **firing rates**. If one of them falls to zero, learning nearly stops.
+# The panel's button ends the training.
 #
 # The learning rate follows a cosine down to zero: large steps first, fine work at the end.
 
@@ -414,8 +416,8 @@ print(f"{history.epochs} epochs in {seconds:.1f} s; {reached}")
 # <summary><b>What to notice</b></summary>
 #
 # - Training accuracy ends above test accuracy: the network also learns images by heart.
-# - The hidden layer ends near 0.1 spikes per neuron and step, although the loss does not ask for that. Nine of ten
-#   possible spikes do not occur.
+# - The hidden layer ends near 0.1 spikes per neuron and step (MNIST: 0.04), although the loss does not ask for that.
+#   Nine of ten possible spikes do not occur.
 # - The output layer fires more as it becomes confident: confidence *is* a high count.
 #
 # </details>
@@ -642,7 +644,7 @@ outcome("train_your_first_network.h", sum(of_b > limit for limit in (0.02, 0.25)
 #
 # | | hidden | output | diagnosis | cure |
 # |---|---|---|---|---|
-# | A | nearly silent | silent, or nearly | the current never reaches the threshold | scale the input (look at `x.max()`); larger weights, lower threshold |
+# | A | nearly silent | silent, or nearly | the membrane rarely reaches the threshold | scale the input (look at `x.max()`); larger weights, lower threshold |
 # | B | fires wildly | 0, or a round 0.1, 0.2, … | one huge step moved the weights to where the surrogate gives almost no gradient | smaller learning rate, and new initial weights: these cannot recover |
 # | repaired | 0.03 to 0.2 | 0.03 to 0.2 | | |
 #
