@@ -309,7 +309,8 @@ outcome("your_own_data.b", 0 if best < 0.75 else 1 if best < 0.925 else 2)
 from IPython.display import Audio, display
 
 for name in ("rise", "hiss-tone"):
-    display(name, Audio(sounds.waveform(name, seed=SEED).numpy(), rate=sounds.RATE))
+    print(name)
+    display(Audio(sounds.waveform(name, seed=SEED).numpy(), rate=sounds.RATE))
 
 # %% tags=["slide"]
 heard, named = {}, {}
