@@ -121,7 +121,7 @@ def after(steps):
     early = timed(some, steps, linear=True)
     latency = torch.where(early.any(0), 1 - early.argmax(0) / max(steps - 1, 1), 0.0)
     decoded = torch.stack([some, random_spikes[:steps].mean(0), latency], dim=1).view(12, side, side)
-    title = f"After {steps} steps: {random_spikes[:steps].sum((0, 2)).mean():.0f} random spikes per image"
+    title = f"T = {steps}: {random_spikes[:steps].sum((0, 2)).mean():.0f} random spikes per image"
     return figures.image_grid(decoded, labels=["image", "random", "latency"] * 4, columns=6, title=title)
 
 

@@ -754,7 +754,8 @@ for width in (0.25, 2.0):
     scores = network(width)
     curves[f"width {width:g}"] = fit(scores, weights, x, labels, 10 if QUICK else 30, 64, 0.03, generator)
     reads[width] = loss.accuracy(scores(x_test, weights)[None], right)
-print({f"width {width:g}": f"{share:.1%} of the test digits" for width, share in reads.items()})
+for width, share in reads.items():
+    print(f"width {width:4}: {share:.1%} of the test digits are read")
 title = "Your loop, two surrogates: a wide one reaches more neurons"
 viz.show(figures.lines(curves, x_title="epoch", y_title="loss (nats)", title=title))
 outcome("train_your_first_network.i", 0 if reads[0.25] > reads[2.0] else 1)

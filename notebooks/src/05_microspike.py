@@ -680,7 +680,8 @@ def kit_update():
 
 took = {"microspike": seconds(lambda: list(learn(net, images, labels, epochs=1, lr=1e-6)))}
 took["the kit"] = seconds(kit_update)
-print({name: f"{1000 * one:.2f} ms" for name, one in took.items()})
+for name, one in took.items():
+    print(f"{name:10} {1000 * one:5.2f} ms per update")
 outcome("microspike.f", took["microspike"] / took["the kit"])
 
 # %% [markdown]

@@ -615,7 +615,7 @@ trial = settings if DATASET == "digits" else settings | {"samples": 6000, "passe
 patients = {name: plasticity.learn_locally(DATASET, layer=one, **trial) for name, one in missing.items()}
 viz.show(viz.frames(lambda name: fields(patients[name].weights, f"Missing: {name}"), "missing", list(missing), start=1))
 alike, half = {}, {}
-print("missing         right   spikes per image   neurons that fire   half of all spikes from   fields alike")
+print("missing         right   spikes per image   neurons that fire   neurons for half the spikes   fields alike")
 for name, patient in patients.items():
     counted = patient.respond(test_images).cpu()
     busiest = counted.sum(0).sort(descending=True).values.cumsum(0)
@@ -623,7 +623,7 @@ for name, patient in patients.items():
     alike[name] = patient.passes[-1]["similarity"]
     print(
         f"{name:13} {patient.accuracy:7.1%} {counted.sum(1).mean():18.1f} {int((counted.sum(0) > 0).sum()):19} "
-        f"{f'{half[name]} neurons':>25} {alike[name]:14.2f}"
+        f"{half[name]:29} {alike[name]:14.2f}"
     )
 outcome("local_learning.j", max(alike, key=alike.get))
 outcome("local_learning.k", min(half, key=half.get))
@@ -756,7 +756,7 @@ named, taught = [], []
 for count in budgets:
     some = shuffled[:count]
     names = assign_labels(counts[some], train_labels[some], 10)
-    print(f"{count:6,} labels: {int((names < 0).sum()):3} neurons without a name")
+    print(f"{count:6,} labels: neurons without a name {int((names < 0).sum()):3}")
     named.append(100 * right(names, test_counts))
     taught.append(100 * (results["backpropagation"] if count == len(images) else by_backprop(count)))
 lines = {"backpropagation from these labels": taught, "STDP, named by these labels": named}

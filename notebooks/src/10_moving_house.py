@@ -141,8 +141,8 @@ def transfer(megabytes=1.6, microseconds_each=10.0, gigabytes_per_s=16.0):
     bus = megabytes / gigabytes_per_s  # MB / (GB/s) = ms
     knee = max(1.0, bus * 1e3 / microseconds_each)
     curves = {"time": bus + n * microseconds_each / 1e3, "bytes alone": torch.full_like(n, bus)}
-    title = f"{megabytes:g} MB: the copies cost more than the bytes from {knee:.0f} copies on"
-    axes = {"x_title": "copies", "y_title": "time (ms)", "log": "xy", "faint": ["bytes alone"]}
+    title = f"{megabytes:g} MB: from N = {knee:.0f} on the copies cost more than the bytes"
+    axes = {"x_title": "number of copies N", "y_title": "time (ms)", "log": "xy", "faint": ["bytes alone"]}
     return figures.lines(curves, x=n, title=title, marks={"knee": knee} if knee <= 1000 else {}, **axes)
 
 

@@ -158,7 +158,7 @@ with measure.Traffic() as seen:
     cell.step(x_one, cell.initial_state(x_one))
 ops = seen.kernels[2:]  # the first two make the membrane of the first step
 for name, reads, writes in ops:
-    print(f"{name:10} reads {sum(reads):2} bytes   writes {sum(writes)}")
+    print(f"{name:10} bytes read: {sum(reads):2}   bytes written: {sum(writes)}")
 moved = sum(sum(reads) + sum(writes) for _, reads, writes in ops)
 print(f"{len(ops)} kernels, {moved} bytes")
 outcome("fused_neurons.a", len(ops))

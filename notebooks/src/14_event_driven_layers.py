@@ -423,7 +423,8 @@ outcome("event_driven_layers.d", "another animal, like cow" if animal else "a wo
 # %%
 spikes = embedding.sparse("the dog ate the soup")
 numbers = torch.Size(spikes.shape).numel()
-print({"float32": 4 * numbers, "bits": -(-numbers // 8), "events": spikes.bytes}, "bytes")
+for form, size in {"float32": 4 * numbers, "bits": -(-numbers // 8), "events": spikes.bytes}.items():
+    print(f"as {form:7} {size:6,} bytes")
 with tempfile.TemporaryDirectory() as folder:
     path = embedding.save(f"{folder}/words.pt")
     again = text.SpikingEmbedding.load(path)

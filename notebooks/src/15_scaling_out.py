@@ -484,7 +484,7 @@ for name, load in {"torch.load": torch.load, "snnkit": train.load_checkpoint}.it
     try:
         load(file)
     except Exception as error:
-        print(f"{name}: {type(error).__name__}: {str(error).splitlines()[0].replace(str(folder), '…')[:110]}")
+        print(f"{name}: {type(error).__name__}: {str(error).split('. ')[0].replace(str(folder), '…')}")
 
 # %% [markdown]
 # `torch.save` destroys the old checkpoint before the new one is complete. The run is lost *because* it was saved. The

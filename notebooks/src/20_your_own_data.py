@@ -199,7 +199,8 @@ def error(answer, wanted):
 
 line = x_test @ torch.linalg.lstsq(x_train, y_train).solution  # needs no constant, as all means are 0
 baselines = {"guess": error(torch.zeros_like(y_test), y_test).item(), "linear regression": error(line, y_test).item()}
-print({name: round(value, 1) for name, value in baselines.items()})
+for name, value in baselines.items():
+    print(f"{name:17} error {value:.1f} points")
 outcome("your_own_data.a", baselines["guess"])
 
 # %% [markdown]
@@ -308,7 +309,8 @@ outcome("your_own_data.b", 0 if best < 0.75 else 1 if best < 0.925 else 2)
 from IPython.display import Audio, display
 
 for name in ("rise", "hiss-tone"):
-    display(name, Audio(sounds.waveform(name, seed=SEED).numpy(), rate=sounds.RATE))
+    print(name)
+    display(Audio(sounds.waveform(name, seed=SEED).numpy(), rate=sounds.RATE))
 
 # %% tags=["slide"]
 heard, named = {}, {}
@@ -356,7 +358,8 @@ viz.show(
         right, title=f"Without time, {right['the mean of all columns'][-1]:.0f} % are named right", **look
     )
 )
-print({name: f"{share[-1]:.1f} %" for name, share in right.items()})
+for name, share in right.items():
+    print(f"{name:23} {share[-1]:5.1f} %")
 outcome("your_own_data.c", right["the mean of all columns"][-1])
 
 # %% [markdown]

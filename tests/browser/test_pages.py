@@ -175,3 +175,14 @@ def test_an_embedded_page_has_the_scheme_of_its_page_and_shows_all(page, tmp_pat
         page, "iframe", "document.body.style.color = '#eee'; document.body.dataset.jpThemeLight = 'false'"
     )
     expect(body).to_have_css("background-color", "rgb(17, 17, 17)")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_notes_in_figures_are_outlined_in_the_colour_of_the_page(page, theme):
+    """A line that passes behind a note, such as the name of a level, doesn't make it unreadable."""
+    note, look = '<svg><text class="annotation-text">chance</text></svg>', web.read("plot_text.css")
+    colour = {"light": "rgb(255, 255, 255)", "dark": "rgb(17, 17, 17)"}[theme]
+    body = f'<body data-jp-theme-light="{str(theme == "light").lower()}" style="--jp-layout-color0:{colour}">'
+    page.set_content(f'<style>{look}</style>{body}<div class="js-plotly-plot">{note}</div>')
+    shown = page.locator("text").evaluate("e => [getComputedStyle(e).paintOrder, getComputedStyle(e).stroke]")
+    assert shown == ["stroke", colour]

@@ -133,6 +133,11 @@ def test_no_control_characters_spoil_a_formula(name):
 
 
 @each_notebook
+def test_results_are_printed_as_lines_not_as_dicts(name):
+    assert re.findall(r"print\(\{.*", source(name)) == []
+
+
+@each_notebook
 def test_names_of_the_kit_are_public(name):
     """One level below ``snnkit`` or ``snnkit.lab``: what a notebook needs, a reader can find."""
     below = re.findall(r"(?m)^\s*(?:from snnkit\.(?!lab\.\w+ )\w+\.[\w.]+ import|import snnkit\.).*", source(name))

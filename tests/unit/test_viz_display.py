@@ -88,6 +88,7 @@ def test_where_the_code_runs(monkeypatch, capsys):
         (go.Scatter(y=[1, None, 2.5], name="a<sub>1</sub> &amp; b"), "a1 & b: 2 values from 1 to 2.5."),
         (go.Scatter(x=[], y=[], name="off"), "off: nothing."),
         (go.Scatter(y=[-3, -1.5], name="a"), "a: 2 values from −3 to −1.5."),
+        (go.Scatter(y=[-0.5], name="a"), "a: 1 value, −0.5."),
         (go.Bar(y=["p", "q"], x=[2, 1], orientation="h"), "bar: 2 values from 1 to 2."),
         (go.Heatmap(z=[[1, None], [3, 0.5]]), "heatmap: 3 values from 0.5 to 3."),
         (go.Scatter(y=[1, 2], hoverinfo="skip"), "Figure without a title."),

@@ -59,6 +59,12 @@ def test_slides_begin_and_go_on(tmp_path):
     assert "http" not in page.replace("http://www.w3.org/1998/Math/MathML", "")  # nothing from a network
 
 
+def test_what_a_cell_prints_is_one_box_and_blank_lines_are_none(tmp_path):
+    said = [new_output("stream", name="stdout", text=text) for text in ("one", "\n", "two\n", "\n")]
+    cell = tagged(new_code_cell, "x", "slide", outputs=[*said[:3], *drawn("x").outputs[:1], said[3]])
+    assert re.findall(r"<pre>(.*?)</pre>", slides(new_notebook(cells=[cell]), tmp_path), re.DOTALL) == ["one\ntwo"]
+
+
 @pytest.mark.parametrize(
     ("cells", "says"),
     [

@@ -363,7 +363,7 @@ def heading(record: Record) -> str:
     if device.get("compute_capability"):
         facts.append(f"sm_{device['compute_capability'].replace('.', '')}, driver {device.get('driver')}")
     if device["type"] == "cpu":
-        facts.append(f"{origin['threads']} thread(s)")
+        facts.append(f"{origin['threads']} thread{'s' * (origin['threads'] != 1)}")
     lines = [
         f"device: {', '.join(facts)}",
         f"versions: {', '.join(f'{name} {version}' for name, version in origin['versions'].items())}",

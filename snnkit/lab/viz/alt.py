@@ -61,7 +61,10 @@ def _trace(trace: Any) -> str:
     numbers = numbers[np.isfinite(numbers)]
     if not numbers.size:
         return f"{name}: nothing"
-    return f"{name}: {numbers.size:,} values from {numbers.min():.3g} to {numbers.max():.3g}".replace("-", "−")
+    least, most = (f"{value:.3g}".replace("-", "−") for value in (numbers.min(), numbers.max()))
+    if numbers.size == 1:
+        return f"{name}: 1 value, {least}"
+    return f"{name}: {numbers.size:,} values from {least} to {most}"
 
 
 def _line(text: Any) -> str:

@@ -207,6 +207,7 @@ def _markdown() -> Any:
 
 def _outputs(cell: NotebookNode, with_source: bool) -> list[str]:
     parts = [f"<pre><code>{escape(cell.source)}</code></pre>"] if with_source else []
+    printed = ""  # since the last picture: kernels send it in pieces, some of them a line feed alone
     for output in cell.get("outputs", ()):
         data = output.get("data", {})
         png, page = (data.get(kind) for kind in ("image/png", "text/html"))
@@ -218,9 +219,17 @@ def _outputs(cell: NotebookNode, with_source: bool) -> list[str]:
             image = f'<img alt="{escape(alt)}" src="data:image/png;base64,{picture}">'
             parts.append(f"<figure>{image}</figure>")
         elif output.output_type == "stream" and output.name == "stdout":
-            lines = output.text.rstrip("\n").split("\n")
-            more = ["…"] * (len(lines) > MOST_LINES)
-            parts.append(f"<pre>{escape(chr(10).join(lines[:MOST_LINES] + more))}</pre>")
+            if printed.strip():
+                parts.pop()
+            printed += output.text
+            if printed.strip():
+                lines = printed.strip("\n").split("\n")
+                more = ["…"] * (len(lines) > MOST_LINES)
+                parts.append(f"<pre>{escape(chr(10).join(lines[:MOST_LINES] + more))}</pre>")
+            continue
+        else:
+            continue
+        printed = ""
     return parts
 
 

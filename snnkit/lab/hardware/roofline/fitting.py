@@ -240,7 +240,7 @@ def fit(device: str | torch.device = "cpu", *, repeats: int = 7) -> Machine:
     product, flops = large_product(device)
     took = times({"copy": large.clone, "product": product, "smallest": lambda: number * 0.99}, clock, repeats)
     threads = torch.get_num_threads()
-    source = f"micro-benchmarks of fit() here, {threads} thread(s), PyTorch {torch.__version__}"
+    source = f"micro-benchmarks of fit() here, {threads} thread{'s' * (threads != 1)}, PyTorch {torch.__version__}"
     figures = {
         "memory_bandwidth": Figure(2 * large.nbytes / took["copy"].value, "B/s", "measured", source),
         "fp32_flops": Figure(flops / took["product"].value, "FLOP/s", "measured", source),

@@ -306,7 +306,7 @@ def ipu(
     figures = (f"{key} {processor.figure(key)}" for key in ("clock", "tiles", peak, "exchange_bandwidth"))
     source = "; ".join(["bulk-synchronous model, never run on an IPU", *figures, "tiles equally loaded"])
     seconds = sum(parts.values(), Range.of(0.0))
-    mode = f"{device_iterations} step(s) per exchange, {precision}"
+    mode = f"{device_iterations} step{'s' * (device_iterations != 1)} per exchange, {precision}"
     return Prediction(processor.name, mode, work.samples, seconds, parts, source)
 
 
