@@ -113,7 +113,7 @@ def test_a_run_says_when_it_is_sure_and_ends(opened):
 def test_it_says_why_it_reads_a_digit_and_what_nearly_won(opened):
     draw(opened, STROKES[3])
     reads(opened, 3)
-    expect(opened.locator("#certainty")).to_contain_text(re.compile(r"\d+ votes? to \d"))
+    expect(opened.locator("#certainty")).to_contain_text(re.compile(r"the answer: \d+ votes? to \d"))  # at the end
     votes, least = re.search(r"(\d+) votes? to (\d+)", opened.inner_text("#certainty")).groups()
     why, ask = opened.locator("#why"), opened.locator("#ask button")
     ask.first.click()
