@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from snnkit.lab import viz
-from snnkit.lab.viz import display, embedded, frontend, listing
+from snnkit.lab.viz import display, embedded, frontend, listing, png
 from snnkit.lab.viz.alt import MOST, alt_text, spoken
 from snnkit.train import slurm
 
@@ -117,6 +117,18 @@ def test_what_learners_may_draw_has_a_png():
     assert len(viz.png_bytes(figure)) > 2 * empty
     cloud = go.Scatter3d(x=[0, 1], y=[0, 1], z=[0, 1], mode="markers")
     assert len(viz.png_bytes(go.Figure(cloud))) > empty
+
+
+def test_panels_that_share_an_axis_have_one_scale_on_paper():
+    figure = viz.figures.panels(1, 2, ["a", "b"], shared_yaxes=True)
+    figure.add_scatter(x=[1, 2], y=[90.0, 2.0], row=1, col=1).add_scatter(x=[1, 2], y=[3.0, 0.2], row=1, col=2)
+    figure.update_yaxes(type="log", tickvals=[0.5, 5, 50])
+    page = png._Page(figure)
+    page.paint()
+    (left, right) = page.axes.values()
+    low, high = left.get_ylim()
+    assert right.get_ylim() == (low, high) and low < 0.2 and high > 90
+    assert [tick.get_text() for tick in left.get_yticklabels()] == ["0.5", "5", "50"]
 
 
 # ---- in the page

@@ -97,8 +97,9 @@ class _Page:
         for index, trace in enumerate(self.traces):
             _PAINTERS[trace.type](self, trace, theme.colour(index))
         flat = {names: axes for names, axes in self.axes.items() if names[1]}
+        limits = self._limits(flat)
         for names, axes in flat.items():
-            self._dress(axes, *names)
+            self._dress(axes, *names, limits)
         # The left edge moves to the right where labels would leave the page, as with plotly's automargin.
         boxes = [axes.yaxis.get_tightbbox(self.sheet.canvas.get_renderer()) for axes in flat.values()]
         self.left += max(0, *(4 - box.x0 for box in boxes if box is not None), 0) / self.wide
@@ -157,13 +158,21 @@ class _Page:
     def _write(self, x: float, y: float, text: str, size: float, **look: Any) -> Any:
         return self.sheet.text(x, y, text, fontsize=_px(size), **{"color": theme.INK_TEXT} | look)
 
-    def _dress(self, axes: Any, x_name: str, y_name: str) -> None:
-        """Scale, limits, title and ticks of both axes."""
+    def _limits(self, flat: dict[tuple[str, str], Any]) -> dict[str, tuple[float, float]]:
+        """Sets the scales; where the data of each axis begin and end, those of an axis that it ``matches`` included."""
+        found: dict[str, list[float]] = {}
+        for names, axes in flat.items():
+            for name in names:
+                if self._axis(name).type == "log":
+                    getattr(axes, f"set_{name[0]}scale")("log")
+                found.setdefault(self._axis(name).matches or name, []).extend(getattr(axes, f"get_{name[0]}lim")())
+        return {name: (min(ends), max(ends)) for name, ends in found.items()}
+
+    def _dress(self, axes: Any, x_name: str, y_name: str, limits: dict[str, tuple[float, float]]) -> None:
+        """Limits, title and ticks of both axes."""
         for name, side in ((x_name, axes.xaxis), (y_name, axes.yaxis)):
             spec, letter = self._axis(name), name[0]
-            if spec.type == "log":
-                getattr(axes, f"set_{letter}scale")("log")
-            low, high = getattr(axes, f"get_{letter}lim")()
+            low, high = limits[spec.matches or name]
             if spec.range is not None:
                 low, high = (10.0**v if spec.type == "log" else v for v in spec.range)
             elif spec.rangemode == "tozero" and spec.type != "log":
