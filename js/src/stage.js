@@ -281,9 +281,9 @@ export class Stage {
     if (this.pointer) this.drawRing(this.pointer);
   }
 
-  /** @param {Group} group */
+  /** Above it. Without its last word, if that would reach into what is right of it. @param {Group} group */
   drawTitle(group) {
-    const {context, colours} = this, {box, kind} = group;
+    const {context, colours} = this, {kind} = group;
     if (kind === "votes" && this.upright) return;
     context.font = `12px ${FONT}`;
     context.fillStyle = colours.muted;
@@ -292,8 +292,14 @@ export class Stage {
     const shape = group.shape.length === 3 && group.shape[0] === 1 ? group.shape.slice(1) : group.shape;
     const size = shape.map((n) => n.toLocaleString("en")).join(" × ");
     const text = kind === "votes" ? "votes" : kind === "pixels" ? `${size} pixels` : `${size} neurons`;
-    const left = kind === "votes" ? box.x : Math.min(...group.x.subarray(0, group.across)) - group.size / 2;
-    context.fillText(text, Math.max(left, 1), Math.max(group.top - 8, 12));
+    const left = this.leftOf(group), next = this.groups[this.groups.indexOf(group) + 1];
+    const fits = this.upright || !next || left + context.measureText(text).width + 8 < this.leftOf(next);
+    context.fillText(fits ? text : size, left, Math.max(group.top - 8, 12));
+  }
+
+  /** Where a group's title begins. @param {Group} group */
+  leftOf({kind, box, x, across, size}) {
+    return Math.max(kind === "votes" ? box.x : Math.min(...x.subarray(0, across)) - size / 2, 1);
   }
 
   /** @param {Group} group */

@@ -29,3 +29,25 @@ test("on the stage every layer is drawn within the picture, however many there a
     }
   }
 });
+
+test("on the stage no title reaches into the next one", () => {
+  for (const width of [550, 700, 900]) {
+    const groups = [[1, 8, 8], [16, 8, 8], [16, 4, 4], [256], [10]].map((shape, i) => {
+      const count = shape.reduce((a, b) => a * b), kind = ["pixels", "cells", "cells", "cells", "votes"][i];
+      return {kind, shape, count, x: new Float32Array(count), y: new Float32Array(count), size: 0};
+    });
+    const measured = (/** @type {string} */ text) => 6.5 * text.length;
+    const drawn = /** @type {Array<{from: number, to: number, text: string}>} */ ([]);
+    const context = {
+      measureText: (/** @type {string} */ text) => ({width: measured(text)}),
+      fillText: (/** @type {string} */ text, /** @type {number} */ x) =>
+        drawn.push({from: x, to: x + measured(text), text}),
+    };
+    const fields = {groups, width, height: 500, hops: 4, context, colours: {}};
+    const stage = Object.assign(Object.create(Stage.prototype), fields);
+    stage.layout();
+    for (const group of groups) stage.drawTitle(group);
+    assert.equal(drawn.length, 5);
+    drawn.slice(1).forEach(({from}, i) => assert.ok(drawn[i].to < from, `${width}: ${drawn[i].text}`));
+  }
+});

@@ -182,7 +182,8 @@ outcome("preflight.b", int((hidden[:, 0].sum(0) > 0).sum()))
 # interesting for hardware: a silent neuron has nothing to send.
 #
 # </details>
-#
+
+# %% [markdown]
 # A network returns **two** things: its output spikes, and its **state** at the end. It stores no state itself. To continue
 # a sequence, pass the state to the next call. To start again from rest, leave it out.
 

@@ -171,7 +171,8 @@ outcome("first_spiking_neuron.a")
 #   method does. The exact step is well behaved at any $\Delta t$.
 #
 # </details>
-#
+
+# %% [markdown]
 # From here on we count time in steps: $\Delta t = 1$, so `tau = 20` means 20 steps. If a step is 1 ms, that is 20 ms.
 #
 # ### Exercise 01.1 · Charge the membrane (6 minutes, ●○○)
@@ -256,7 +257,8 @@ viz.show(figures.traces(membrane, spikes, threshold=1.0, current=x, title=title)
 # reset, which comes in the same step.
 #
 # </details>
-#
+
+# %% [markdown]
 # **Predict first.** Under a strong input, $x = 4$, which neuron fires more often: hard or soft reset?
 
 # %%
@@ -495,7 +497,8 @@ outcome("first_spiking_neuron.f", sum(int(one.max() - one.min() > 1) for one in 
 # chattering cell answers the same current with bursts. It differs only in two numbers, `c` and `d`.
 #
 # </details>
-#
+
+# %% [markdown]
 # Your ear is better at time than your eye. Listen to four of them, 10 ms a step (ten times slower than life):
 
 # %%
@@ -542,7 +545,8 @@ outcome("first_spiking_neuron.h")
 # - `LI` never fires. It is a readout: its membrane is the output.
 #
 # </details>
-#
+
+# %% [markdown]
 # **Predict first.** (i) `current` goes from 1.5 to 3, and the LIF fires 2.7 times as often. And `ALIF`?
 
 # %%
@@ -667,7 +671,8 @@ outcome("first_spiking_neuron.j", betas[spikes[:, 0].any(0)].min().item())
 # Without spikes $v$ settles at $x/(1-\beta)$. With a slow leak even a weak input adds up to the threshold.
 #
 # </details>
-#
+
+# %% [markdown]
 # The kit has this neuron, too: `LIF` with a soft reset and `decay_input=False`, where $\beta = 1 - 1/\tau$.
 
 # %%

@@ -203,7 +203,8 @@ outcome("surrogate_gradients.b", 1 if flat > 0.9 else 0)
 # exactly zero; at the edges it does not exist. And yet *you* see at once where the minimum is.
 #
 # </details>
-#
+
+# %% [markdown] tags=["slide-more"]
 # The reason is one function. With $u = v - \theta$, the distance from threshold, a spike is the Heaviside step,
 #
 # $$s = H(u) = \begin{cases}1 & u \ge 0\\ 0 & u < 0\end{cases}, \qquad \frac{dH}{du} = 0 \ \text{ for all } u \ne 0. \tag{2}$$
@@ -359,7 +360,8 @@ outcome("surrogate_gradients.d", 1 if to_the_teacher(*slopes_of(2.0)) > 0.9 else
 # still pushes at the left end, where the neuron is silent. A narrow one reacts to few membranes, but strongly.
 #
 # </details>
-#
+
+# %% [markdown]
 # To *detach* a value is to treat it as a constant, through which no gradient flows. Untick `detach_reset` and go to
 # $\alpha = 16$. The reset, $v \leftarrow (1 - s)\,v$, contains the spike, so a gradient can flow through it. Each time it is
 # multiplied by up to $-\alpha/2$. Just above $w = 1$ this happens 26 times in a row: the gradient reaches $10^{18}$, and
@@ -658,7 +660,8 @@ outcome("surrogate_gradients.k", woken - 1)
 # Adam rescales each gradient. A small gradient is fine, but **zero is zero**.
 #
 # </details>
-#
+
+# %% [markdown]
 # What helps in practice, in this order:
 #
 # 1. look at the firing rates of *every* layer in the first epoch;

@@ -333,7 +333,8 @@ viz.show(look(lambda x: lif_encode(x, 32), read_lif, 3, "A neuron per pixel: eve
 # missing: they are in the dead zone.
 #
 # </details>
-#
+
+# %% [markdown]
 # **Listen** to two pixels, a medium one and a bright one, as Poisson trains and as LIF neurons, 20 ms a step.
 
 # %%
@@ -571,7 +572,8 @@ outcome("encodings.g", 0 if not sample_to_sample[~at_peak].any() else 1)
 # 0.28, but in steps far below 0.05, so nothing is sent. Sample twice as fast, and *nothing* is sent any more.
 #
 # </details>
-#
+
+# %% [markdown]
 # The remedy is one line: compare with **the last value that was sent**, as an event camera does. The decoded signal is
 # correct to within $\theta$ as long as it changes by no more than $\theta$ per step. (Try `THETA = 0.01`: finer, and yet
 # worse. Why?)

@@ -231,7 +231,8 @@ outcome("microspike.a", first)
 # tenth of the threshold. Above that, its rate grows with the input.
 #
 # </details>
-#
+
+# %% [markdown]
 # **What breaks.** With the batch first, `[B, T, N]`, `leaky` runs without an error, and one image leaks into the next.
 
 # %% [markdown] tags=["slide"]

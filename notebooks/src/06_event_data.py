@@ -577,7 +577,8 @@ for digit in (0, 8):
 #   reason. (An arm that circles clockwise circles counter-clockwise when played backwards, which is *another gesture*.)
 #
 # </details>
-#
+
+# %% [markdown]
 # From a data set with one motion in one place, a network also learns the two. Augmentation can reduce this. We go on training for
 # a few epochs, with new random shifts in each. The events are shifted first and then turned into frames.
 
@@ -673,7 +674,8 @@ outcome("event_data.i", reached["which way?"][0])
 # one answer for certain is worth ten without.
 #
 # </details>
-#
+
+# %% [markdown]
 # On N-MNIST, too, a network that gets only sums of events is among the best. So that data set does not need time, and a
 # good result on it says nothing about a network's use of spike times [5].
 #
@@ -707,7 +709,8 @@ outcome("event_data.j", min(left, key=left.get))
 # windows, in opposite order. (Why?) Yet one costs fewer than ten percentage points, and the other most of the accuracy.
 #
 # </details>
-#
+
+# %% [markdown] tags=["slide-more"]
 # These are two questions with two experiments. Does the *task* need time? Train without it. Does the *network* use it?
 # Test without it. Do both before you write about spike timing.
 #
@@ -743,7 +746,8 @@ outcome("event_data.k", max(share for name, share in left.items() if name != "no
 # your files. The remedy is simple: **look at one frame, and print the first and the last time, before you train.**
 #
 # </details>
-#
+
+# %% [markdown]
 # The kit's `Events` checks order, range and type once, when a recording is made. (`events.in_order` sorts events that come
 # from several files.) It cannot check the unit, so it prints the duration. A recording of 0.0003 s should make you
 # suspicious.

@@ -182,7 +182,8 @@ outcome("local_learning.b", "it grows" if w > 1e-6 else "it shrinks" if w < -1e-
 # synapse. It grows only if its input comes first *more often than by chance*.
 #
 # </details>
-#
+
+# %% [markdown] tags=["slide-more"]
 # A sum over all pairs needs every earlier spike. But a sum of exponentials can be updated as one number, the trace. In
 # steps of $\Delta t = 1$ ms,
 #
@@ -642,7 +643,8 @@ outcome("local_learning.k", min(half, key=half.get))
 #   up to their bound.
 #
 # </details>
-#
+
+# %% [markdown] tags=["slide-more"]
 # The first thing to look at is not the accuracy, but *which neurons fire*. If some neurons always win, more training is
 # rarely the solution.
 #
@@ -733,7 +735,8 @@ outcome(
 #   the spikes read it nearly as well as the angle.
 #
 # </details>
-#
+
+# %% [markdown]
 # So what is it good for? It can learn online, one image at a time, without storing any. It needs no backward pass and no
 # memory of the past. On a chip where memory is scarce and every spike costs energy, these properties matter. For
 # accuracy on a fixed set of labelled images, use notebook 04. More neurons help: on MNIST, Diehl and Cook [9] report

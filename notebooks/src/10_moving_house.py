@@ -304,7 +304,8 @@ viz.module_tree(moved, state)
 # The error names the field, both devices, and the remedy.
 #
 # </details>
-#
+
+# %% [markdown]
 # For one neuron, `state.v.to(away)` is enough. The state of a network is a tuple with one entry per module: `None` for a
 # module without state, a `NamedTuple` of tensors for a neuron, a nested state for a module that contains others.
 #
@@ -449,7 +450,8 @@ viz.module_tree(net, state)
 # fills a GPU.
 #
 # </details>
-#
+
+# %% [markdown]
 # Train it, then move it as a whole. Without a GPU the `meta` run still checks shapes and devices on the way:
 # a cheap test before you queue for an expensive machine. (`fit` and `accuracy` are in the cell of the imports.)
 

@@ -175,7 +175,8 @@ outcome("fused_neurons.b", moved)
 #   were most of the loop's time in small layers.
 #
 # </details>
-#
+
+# %% [markdown]
 # Now imagine one kernel for the whole sequence. It holds $v$ in a *register*, a place for one number inside the
 # processor. It reads $x[0]$, computes, writes $s[0]$, reads $x[1]$, … Intermediate values never leave the processor.
 # Such a kernel is *fused*: over operations *and* over time.
@@ -384,7 +385,8 @@ viz.show(figures.per_neuron_step({"your run": mine} | others, title="A loop cost
 # $O(T^2)$. The loop of the `eager` engine splits the sequence once (`unbind`), and is linear in $T$.
 #
 # </details>
-#
+
+# %% [markdown]
 # A fused neuron waits for memory. That of a GPU delivers many times as many bytes per second, so a GPU pays once the
 # layer is large. The fastest engine of each machine (`snnkit bench record` measures your GPU and writes a file to send in):
 
@@ -598,7 +600,8 @@ if len(timed) > 1:
 # The fused engines store `x`, and at most a little for the states at some steps.
 #
 # </details>
-#
+
+# %% [markdown]
 # Inference needs no gradients. There `cell(x, out_dtype=torch.uint8)` stores a spike in one byte instead of four.
 
 # %% [markdown] tags=["slide"]
@@ -772,7 +775,8 @@ viz.show(figures.roofline(runs, bandwidth, rate, title=title))
 # - The flat part is not the manufacturer's peak. It is the best rate that any of these neurons reached here.
 #
 # </details>
-#
+
+# %% [markdown]
 # There are two ways to more speed: bring the points closer to the roof, or move fewer bytes. Narrower numbers do that,
 # or fusion of the neuron with the layer before it, so that `x` is never written at all.
 #

@@ -425,7 +425,8 @@ outcome("conv_snn.g", 100 * (nonzero < 2.0**-25).float().mean().item())
 # zero. And this is the start of training: as the loss shrinks, the gradients shrink as well.
 #
 # </details>
-#
+
+# %% [markdown]
 # The remedy is *loss scaling*, and costs next to nothing [4]. Gradients are linear in the loss: **multiply the loss by
 # a large number, and all gradients become larger by the same factor.** Divide by it in float32, before the optimizer uses
 # them. bfloat16 has the range of float32 and needs none of this.
@@ -588,7 +589,8 @@ else:
 # towards 0.1. Then one neuron of ten fires, at every step.
 #
 # </details>
-#
+
+# %% [markdown]
 # The authors report 93.1 % [1] and 93.5 % [3] on Fashion-MNIST, each the best of 64 epochs. In a shell,
 # `snnkit train fashion` runs this training; on a GPU this notebook runs ten epochs of it with `QUICK = False`.
 

@@ -263,7 +263,8 @@ outcome("memory_precision_batching.d", less)
 #   time, and may even save some: what is not stored need not be written and read back.
 #
 # </details>
-#
+
+# %% [markdown]
 # Bits alone work for any PyTorch model: `with device.packed_spikes():` around forward.
 
 # %% [markdown] tags=["slide"]
@@ -522,7 +523,8 @@ outcome("memory_precision_batching.h", str(worst).removeprefix("torch."))
 #   large: a weight and its update, a membrane and its input. Both must stay in float32.
 #
 # </details>
-#
+
+# %% [markdown]
 # So *mixed precision* [3] leaves weights, optimizer, membranes and losses in float32 (notebook 12). `device.accelerate`
 # chooses what suits the device, and says why:
 

@@ -417,7 +417,8 @@ outcome("event_driven_layers.d", "another animal, like cow" if animal else "a wo
 # that. It does not know what a dog is.
 #
 # </details>
-#
+
+# %% [markdown]
 # A sentence is a list of spikes, too. It takes less memory than float32, but here not less than one bit for each place:
 
 # %%

@@ -207,7 +207,8 @@ outcome("ipu_cuda.b", cycles[256] / cycles[128])
 # - Nothing in the figure is an access to off-chip memory.
 #
 # </details>
-#
+
+# %% [markdown]
 # For a training step the model of this kit adds up the parts of the figure:
 #
 # $$t = \sum_{\text{operations}} \frac{c_\text{compute} + c_\text{sync} + c_\text{exchange}}{f} + \frac{t_\text{host}}{k} + t_\text{input} \tag{1}$$
@@ -265,7 +266,8 @@ outcome("ipu_cuda.a")
 #   where each neuron is connected only to itself.
 #
 # </details>
-#
+
+# %% [markdown]
 # Can you run it yourself? The tutorial used *PopTorch*, Graphcore's backend for PyTorch, which needs exactly PyTorch
 # 2.0.1, the Poplar SDK with its compiler *PopART*, and an IPU. Its last release is 3.4 of October 2023 [3]. And with SDKs from 3.0 on, the tutorial's
 # script stops at its first forward pass: a neuron branches on a value in a buffer (snnTorch, issue 236).
@@ -486,7 +488,8 @@ outcome("ipu_cuda.d", "fusing the neurons" if by_fusing > by_once else "computin
 # better program with less work.
 #
 # </details>
-#
+
+# %% [markdown]
 # How much of eager's time is *launching* kernels rather than running them? Count them, and time the smallest one.
 
 # %%
@@ -514,7 +517,8 @@ for name in ("T4", "A100", "H200"):
 #   graph*, which replays all kernels of a step by one launch.
 #
 # </details>
-#
+
+# %% [markdown]
 # `snnkit bench compare` runs this experiment for all batches and widths. Records that come with the kit:
 
 # %%
@@ -784,7 +788,8 @@ outcome("ipu_cuda.h", product(pictures.half().float(), enabled=False))
 # were halved. In PyTorch, mixed precision is `torch.autocast`, here `train.fit(…, amp=True)`.
 #
 # </details>
-#
+
+# %% [markdown]
 # The lesson holds for every benchmark: do not trust the name of a setting. *Check* what was executed.
 #
 # ## Quiz

@@ -155,7 +155,8 @@ outcome("taking_a_network_home.a")
 # generators: order of the images, augmentation, dropout. The loss of the last batch decides nothing: it is a result.
 #
 # </details>
-#
+
+# %% [markdown] tags=["slide-more"]
 # It contains only tensors and plain values, so opening a stranger's file runs no code. On a GPU "equal" may mean "up to
 # rounding".
 
@@ -281,7 +282,8 @@ outcome("taking_a_network_home.c", enough)
 # layers add more errors.
 #
 # </details>
-#
+
+# %% [markdown]
 # **Explorer.** The weights of one neuron in the first linear layer, sorted, and what the whole numbers give.
 #
 # 1. At how many bits can you see the steps? How many are there, and why that many?
@@ -411,7 +413,8 @@ outcome("taking_a_network_home.e", down)
 # only one of 28.)
 #
 # </details>
-#
+
+# %% [markdown]
 # **What to try** on the page at the top:
 #
 # - Draw a 7 with and without a bar. Who taught the network how *you* write?
@@ -511,7 +514,8 @@ outcome("taking_a_network_home.g", fano["shared"] / fano["own"])
 # that. Synchrony goes from about $1/50$ to 1.
 #
 # </details>
-#
+
+# %% [markdown]
 # `models.StatisticalSNN` trains a hidden layer of spiking neurons through these four numbers per population. Nothing
 # else reaches the output. Its input consists of random spikes, so the same image gives another input each time.
 

@@ -476,7 +476,8 @@ outcome("your_own_data.d", leaky)
 # holds for several recordings of one person: hold out whole persons.
 #
 # </details>
-#
+
+# %% [markdown]
 # Now the true labels, split by recording:
 
 # %%

@@ -158,7 +158,8 @@ table.select("RATE_PENALTY", "SEED", "accuracy", "spikes")
 # Most of the spikes were unnecessary. Without a penalty, the network had no reason to save any.
 #
 # </details>
-#
+
+# %% [markdown] tags=["slide-more"]
 # Now we add a negative penalty. It is invalid, so its runs will fail. The folder is the same.
 #
 # **Predict first.** Which runs are executed? What does the table contain for those that fail?

@@ -218,3 +218,10 @@ def test_names_beside_lines_have_a_dot_of_its_colour_in_the_picture_too():
     for name in series:
         ink = np.array(rgba(concepts.colour(name))[:3])
         assert (np.abs(beside - ink).max(1) < 0.02).sum() > 10
+
+
+def test_a_line_without_markers_is_solid_if_the_others_have_markers():
+    dashes = [line.line.dash for line in figures.lines({"few": np.arange(9.0), "many": np.arange(99.0)}).data]
+    assert dashes == [None, None]
+    dashes = [line.line.dash for line in figures.lines({"many": np.arange(99.0), "more": np.arange(99.0)}).data]
+    assert dashes == [None, "dash"]

@@ -48,7 +48,7 @@ def lines(
     between: Sequence[float] | None = None,
     labels: bool = True,
 ) -> go.Figure:
-    """One line for each entry of ``series``, with markers if it has at most 40 points.
+    """One line for each entry of ``series``, with markers if it has at most 40 points. The others differ in dash.
 
     Names are beside the ends of their lines, or in a legend if there is no room. A line that is named like a concept
     of ``viz.concepts`` has its colour.
@@ -67,7 +67,7 @@ def lines(
     if not series:
         raise ValueError("series must hold at least one name and its values [P], but it is empty")
     figure, points = go.Figure(), []
-    index = itertools.count()
+    index, unmarked = itertools.count(), itertools.count()
     strong = [name for name in series if name not in faint]
     inks = dict.fromkeys(series, theme.PALE) | dict(zip(strong, concepts.colours(strong), strict=True))
     last: dict[str, tuple[float, float, str]] = {}
@@ -78,7 +78,8 @@ def lines(
         look: dict[str, Any] = {"colour": theme.PALE, "width": 9}
         if name not in faint:
             i = next(index)
-            mark = {"symbol": SYMBOLS[i % len(SYMBOLS)]} if len(up) <= _MARKED else {"dash": theme.dash(i)}
+            symbol = {"symbol": SYMBOLS[i % len(SYMBOLS)]}
+            mark = symbol if len(up) <= _MARKED else {"dash": theme.dash(next(unmarked))}
             look = {"colour": inks[name]} | mark
         hover = f"{name}<br>{x_title} %{{x:.4g}}<br>{y_title} %{{y:.4g}}<extra></extra>"
         add_line(figure, across, up, str(name), shape=shape, hovertemplate=hover, **look)
