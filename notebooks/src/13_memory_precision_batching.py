@@ -658,7 +658,8 @@ print(*(f"warning: {one.message}" for one in said), sep="\n")
 print("the same counts:", torch.equal(counts, expected_counts))
 nested = {"state": reader(encode.repeat(exam[:2], 16))[1], "batches": [(exam[:2], "two images")]}
 moved = device.move_tensors_to_device(nested, where)
-print("moved:", *moved, "; memory:", device.get_gpu_memory_usage(where))
+print("moved:", *moved)
+print("memory:", device.get_gpu_memory_usage(where))
 
 # %% [markdown] tags=["slide"]
 # ## 9 · What broke?

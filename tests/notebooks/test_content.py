@@ -118,6 +118,8 @@ def test_no_text_tells_an_answer_before_its_prediction_and_what_to_notice_is_fol
     assert told(cells) == []
     texts = [FOLDED.sub("", cell.source) for cell in cells if cell.cell_type == "markdown"]
     assert [text for text in texts if re.search(r"\*\*What to notice|</?details|</?summary", text)] == []
+    # JupyterLab leaves no gap between such a block and a paragraph below it, only between cells, and above headings.
+    assert [cell.source for cell in cells if re.search(r"</details>\s*[^\s#]", cell.source)] == []
 
 
 @each_notebook
