@@ -137,6 +137,8 @@ def test_a_narrow_drawing_wraps_what_a_text_says_and_knows_its_texts():
     assert len(lines) == 3 and " ".join(lines).replace("&amp;", "&") == long.strip()
     with pytest.raises(ValueError, match="none begins with 'c'"):
         site.narrow(svg, ["c"])
+    with pytest.raises(ValueError, match="definitions before"):
+        site.narrow("<svg/>", [])
 
 
 @pytest.mark.slow

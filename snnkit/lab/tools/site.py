@@ -133,9 +133,11 @@ def narrow(drawing: str, rows: Sequence[Any]) -> str:
             begins, which is wrapped.
 
     Raises:
-        ValueError: no text of the drawing begins so.
+        ValueError: no text of the drawing begins so, or it has no definitions.
     """
     head, _, body = drawing.partition("</defs>")
+    if body.count("\n") < 2:
+        raise ValueError("drawing must be SVG with its definitions before the lines of the picture, but it is not")
     paper, body = body.split("\n", 2)[1:]  # the first of its elements is behind all others
     texts = [unescape(re.sub("<.*?>", "", text)) for text in re.findall("(?s)<text.*?</text>", body)]
     y, made = 12.0, list[str]()
