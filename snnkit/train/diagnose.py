@@ -26,7 +26,7 @@ from snnkit.train.seeding import generators_of
 # Bounds, wide ones: a network within them may still be slow to learn.
 _RARE = 0.1  # share of neurons that fire, below which a layer is called silent
 _SEEN = 0.01  # share of inputs that the surrogate passes on, below which it is called blind
-_DIM = 0.2  # the same, below which a wider one is tried
+_NARROW = 0.2  # the same, below which a wider surrogate is tried
 _SHORT = 12  # steps, below which more are tried
 _BEYOND = 0.2  # share of the targets beyond what spikes can give, from which that is named
 _FADED = 1e-6  # gradient of a weight relative to the largest, below which it is called faded
@@ -131,7 +131,7 @@ def diagnose(
     labels out of range. Then, if the network does not learn, comes what helps: it gets what may be missing (a loss over
     all steps, a memory, inputs and targets of another scale, wider surrogates), and what lets it learn is the cause.
     Else comes what may explain it: many networks start with silent layers and learn. All this takes as long as 30 to
-    800 updates of 64 samples. Neither the model, nor the optimizer, nor PyTorch's random numbers change.
+    1,500 updates of 64 samples. Neither the model, nor the optimizer, nor PyTorch's random numbers change.
 
     Args:
         model, encode, loss: as for ``fit``.
@@ -143,13 +143,14 @@ def diagnose(
     Returns:
         The causes, the likeliest first, and numbers of what each layer did. "Nothing found" says that the trials
         learned something and that none of these was seen: NaN, zeros or an odd range in the data; targets out of range,
-        all the same, of other samples or out of reach of spikes; an encoding that hides or mixes the samples; weights
-        that are equal, not finite, not trained or not the model's; state that stays between batches or is lost between
-        steps; layers that are silent, saturated or alike for all samples; a gradient that is lost, fades or explodes; a
-        surrogate that is too narrow; a loss that does not depend on the output or the targets, prefers other answers or
-        silence, mixes or leaves out samples, or reads steps that say nothing; batch norms that fail in evaluation mode;
-        a memory that is too short; a learning rate, a weight decay or an eps that does not suit the network. Each is
-        seen where it is clear.
+        all the same, nearly all the same, sorted, of other samples or out of reach of spikes; an encoding that hides or
+        mixes the samples or loses their order in time; too few steps; a network that is linear; weights that are equal,
+        not finite, not trained or not the model's; state that stays between batches or is lost between steps; layers
+        that are silent, saturated or alike for all samples; a gradient that is lost, fades or explodes; a surrogate
+        that is too narrow; a loss that does not depend on the output or the targets, prefers other answers or silence,
+        mixes or leaves out samples, or reads steps that say nothing; batch norms that fail in evaluation mode; a memory
+        that is too short; a learning rate, a weight decay or an eps that does not suit the network. Each is seen where
+        it is clear.
 
     Raises:
         TypeError, ValueError: as ``fit``.
@@ -192,17 +193,18 @@ def _examined(case: Case, optimizer: torch.optim.Optimizer | None, lr: float) ->
         return result
     answers = experiments.answers(case, one.out)
     result.chance = _chance(case, one.out, answers)
-    result.findings += [*_of_loss(one, answers), *_of_gradient(one, layers), *_of_passes(case, layers, encoded)]
+    repeats = experiments.passes(case, encoded.first)
+    result.findings += [*_of_loss(one, answers), *_of_gradient(one, layers), *_of_passes(case, layers, repeats)]
     own = functools.partial(_own, case, optimizer, lr)
     change = _first_update(one, layers, own)
     if not result.findings:
         tried = experiments.trial(case)
         if tried.moving and not tried.learned:  # it was not at its end
             tried = experiments.trial(case, updates=3 * UPDATES)
-        result.findings = _of_trial(case, one, layers, answers, tried)
+        result.findings = _of_trial(case, one, layers, answers, tried, cut=repeats.cut)
         if not result.findings and (tried.learned or change > _LARGE):
             result.findings = _of_own_trial(case, one, layers, own, change, tried)
-        result.findings = result.findings or [*_of_balance(one), *_of_memory(case, tried)]
+        result.findings = result.findings or [*_of_balance(one), *_of_memorising(case, tried), *_of_order(case.y)]
     return result
 
 
@@ -498,8 +500,7 @@ def _norms(net: nn.Module) -> dict[str, float | None]:
     return {name: None if p.grad is None else p.grad.float().norm().item() for name, p in trained.items()}
 
 
-def _of_passes(case: Case, layers: list[Layer], encoded: Repeats) -> Findings:
-    repeats = experiments.passes(case, encoded.first)
+def _of_passes(case: Case, layers: list[Layer], repeats: Repeats) -> Findings:
     if repeats.signal < 1:
         yield Finding(
             "two passes with the same input give different outputs: the model keeps state from one batch to the next",
@@ -526,11 +527,16 @@ def _of_passes(case: Case, layers: list[Layer], encoded: Repeats) -> Findings:
 # --- what explains that a trial fails ---------------------------------------------------------------------------------
 
 
-def _of_trial(case: Case, one: Pass, layers: list[Layer], answers: Answers, tried: Trial) -> list[Finding]:
-    """Causes, if the network does not learn even with learning rates that suit it, or only by heart."""
+def _of_trial(
+    case: Case, one: Pass, layers: list[Layer], answers: Answers, tried: Trial, *, cut: bool
+) -> list[Finding]:
+    """Causes, if the network does not learn even with learning rates that suit it, or only by heart.
+
+    ``cut``: no gradient leads back to earlier inputs.
+    """
     learned = tried.learned and tried.carried
-    if not learned or _starved(one, layers):
-        if any(layer.lasts > 1.5 for layer in layers) and experiments.passes(case, one.sequence).cut:
+    if not learned or _has_weights_without_gradient(one, layers):
+        if cut and any(layer.lasts > 1.5 for layer in layers):
             what = "no gradient leads back in time: the output depends on earlier inputs, and has no gradient to them"
             return [Finding(what, "don't detach the state in the loop over time (only between batches, if at all)")]
         for other, cause in _of_changes(case, one, layers, answers) if not learned else ():
@@ -547,7 +553,9 @@ def _of_trial(case: Case, one: Pass, layers: list[Layer], answers: Answers, trie
         causes.append(Finding(what, advice))
     if not tried.learned:
         if experiments.is_linear(case, one.sequence):
-            what = "the network is linear: between its layers nothing spikes, so it can only weigh its inputs and add"
+            what = (
+                "the network is linear: nothing spikes between its layers, so it computes a weighted sum of its inputs"
+            )
             causes.append(
                 Finding(what, "put a spiking neuron after each layer but the last, such as neuron.Leaky(0.9)")
             )
@@ -569,8 +577,8 @@ def _of_trial(case: Case, one: Pass, layers: list[Layer], answers: Answers, trie
     return [_unexplained(tried, [case.x, one.sequence.transpose(0, 1)])]
 
 
-def _starved(one: Pass, layers: list[Layer]) -> bool:
-    """Whether weights get no gradient at all, though their layer has inputs, and a gradient at its output."""
+def _has_weights_without_gradient(one: Pass, layers: list[Layer]) -> bool:
+    """Whether the gradient of some weights is 0, although their layer has inputs, and a gradient at its output."""
     norms = _norms(one.net)
     return any(norms.get(f"{layer.name}.weight", 1) == 0 and layer.gradient > 0 and layer.drive > 0 for layer in layers)
 
@@ -581,30 +589,32 @@ def _of_balance(one: Pass) -> Findings:
     if not one.case.labels or y.ndim != 1 or one.out.ndim != 3 or one.out.grad is None:
         return
     counts = y.clamp(min=0).bincount()
-    pull = one.out.grad.float().transpose(0, 1).flatten(1).norm(dim=1)
-    if counts.max() > 0.95 * len(y) and pull[y != counts.argmax()].sum() < 0.1 * pull.sum():
+    gradient = one.out.grad.float().transpose(0, 1).flatten(1).norm(dim=1)  # of each sample
+    if counts.max() > 0.95 * len(y) and gradient[y != counts.argmax()].sum() < 0.1 * gradient.sum():
         yield _unbalanced(counts)
 
 
-def _of_memory(case: Case, tried: Trial) -> Findings:
-    """A trained network may know its samples by heart: one that begins anew says whether they can be learned."""
+def _of_memorising(case: Case, tried: Trial) -> Findings:
+    """A trained network may know its samples by heart: with new weights, it shows whether they can be learned."""
     anew = experiments.renewed(case.model) if tried.began > 2 else None
     if anew is not None:
         again = experiments.trial(dataclasses.replace(case, model=anew))
         if again.learned and not again.carried:
             yield _unexplained(again, [case.x])
-    y = case.y
-    if case.labels and y.ndim == 1 and len(y) > 31 and bool((y.diff() >= 0).all()):
+
+
+def _of_order(y: Tensor) -> Findings:
+    if not y.is_floating_point() and y.ndim == 1 and len(y) > 31 and bool((y.diff() >= 0).all()):
         yield Finding(
-            "samples come sorted by label: without shuffling, a batch has one class only, and the last is remembered",
+            "samples are sorted by label: without shuffling, each batch has one class, and the others are forgotten",
             "shuffle them in each epoch, as fit does: DataLoader(..., shuffle=True)",
         )
 
 
 def _unbalanced(counts: Tensor) -> Finding:
     return Finding(
-        f"{counts.max() / counts.sum():.0%} of the labels are {int(counts.argmax())}: always the same answer is nearly "
-        "right",
+        f"{counts.max() / counts.sum():.0%} of the labels are {int(counts.argmax())}, so a network that answers this "
+        "for all samples is nearly right",
         "weight=loss.class_weights(labels) in the loss, or more samples of the others; and look at each class apart",
     )
 
@@ -622,10 +632,10 @@ def _of_changes(case: Case, one: Pass, layers: list[Layer], answers: Answers) ->
                 "let it read all steps: out.sum(0), or a loss of snnkit.loss",
             ),
         )
-    yield from _of_time(case, one.sequence, layers)
-    dim = [layer for layer in layers if layer.spiking and layer.felt < _DIM]
-    if any(layer.silent < 1 or layer.reach > 0.3 for layer in dim):
-        worst = min(dim, key=lambda layer: layer.felt)
+    yield from _of_time(case, one.sequence)
+    narrow = [layer for layer in layers if layer.spiking and layer.felt < _NARROW]
+    if any(layer.silent < 1 or layer.reach > 0.3 for layer in narrow):
+        worst = min(narrow, key=lambda layer: layer.felt)
         yield dataclasses.replace(case, model=experiments.widened(case.model)), _blind(worst)
     memory = [layer.memory for layer in layers if layer.spiking] or [math.nan]
     if all(it < steps / 4 for it in memory) and bool((one.sequence != one.sequence[:1]).any()):
@@ -641,7 +651,7 @@ def _of_changes(case: Case, one: Pass, layers: list[Layer], answers: Answers) ->
             )
 
 
-def _of_time(case: Case, sequence: Tensor, layers: list[Layer]) -> Iterator[tuple[Case, Finding]]:
+def _of_time(case: Case, sequence: Tensor) -> Iterator[tuple[Case, Finding]]:
     """The samples' own time in place of what ``encode`` makes of it, and more time."""
     x, steps = case.x, len(sequence)
     if case.encode and isinstance(x, Tensor) and x.ndim > 2 and x.shape[1] > 1 and x.shape[2:] == sequence.shape[2:]:
@@ -658,8 +668,8 @@ def _of_time(case: Case, sequence: Tensor, layers: list[Layer]) -> Iterator[tupl
         yield (
             dataclasses.replace(case, encode=lambda x: case.encoded(x).repeat_interleave(times, 0)),
             Finding(
-                f"{steps} time steps are too few for {sum(layer.spiking for layer in layers)} layers that spike to "
-                f"charge one after the other: with {times * steps}, the network learns",
+                f"{steps} time steps are too few to charge one layer of neurons after the other: with {times * steps}, "
+                "the network learns",
                 f"encode with more steps ({times * steps}, say), or take shorter time constants",
             ),
         )
@@ -725,9 +735,8 @@ def _silence(layer: Layer, before: list[Layer], steps: int) -> Finding:
     what += f": {layer.silent:.0%} of its neurons never fire"
     if layer.membrane > -math.inf:
         what += f"; the largest membrane is {layer.membrane:.2g}, the threshold {layer.threshold:.3g}"
-    gap, rests = layer.threshold - layer.rest, abs(layer.rest) > 0.1 * (layer.threshold - layer.rest)
     times, lower = _round_up(2 / layer.reach) if layer.reach > 1e-6 else "3", "lower its threshold {} times"
-    if rests:
+    if abs(layer.rest) > 0.1 * layer.gap:
         what += f", and at rest it is {layer.rest:.3g}"
         lower = "bring threshold and reset nearer together (v_threshold=1 and v_reset=0 suit inputs of about 1)"
     lower, longer = lower.format(times), f"let more time pass (steps, now {steps})"
@@ -735,9 +744,9 @@ def _silence(layer: Layer, before: list[Layer], steps: int) -> Finding:
         return Finding(what, f"{lower}, {longer}, or make its input larger")
     first = before[0]
     larger = f"make the weights of {first.name!r} larger (layer.weight.data *= {times})"
-    if first.bias < -0.5 * gap:
+    if first.bias < -0.5 * layer.gap:
         return Finding(f"{what}. The bias of {first.name!r} is {first.bias:.3g} on average", "set it to 0")
-    odd = {"threshold": gap, "weights": first.usual / first.weight, "input": 0.3 / max(first.drive, 1e-30)}
+    odd = {"threshold": layer.gap, "weights": first.usual / first.weight, "input": 0.3 / max(first.drive, 1e-30)}
     reason = max(odd, key=odd.__getitem__)
     if reason == "input" and odd[reason] > 3:
         what += f". The input of {first.name!r} is weak: the root of its mean square is {first.drive:.2g}"
@@ -902,7 +911,7 @@ def _of_own_trial(
         )
         return [too_low, *_of_activity(layers, len(one.out))]
     biased = any(
-        layer.silent > 0.5 and before.bias < -0.5 * (layer.threshold - layer.rest)
+        layer.silent > 0.5 and before.bias < -0.5 * layer.gap
         for i, layer in enumerate(layers)
         for before in _weights_before(layers, i)[:1]
     )

@@ -86,9 +86,14 @@ class Layer:
     restarts: bool = False  #: it is called step by step, and begins at rest each time
 
     @property
+    def gap(self) -> float:
+        """From rest to the threshold."""
+        return self.threshold - self.rest
+
+    @property
     def reach(self) -> float:
         """The largest potential as a share of the way from rest to the threshold."""
-        return (self.membrane - self.rest) / (self.threshold - self.rest) if self.threshold > self.rest else math.nan
+        return (self.membrane - self.rest) / self.gap if self.gap > 0 else math.nan
 
 
 class _Call(NamedTuple):
@@ -176,8 +181,8 @@ class Pass:
                 _of_spikes(layer, out.float())
                 _of_neuron(layer, calls)
         if weights := [p.detach().float() for p in module.parameters(False) if p.ndim > 1]:
-            layer.weight = torch.cat([w.flatten() for w in weights]).square().mean().sqrt().item()
-            layer.positive = torch.cat([w.flatten() for w in weights]).gt(0).float().mean().item()
+            every = torch.cat([w.flatten() for w in weights])
+            layer.weight, layer.positive = every.square().mean().sqrt().item(), (every > 0).float().mean().item()
             layer.usual = 1 / math.sqrt(3 * max(weights[0][0].numel(), 1))
         if isinstance(bias := getattr(module, "bias", None), Tensor):
             layer.bias = bias.detach().float().mean().item()
@@ -393,30 +398,30 @@ def answers(case: Case, out: Tensor) -> Answers:
     def same(*costs: float) -> bool:
         return all(math.isclose(first, other, rel_tol=2e-6) for other in costs)
 
-    def pulled(targets: Tensor) -> tuple[float, Tensor | None]:
+    def with_gradient(targets: Tensor) -> tuple[float, Tensor | None]:
         """The loss of ``one``, and its gradient."""
         with torch.enable_grad():
             value = case.cost(one, targets)
             slope = torch.autograd.grad(value, one, allow_unused=True)[0] if value.requires_grad else None
         return value.item(), slope
 
-    def as_before(targets: Tensor) -> bool:
+    def is_unchanged_by(targets: Tensor) -> bool:
         """Whether other targets change nothing, the gradient neither: large outputs can hide them in the loss."""
         if not same(cost(one.detach(), targets)):
             return False
-        other = pulled(targets)[1]
+        other = with_gradient(targets)[1]
         return slope is None or other is None or bool((other - slope).abs().max() <= 2e-6 * slope.abs().max())
 
     one = made_up().requires_grad_()
-    first, slope = pulled(y)
+    first, slope = with_gradient(y)
     classes = int(y.max()) + 1 if case.labels else 0
     counted = slice(None) if y.is_floating_point() or y.ndim > 1 else y >= 0
     result = Answers(
         (slope is None or not slope.any()) and same(*(cost(made_up(), y) for _ in range(3))),
-        as_before(
+        is_unchanged_by(
             torch.where(y < 0, y, (y + 1) % max(classes, 2)) if case.labels else y + y.std(correction=0) + 1,
         ),
-        all(as_before(given) for given in (y.roll(1, 0), y.flip(0), y[torch.randperm(len(y)).to(y.device)])),
+        all(is_unchanged_by(given) for given in (y.roll(1, 0), y.flip(0), y[torch.randperm(len(y)).to(y.device)])),
         not math.isclose(cost(one.detach().flip(1), y.flip(0)), first, rel_tol=1e-3) and same(cost(one.detach(), y)),
         0.0 if slope is None else (slope.transpose(0, 1).flatten(1).abs().amax(1) == 0)[counted].float().mean().item(),
         silence=cost(torch.zeros_like(out), y),
@@ -451,11 +456,15 @@ class Trial:
 
     learned: bool = False  # the loss became far lower than with targets of other samples
     carried: bool = False  # so it did for samples that the trial has not seen
-    at_first: bool = False  # it was so before the first update
-    began: float = 0.0  # by how many standard deviations the loss was lower then
+    began: float = 0.0  # by how many standard deviations the loss was lower before the first update
     evaluated: bool = True  # it still is in evaluation mode, where batch norms use running statistics
     named: bool = True  # the right class has the largest output more often than by chance
     losses: list[float] = field(default_factory=list)
+
+    @property
+    def at_first(self) -> bool:
+        """Whether it was learned before the first update."""
+        return self.began > _LEARNED
 
     @property
     def first(self) -> float:
@@ -516,7 +525,6 @@ def trial(
                 separation = _separation(case, out, y[few])
                 far, result.began = separation > _LEARNED, result.began if update else separation
                 result.learned = far or (result.learned and optimizer is None)
-                result.at_first |= far and update == 0
                 if result.learned and optimizer is None:
                     result.carried = unseen.stop - unseen.start < 16 or separated(unseen) > _CARRIED
                     if result.carried:

@@ -493,7 +493,7 @@ BROKEN = {
     "three steps, three layers": (
         lambda: changed(lambda n: [n[i].weight.mul_(4) for i in (0, 2, 4)], three_layers(neuron.CubaLIF)),
         {"loss": loss.count_cross_entropy, "encode": functools.partial(encode.repeat, steps=3)},
-        "3 time steps are too few for 3 layers .* with 24, the network learns",
+        "3 time steps are too few to charge .* with 24, the network learns",
     ),
     "the batch for time": (Swapped, dots(), "the network mixes samples"),
     "a mean over time": (
