@@ -138,35 +138,37 @@ def test_figures_of_a_saved_page_follow_the_scheme_and_their_titles_the_width(pa
     assert papers == ["rgb(255, 255, 255)", "rgb(17, 17, 17)"]
 
 
-def test_an_embedded_playground_has_the_scheme_of_its_page(page, tmp_path, monkeypatch):
+@pytest.fixture
+def embedded_in_the_dark(page, tmp_path, monkeypatch):
+    """Embeds a page as a notebook does, in a dark page; its body."""
     shown = []
     monkeypatch.setattr("IPython.display.display", lambda data, raw: shown.append(data["text/html"]))
     monkeypatch.setattr(embedded, "in_notebook", lambda: True)
-    viz.embed(pages.playground(tmp_path / "playground.html"), height=700)
-    file = tmp_path / "page.html"
-    head = "<!DOCTYPE html><meta charset='utf-8'><link rel='icon' href='data:,'>"
-    file.write_text(f"{head}<body style='background: #111; color: #eee'>{shown[0]}")
-    page.goto(file.as_uri())
-    body = page.frame_locator("iframe").locator("body")
-    expect(body).to_have_css("background-color", "rgb(17, 17, 17)")
+
+    def embed(path, **options):
+        viz.embed(path, **options)
+        file = tmp_path / "page.html"
+        head = "<!DOCTYPE html><meta charset='utf-8'><link rel='icon' href='data:,'>"
+        file.write_text(f"{head}<body style='background: #111; color: #eee'>{shown[0]}")
+        page.goto(file.as_uri())
+        body = page.frame_locator("iframe").locator("body")
+        expect(body).to_have_css("background-color", "rgb(17, 17, 17)")
+        return body
+
+    return embed
+
+
+def test_an_embedded_playground_has_the_scheme_of_its_page(page, tmp_path, embedded_in_the_dark):
+    body = embedded_in_the_dark(pages.playground(tmp_path / "playground.html"), height=700)
     page.evaluate("() => { document.body.style.color = '#111'; document.body.dataset.jpThemeLight = 'true'; }")
     expect(body).to_have_css("background-color", "rgb(255, 255, 255)")
     assert page.locator("iframe").evaluate("frame => frame.clientHeight") == 700
 
 
 @pytest.mark.parametrize("compact", [True, False])
-def test_an_embedded_page_has_the_scheme_of_its_page_and_shows_all(page, tmp_path, compact, monkeypatch):
+def test_an_embedded_page_has_the_scheme_of_its_page_and_shows_all(page, tmp_path, compact, embedded_in_the_dark):
     """A dark page where the system is light, as JupyterLab can be."""
-    shown = []
-    monkeypatch.setattr("IPython.display.display", lambda data, raw: shown.append(data["text/html"]))
-    monkeypatch.setattr(embedded, "in_notebook", lambda: True)
-    viz.embed(pages.reader(tmp_path / "reader.html"), height=100, compact=compact)
-    file = tmp_path / "page.html"
-    head = "<!DOCTYPE html><meta charset='utf-8'><link rel='icon' href='data:,'>"
-    file.write_text(f"{head}<body style='background: #111; color: #eee'>{shown[0]}")
-    page.goto(file.as_uri())
-    body = page.frame_locator("iframe").locator("body")
-    expect(body).to_have_css("background-color", "rgb(17, 17, 17)")
+    body = embedded_in_the_dark(pages.reader(tmp_path / "reader.html"), height=100, compact=compact)
     inside = page.frame_locator("iframe").locator("#page").evaluate("one => one.offsetHeight")
     assert inside > 300 and page.locator("iframe").evaluate("one => one.clientHeight") == inside
     page.evaluate("() => { document.body.style.color = '#111'; document.body.dataset.jpThemeLight = 'true'; }")

@@ -23,8 +23,8 @@ _HINTS: list[tuple[str, str]] = [
     ),
     (
         r"^(NameError|UnboundLocalError)",
-        "A function may use its arguments, and what is defined in it or in a cell above. Is the name spelled in the same "
-        "way?",
+        "A function may use its arguments, and what is defined in it or in a cell above. Is the name spelled in the "
+        "same way?",
     ),
     (
         r"'tuple' object|not tuple|sequence by non-int|element can be converted to an index",

@@ -2,7 +2,7 @@
 
 import torch
 
-from snnkit.lab.exercises.microspike import Spike, recurrent
+from snnkit.lab.exercises.microspike import Spike, _reset_by_spikes, recurrent
 
 # Exercise 1
 
@@ -83,16 +83,6 @@ def without_a_reset(current, r, beta):
     return torch.stack(spikes)
 
 
-def reset_by_spikes(current, r, beta):
-    v = s = torch.zeros_like(current[0])
-    spikes = []
-    for x_t in current:
-        v = beta * v + x_t + s @ r.T - s
-        s = Spike.apply(v - 1)
-        spikes.append(s)
-    return torch.stack(spikes)
-
-
 def mean_of_the_batch(s, r):
     return (s.mean(0, keepdim=True) @ r.T).expand_as(s)
 
@@ -126,7 +116,7 @@ RECURRENT = [
     (layer(feed=mean_of_the_batch), "alone", 4),
     (layer(hot=False), "a gradient for r", 3),
     (torch.no_grad()(recurrent), "a gradient for r", 3, "compared"),
-    (reset_by_spikes, "a gradient for r", "as `leaky` does"),
+    (_reset_by_spikes, "a gradient for r", "as `leaky` does"),
 ]
 
 
