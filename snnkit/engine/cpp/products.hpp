@@ -107,7 +107,7 @@ void add_products(S* to, const S* values, int64_t samples, int64_t n, const S* p
       V sums[4] = {};
       for (int64_t c = 0; c < counts[g]; ++c) {
         const V* row = reinterpret_cast<const V*>(block + list[c] * BLOCK<S>);
-        const V value = V{} + values[g * n + list[c]];
+        const V value = values[g * n + list[c]] - V{};
         for (int v = 0; v < 4; ++v) sums[v] = times_plus(value, row[v], sums[v]);
       }
       add_block(to + g * n + first, sums, m);
@@ -118,7 +118,7 @@ void add_products(S* to, const S* values, int64_t samples, int64_t n, const S* p
       for (int64_t j = 0; j < n; ++j) {
         const V* row = reinterpret_cast<const V*>(block + j * BLOCK<S>);
         for (int r = 0; r < TOGETHER; ++r) {
-          const V value = V{} + values[dense[k + r] * n + j];
+          const V value = values[dense[k + r] * n + j] - V{};
           for (int v = 0; v < 4; ++v) sums[r][v] = times_plus(value, row[v], sums[r][v]);
         }
       }
@@ -128,7 +128,7 @@ void add_products(S* to, const S* values, int64_t samples, int64_t n, const S* p
       V sums[4] = {};
       for (int64_t j = 0; j < n; ++j) {
         const V* row = reinterpret_cast<const V*>(block + j * BLOCK<S>);
-        const V value = V{} + values[dense[k] * n + j];
+        const V value = values[dense[k] * n + j] - V{};
         for (int v = 0; v < 4; ++v) sums[v] = times_plus(value, row[v], sums[v]);
       }
       add_block(to + dense[k] * n + first, sums, m);
