@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 
 import torch
@@ -81,16 +81,37 @@ def _multiplied(layer: nn.Linear, x: Tensor, work: int) -> Tensor:
     return nn.functional.linear(x, layer.weight, layer.bias)
 
 
-def weight_gradient(gradient: Tensor, x: Tensor) -> Tensor:
+def keep(x: Tensor, outputs: int) -> tuple[Tensor, ...]:
+    """What is kept of plain spikes x [B, I] for the gradient of weights [O, I]: lists where these pay, or bytes."""
+    spikes = None if _may_change_saved() else _listed(x, outputs)
+    return (x.to(torch.uint8),) if spikes is None else spikes[:2]
+
+
+def kept(tensors: Sequence[Tensor], rows: int, inputs: int, dtype: torch.dtype) -> Tensor | Spikes:
+    """The first ``rows`` of what was kept of spikes [B, inputs]."""
+    if len(tensors) == 1:
+        return tensors[0][:rows].to(dtype)
+    starts, columns = tensors
+    return Spikes(starts[: rows + 1], columns[: int(starts[rows])], inputs)
+
+
+def weight_gradient(gradient: Tensor, x: Tensor | Spikes) -> Tensor:
     """The gradient of weights [O, I] by that of their product [B, O] with plain x [B, I]."""
-    if x.device.type == "cpu" and counts.get() and x.numel() * gradient.shape[1] >= COUNTED:
-        most = event_products.break_even(len(x), x.shape[1], gradient.shape[1], x.dtype)
-        spikes = event_products.spikes_of(x.contiguous(), most)
-        made = event_products.gradients(spikes, gradient) if isinstance(spikes, Spikes) else None
-        if made is not None:
-            return made[0]
+    spikes = _listed(x, gradient.shape[1]) if isinstance(x, Tensor) else x
+    made = None if spikes is None else event_products.gradients(spikes, gradient)
+    if made is not None:
+        return made[0]
+    x = x.dense(gradient.dtype) if isinstance(x, Spikes) else x
     product = _product if x.device.type == "cpu" and _onednn_pays(x) else nn.functional.linear
     return product(gradient.t(), x.t())
+
+
+def _listed(x: Tensor, outputs: int) -> Spikes | None:
+    """The spikes of plain x [B, I], where their lists pay for a product with weights [O, I]."""
+    if x.device.type != "cpu" or not counts.get() or x.numel() * outputs < COUNTED:
+        return None
+    found = event_products.spikes_of(x.contiguous(), event_products.break_even(len(x), x.shape[1], outputs, x.dtype))
+    return found if isinstance(found, Spikes) else None
 
 
 @contextlib.contextmanager
@@ -191,11 +212,16 @@ def kept_for(weight: Tensor, x: Tensor) -> Tensor | None:
     """What is kept of spikes x, besides the lists, for the gradient of weights: x itself, its place, or nothing."""
     if not weight.requires_grad:
         return None
-    # Lists would not survive what hooks may do to what is saved: x does, at any precision.
-    hooks = torch._C._autograd._top_saved_tensors_default_hooks(True)  # pyright: ignore[reportAttributeAccessIssue]
-    if hooks and not hasattr(hooks[0], "observes"):
+    if _may_change_saved():
         return x
     return _Place.apply(x) if x.requires_grad else None  # type: ignore[return-value]
+
+
+def _may_change_saved() -> bool:
+    """Whether hooks get what is saved for backward: lists would not survive what they may do, spikes do, at any
+    precision."""
+    hooks = torch._C._autograd._top_saved_tensors_default_hooks(True)  # pyright: ignore[reportAttributeAccessIssue]
+    return bool(hooks) and not hasattr(hooks[0], "observes")
 
 
 class _Place(torch.autograd.Function):

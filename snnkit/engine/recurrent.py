@@ -72,28 +72,55 @@ class Layer(NamedTuple):
 
 class Results(NamedTuple):
     """Gradients: of x [T, B, N], of the state and of the outputs before [B, N], of the parameters, each [B, N] or None
-    where not wanted; and pairs of gradients of inputs and outputs, each [rows, N], whose products make that of the
-    weight, or none."""
+    where not needed; and pairs of gradients of inputs and outputs, each [rows, N], whose products make that of the
+    weight, or None if it needs none or ``has_outputs`` is false."""
 
     x: Tensor
     state: list[Tensor]
     before: Tensor
     parameters: list[Tensor | None]
-    weight: Sequence[tuple[Tensor, Tensor]]
+    weight: Sequence[tuple[Tensor, Tensor]] | None
 
 
 class Kernels(Protocol):
-    """The kernels of an engine."""
+    """The kernels of an engine. ``wanted``: whether each parameter, and the weight, wants a gradient."""
 
-    def forward(self, layer: Layer, save: bool) -> tuple[Tensor, list[Tensor], Tensor | None, bool]:
-        """(out [T, B, N], last state, what is saved for backward, whether weights and last state are finite)."""
+    def has_outputs(self, equation: Equation, wanted: Sequence[bool]) -> bool:
+        """Whether backward has the outputs for the gradient of the weight, or those of forward must be kept."""
+        ...
+
+    def forward(self, layer: Layer, wanted: Sequence[bool] | None) -> tuple[Tensor, list[Tensor], Tensor | None, bool]:
+        """(out [T, B, N], last state, what is saved for backward, whether weights and last state are finite). Nothing
+        is saved if ``wanted`` is None."""
         ...
 
     def backward(
-        self, layer: Layer, saved: Tensor, d_out: Tensor, d_last: Sequence[Tensor], wanted: Sequence[bool]
+        self,
+        layer: Layer,
+        saved: Tensor | None,
+        d_out: Tensor,
+        d_last: Sequence[Tensor],
+        wanted: Sequence[bool],
+        needed: Sequence[bool],
     ) -> Results:
-        """From the gradients of out, and of the last state and the equation's flags, each [B, N]; ``wanted``: whether
-        each parameter, and the weight, needs a gradient. ``layer.x`` is not read."""
+        """From the gradients of out, and of the last state and the equation's flags, each [B, N]; ``wanted``: as in
+        forward; ``needed``: which of them are needed now. The values of ``layer.x`` are not read."""
+        ...
+
+
+class Products(Protocol):
+    """How the gradient of weights [O, I] is made of that of their product [B, O] and its input [B, I]."""
+
+    def keep(self, x: Tensor, outputs: int) -> Sequence[Tensor]:
+        """What is kept of spikes x, in little memory."""
+        ...
+
+    def kept(self, tensors: Sequence[Tensor], rows: int, inputs: int, dtype: torch.dtype) -> Any:
+        """The first rows of what was kept, as ``weight_gradient`` takes them."""
+        ...
+
+    def weight_gradient(self, gradient: Tensor, x: Any) -> Tensor:
+        """x: the input, or some rows of what was kept of it."""
         ...
 
 
@@ -111,11 +138,9 @@ def run(
     x: Tensor,
     state: Any,
     before: Tensor,
-    weight_gradient: Callable[[Tensor, Tensor], Tensor],
+    products: Products,
 ) -> tuple[Tensor, Any] | None:
     """All steps of x [T, B, N] from the neuron's ``state`` and the outputs ``before`` [B, N].
-
-    ``weight_gradient`` makes that of weights [N, N] from the gradient of a product [rows, N] and its input.
 
     Returns out [T, B, N] and the neuron's last state; None where a weight or the last state is not finite: then the
     loop says what is wrong.
@@ -129,22 +154,23 @@ def run(
     weights = [weight.weight] if weight.bias is None else [weight.weight, weight.bias]
     tensors = [as_stored(t) for t in (x, *state, before, *parameters, *weights)]
     tensors = [t.clone() if t.is_inference() else t for t in tensors]  # or autograd could not save them
-    call = _Call(engine, equation, cell, weight_gradient)
+    call = _Call(engine, equation, cell, products)
     if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
         out, *last = _Recurrent.apply(call, *tensors)  # type: ignore[misc]
     else:
-        out, last, _, call.is_finite = kernels(engine).forward(call.layer(tensors), save=False)
+        out, last, _, call.is_finite = kernels(engine).forward(call.layer(tensors), None)
     return (out, rebuild(last)) if call.is_finite else None
 
 
 @dataclass
 class _Call:
-    """The layer, and whether its weights and its last state were finite, once forward has run."""
+    """The layer and, once forward has run, what it was told, and whether its weights and last state were finite."""
 
     engine: str
     equation: Equation
     cell: Cell
-    weight_gradient: Callable[[Tensor, Tensor], Tensor]
+    products: Products
+    wanted: tuple[bool, ...] = ()
     is_finite: bool = False
 
     def layer(self, tensors: Sequence[Tensor]) -> Layer:
@@ -167,18 +193,24 @@ class _Recurrent(torch.autograd.Function):
     @staticmethod
     def forward(ctx, call: _Call, *tensors: Tensor) -> tuple[Tensor, ...]:
         layer, compiled = call.layer(tensors), kernels(call.engine)
+        call.wanted = _wanted(call, ctx.needs_input_grad)
         if hasattr(compiled, "expect_backward"):  # of a compiler that is another process
-            compiled.expect_backward(layer, _wanted(call, ctx.needs_input_grad))  # type: ignore[attr-defined]
-        out, last, saved, call.is_finite = compiled.forward(layer, save=True)
+            compiled.expect_backward(layer, call.wanted)  # type: ignore[attr-defined]
+        out, last, saved, call.is_finite = compiled.forward(layer, call.wanted)
+        kept: Sequence[Tensor] = ()
+        if call.wanted[-1] and not compiled.has_outputs(call.equation, call.wanted):
+            kept = call.products.keep(out.flatten(0, 1), out.shape[2])
         ctx.call = call
-        ctx.save_for_backward(*tensors, saved)
+        ctx.save_for_backward(*tensors, saved, *kept)
         ctx.set_materialize_grads(False)
         return (out, *last)
 
     @staticmethod
     def backward(ctx, *gradients: Tensor | None):
         call: _Call = ctx.call
-        *tensors, saved = ctx.saved_tensors
+        every = ctx.saved_tensors
+        inputs = len(ctx.needs_input_grad) - 1
+        tensors, saved, kept = every[:inputs], every[inputs], every[inputs + 1 :]
         given = [g for g in gradients if g is not None]
         higher = torch.is_grad_enabled() and any(t.requires_grad for t in (*tensors, *given))
         if higher or recorder() or foreign(*tensors, *given):
@@ -189,13 +221,19 @@ class _Recurrent(torch.autograd.Function):
         d = [zero.expand(x.shape[bool(i) :]) if g is None else as_stored(g) for i, g in enumerate(gradients)]
         flags = presence_of(call.equation, x.flatten(1), gradients)
         d_last = [_side_by_side(part) for part in (*d[1:], *(flag.view(x.shape[1:]) for flag in flags))]
-        saved = saved.to(call.equation.dtype).contiguous()
-        results = kernels(call.engine).backward(layer, saved, d[0], d_last, _wanted(call, ctx.needs_input_grad))
+        saved = None if saved is None else saved.to(call.equation.dtype).contiguous()
+        needed = _wanted(call, ctx.needs_input_grad)
+        results = kernels(call.engine).backward(layer, saved, d[0], d_last, call.wanted, needed)
         given = tensors[2 + len(layer.state) :]
         d_parameters = [
             None if d is None else d.sum_to_size(p.shape) for d, p in zip(results.parameters, given, strict=False)
         ]
-        d_weight = sum(call.weight_gradient(d, out) for d, out in results.weight) if results.weight else None
+        pairs: Sequence[tuple[Tensor, Any]] = results.weight or ()
+        if needed[-1] and results.weight is None:
+            first, later = results.x[0], results.x[1:].flatten(0, 1)
+            rows, features = later.shape
+            pairs = [(first, layer.before), (later, call.products.kept(kept, rows, features, later.dtype))]
+        d_weight = sum(call.products.weight_gradient(d, out) for d, out in pairs) if pairs else None
         d_bias = [] if layer.bias is None else [results.x.sum((0, 1))]
         d_state = results.state[: len(layer.state)]
         return (None, results.x, *d_state, results.before, *d_parameters, d_weight, *d_bias)

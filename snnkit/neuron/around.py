@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from snnkit import checks
+from snnkit import checks, linear as products
 from snnkit.engine import check_sequence, recurrent, state_dtype
 from snnkit.engine.autograd import CompilationFailed
 from snnkit.engine.memory_gate import foreign, is_watched
@@ -22,7 +22,7 @@ from snnkit.engine.observe import all_changes, observers_of
 from snnkit.engine.ops import INLINED
 from snnkit.engine.over_time import check_parameters, check_state, explained, initial_state
 from snnkit.engine.plan import FEWEST_STEPS, Plan, plan_for
-from snnkit.linear import is_hooked, linear, weight_gradient
+from snnkit.linear import is_hooked, linear
 from snnkit.neuron.base import Neuron, Value, everywhere, refuse_plain_sequential
 
 
@@ -166,7 +166,7 @@ class Recurrent(nn.Module):
         assert plan.equation is not None and isinstance(self.weight, nn.Linear)
         try:
             layer = (self.neuron, self.weight, x, state, before.out.to(x.dtype))
-            result = recurrent.run(plan.engine, plan.equation, *layer, weight_gradient)
+            result = recurrent.run(plan.engine, plan.equation, *layer, products)
         except CompilationFailed:
             return None
         except RuntimeError as error:  # too little memory

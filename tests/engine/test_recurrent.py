@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn.utils import parametrizations, prune
 
-from snnkit import engine
+from snnkit import engine, linear
 from snnkit.engine import recurrent
 from snnkit.neuron import LI, LIF, Leaky, Recurrent, RecurrentState
 from snnkit.nn import ablate, recording
@@ -84,6 +84,32 @@ def test_any_size_and_any_number_of_spikes(features, batch, steps, offset, calls
     finally:
         torch.set_num_threads(threads)
     assert len(calls) == 2
+
+
+@pytest.mark.parametrize("offset, kept", [(-3.0, 2), (0.0, 2), (9.0, 1)])
+def test_a_large_layer_keeps_its_spikes_as_lists_or_as_bytes(offset, kept, calls, monkeypatch):
+    made = layer(LIF(surrogate=Triangle(), detach_reset=True), 512, scale=0.2)
+    x = torch.randn(17, 65, 512, dtype=torch.float64) + offset  # more bytes than are written past the cache
+    seen, keep = [], linear.keep
+    monkeypatch.setattr(linear, "keep", lambda *some: seen.append(keep(*some)) or seen[-1])
+    found = passed(with_engine(made, "cpp"), x)
+    assert_equal(found, passed(with_engine(made, "eager"), x), 1e-10)
+    assert [len(tensors) for tensors in seen] == [kept]
+    assert calls
+
+
+@pytest.mark.parametrize("name", ["Leaky-learnable", "CubaLIF", "Refractory", "LI"])
+def test_each_gradient_may_be_asked_for_alone(name, calls):
+    made = layer(ZOO[name](), bias=True)
+    x = torch.randn(6, 3, FEATURES, dtype=torch.float64, requires_grad=True)
+    results = []
+    for engine_name in ("cpp", "eager"):
+        other = with_engine(made, engine_name)
+        inputs = [x, *other.parameters()]
+        loss = other(x)[0].square().sum()
+        results.append([torch.autograd.grad(loss, one, retain_graph=True)[0] for one in inputs])
+    assert_equal(*results)
+    assert calls
 
 
 def test_a_sample_does_not_depend_on_the_others(calls):

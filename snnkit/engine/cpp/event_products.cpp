@@ -45,11 +45,34 @@ bool is_zero(X x) { return x == 0; }
 template <typename X>
 bool is_one(X x) { return x == 1; }
 
-// Which of at most 64 values are 1, as bits; ``binary`` becomes false if one is neither 0 nor 1.
+// Which of 64 values are 1, as bits; ``binary`` becomes false if one is neither 0 nor 1.
 template <typename X>
-uint64_t ones(const X* x, int64_t count, bool& binary) {
-  X rest[64] = {};
-  if (count < 64) std::memcpy(rest, x, count * sizeof(X)), x = rest;
+uint64_t ones_of_64(const X* x, bool& binary) {
+#if defined(__AVX512F__)
+  if constexpr (std::is_same<X, float>::value) {
+    uint64_t one = 0, known = 0;
+    for (int k = 0; k < 4; ++k) {
+      const __m512 part = _mm512_loadu_ps(x + 16 * k);
+      const __mmask16 is_one = _mm512_cmp_ps_mask(part, _mm512_set1_ps(1), _CMP_EQ_OQ);
+      one |= uint64_t(is_one) << 16 * k;
+      known |= uint64_t(is_one | _mm512_cmp_ps_mask(part, _mm512_setzero_ps(), _CMP_EQ_OQ)) << 16 * k;
+    }
+    binary = binary && known == ~uint64_t(0);
+    return one;
+  }
+#elif defined(__AVX__)
+  if constexpr (std::is_same<X, float>::value) {
+    uint64_t one = 0, known = 0;
+    for (int k = 0; k < 8; ++k) {
+      const __m256 part = _mm256_loadu_ps(x + 8 * k), is_one = _mm256_cmp_ps(part, _mm256_set1_ps(1), _CMP_EQ_OQ);
+      const __m256 is_known = _mm256_or_ps(is_one, _mm256_cmp_ps(part, _mm256_setzero_ps(), _CMP_EQ_OQ));
+      one |= uint64_t(_mm256_movemask_ps(is_one)) << 8 * k;
+      known |= uint64_t(_mm256_movemask_ps(is_known)) << 8 * k;
+    }
+    binary = binary && known == ~uint64_t(0);
+    return one;
+  }
+#endif
   uint8_t one[64], other = 0;
   for (int64_t i = 0; i < 64; ++i) {
     one[i] = is_one(x[i]);
@@ -63,6 +86,14 @@ uint64_t ones(const X* x, int64_t count, bool& binary) {
     bits |= (eight * 0x0102040810204080u) >> 56 << i;  // one multiplication gathers eight bytes in the highest
   }
   return bits;
+}
+
+// The same of at most 64.
+template <typename X>
+uint64_t ones(const X* x, int64_t count, bool& binary) {
+  X rest[64] = {};
+  if (count < 64) std::memcpy(rest, x, count * sizeof(X)), x = rest;
+  return ones_of_64(x, binary);
 }
 
 // What the threads of the last call in this thread have found, one after the other.

@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 
 from snnkit.engine.autograd import side_by_side
-from snnkit.engine.cpp import load, threads_for, toolchain
-from snnkit.engine.cpp.recurrent_source import backward_source, forward_source
+from snnkit.engine.cpp import STREAMING, load, threads_for, toolchain
+from snnkit.engine.cpp.recurrent_source import backward_source, forward_source, one_value
 from snnkit.engine.page_pool import POOL, SMALLEST
 from snnkit.engine.recurrent import Layer, Results
+from snnkit.engine.trace import Equation
 from snnkit.tables import size_of
 
 # Samples of a group, which share what is read of the weights, as many as the kernels take at once; and bytes of what a
@@ -21,50 +22,64 @@ from snnkit.tables import size_of
 _MOST_SAMPLES, _MOST_SAVED = 8, 64 * 1024 * 1024
 
 
-def forward(layer: Layer, save: bool) -> tuple[Tensor, list[Tensor], Tensor | None, bool]:
-    """What is saved are the inputs with what came back through the weights."""
+def has_outputs(equation: Equation, wanted: Sequence[bool]) -> bool:
+    """Whether backward has the outputs: it computes them again where forward saves the inputs."""
+    return one_value(equation, tuple(wanted)) is None
+
+
+def forward(layer: Layer, wanted: Sequence[bool] | None) -> tuple[Tensor, list[Tensor], Tensor | None, bool]:
+    """What is saved is one value of each step or, where this is not enough, the inputs with what came back."""
     equation, x, state, before, parameters, weight, bias = layer
-    source, constants = forward_source(equation, layer.dims, bias is not None, save)
-    out = _empty(x.shape, x.dtype)
-    inputs = _empty(x.shape, x.dtype) if save else None
+    wanted = None if wanted is None else tuple(wanted)
+    source, constants = forward_source(equation, layer.dims, bias is not None, wanted)
+    out, sweeps = _empty(x.shape, x.dtype), None if wanted is None else one_value(equation, wanted)
+    saved = None if wanted is None or (sweeps and not sweeps.saved) else _empty(x.shape, x.dtype)
     last = [torch.empty(x.shape[1:], dtype=x.dtype) for _ in state]
     group, threads = _group(x, 0)
     same = (_is_one_for_all(v) for v in (before, *state))
-    tensors = (x, out, weight, _blocks(weight), before, bias, inputs, *state, *last, *parameters)
-    sizes = (*x.shape, x.stride(0), *weight.stride(), group, *same)
+    tensors = (x, out, weight, _blocks(weight), before, bias, saved, *state, *last, *parameters)
+    sizes = (*x.shape, x.stride(0), *weight.stride(), group, x.nbytes >= STREAMING, *same)
     code = _call(source, [t for t in tensors if t is not None], constants, sizes, threads)
     if code == 1:
         raise MemoryError("a recurrent layer has too little memory for one step of a few samples")
-    return out, last, inputs, code == 0
+    return out, last, saved, code == 0
 
 
-def backward(layer: Layer, saved: Tensor, d_out: Tensor, d_last: Sequence[Tensor], wanted: Sequence[bool]) -> Results:
-    """See ``engine.recurrent.Kernels``; the spikes are computed again, for the gradient of the weights."""
-    equation, _, state, before, parameters, weight, _ = layer
-    (steps, batch, features), dtype = saved.shape, saved.dtype
-    source, constants, rows = backward_source(equation, layer.dims, tuple(wanted[:-1]), wanted[-1])
+def backward(
+    layer: Layer,
+    saved: Tensor | None,
+    d_out: Tensor,
+    d_last: Sequence[Tensor],
+    wanted: Sequence[bool],
+    needed: Sequence[bool],
+) -> Results:
+    """See ``engine.recurrent.Kernels``."""
+    equation, x, state, before, parameters, weight, _ = layer
+    (steps, batch, features), dtype, again = x.shape, weight.dtype, has_outputs(equation, wanted)
+    source, constants, rows = backward_source(equation, layer.dims, tuple(wanted), tuple(needed))
     d_out = side_by_side(d_out.flatten(1))
-    d_x, d_before = _empty(saved.shape, dtype), torch.empty(saved.shape[1:], dtype=dtype)
-    out = _empty(saved.shape, dtype) if wanted[-1] else None
+    d_x, d_before = _empty(x.shape, dtype), torch.empty(x.shape[1:], dtype=dtype)
+    out = _empty(x.shape, dtype) if needed[-1] and again else None
+    state = state if again else ()
     d_first = [torch.empty_like(d_before) for _ in d_last]
-    sums = [torch.empty_like(d_before) if need else None for need in wanted[:-1]]
-    group, threads = _group(saved, rows)
+    sums = [torch.empty_like(d_before) if need else None for need in needed[:-1]]
+    group, threads = _group(x, rows)
     same = (_is_one_for_all(v) for v in (*state, *d_last))
-    sizes = (steps, batch, features, d_out.stride(0), *weight.stride(), group, *same)
+    sizes = (steps, batch, features, d_out.stride(0), *weight.stride(), group, x.nbytes >= STREAMING, *same)
     tensors = (saved, d_out, d_x, weight, _blocks(weight), d_before, out, *state, *d_last, *d_first, *parameters, *sums)
     if _call(source, [t for t in tensors if t is not None], constants, sizes, threads):
-        need = threads * group * features * (steps * rows + len(state)) * dtype.itemsize
+        need = threads * group * features * (steps * rows + len(state) + 1) * dtype.itemsize
         raise MemoryError(
             f"backward of a recurrent layer over {steps} steps needs {size_of(need)} of scratch memory, which is not "
             "available; use fewer steps at once (truncated backpropagation) or fewer threads (torch.set_num_threads)"
         )
-    pairs = [] if out is None else [(d_x[0], before), (d_x[1:].flatten(0, 1), out[:-1].flatten(0, 1))]
+    pairs = None if out is None else [(d_x[0], before), (d_x[1:].flatten(0, 1), out[:-1].flatten(0, 1))]
     return Results(d_x, d_first, d_before, sums, pairs)
 
 
 def expect_backward(layer: Layer, wanted: Sequence[bool]) -> None:
     """Compile the kernel of ``backward`` beside that of ``forward``."""
-    source = backward_source(layer.equation, layer.dims, tuple(wanted[:-1]), wanted[-1])[0]
+    source = backward_source(layer.equation, layer.dims, tuple(wanted), tuple(wanted))[0]
     if source not in toolchain.loaded:
         toolchain.load_ahead(source)
 

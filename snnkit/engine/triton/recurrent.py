@@ -161,9 +161,15 @@ def _split(equation: Equation, dims: tuple[int, ...], needs: Sequence[bool] | No
     return every._replace(back=every.back.selecting([*range(1 + equation.carried), *wanted]))
 
 
-def forward(layer: Layer, save: bool) -> tuple[Tensor, list[Tensor], Tensor | None, bool]:
+def has_outputs(equation: Equation, wanted: Sequence[bool]) -> bool:
+    """Forward saves them."""
+    return True
+
+
+def forward(layer: Layer, wanted: Sequence[bool] | None) -> tuple[Tensor, list[Tensor], Tensor | None, bool]:
     """What is saved, [1 + values, T + 1, B, N]: the outputs from those before on, and the values of each step."""
     equation, x, state, before, parameters, weight, bias = layer
+    save = wanted is not None
     source = forward_source(equation, layer.dims, bias is not None, save)
     values = len(_split(equation, layer.dims).saved) if save else 0
     saved = x.new_empty((1 + values, x.shape[0] + 1, *_padded(x)))
@@ -176,22 +182,30 @@ def forward(layer: Layer, save: bool) -> tuple[Tensor, list[Tensor], Tensor | No
     return out, last, saved if save else None, True
 
 
-def backward(layer: Layer, saved: Tensor, d_out: Tensor, d_last: Sequence[Tensor], wanted: Sequence[bool]) -> Results:
+def backward(
+    layer: Layer,
+    saved: Tensor | None,
+    d_out: Tensor,
+    d_last: Sequence[Tensor],
+    wanted: Sequence[bool],
+    needed: Sequence[bool],
+) -> Results:
     """See ``engine.recurrent.Kernels``."""
+    assert saved is not None
     equation, x, _, _, parameters, weight, _ = layer
     steps, batch, features = x.shape
-    source = backward_source(equation, layer.dims, tuple(wanted[:-1]))
+    source = backward_source(equation, layer.dims, tuple(needed[:-1]))
     if d_out.stride()[1:] != (features, 1):  # the gradient of a sum is one number in all places
         d_out = d_out[0].contiguous().expand_as(d_out) if d_out.stride(0) == 0 else d_out.contiguous()
     rows = torch.empty_like(saved[0])
     rows[steps] = 0.0
     d_last = [d.contiguous() for d in d_last]
     d_first = [torch.empty_like(d) for d in d_last]
-    sums = [x.new_empty(x.shape[1:]) if need else None for need in wanted[:-1]]
+    sums = [x.new_empty(x.shape[1:]) if need else None for need in needed[:-1]]
     results = (*d_last, *d_first, *(d for d in sums if d is not None))
     _launch(source, (d_out, rows, _square(weight), *saved[1:], *results, *parameters), x, d_out.stride(0))
     d_x, before = rows[:steps, :batch, :features], saved[0, :steps, :batch, :features]
-    pairs = [(d_x.flatten(0, 1), before.flatten(0, 1))] if wanted[-1] else []
+    pairs = [(d_x.flatten(0, 1), before.flatten(0, 1))] if needed[-1] else None
     return Results(d_x, d_first, d_x[0] @ weight, sums, pairs)
 
 
