@@ -124,8 +124,7 @@ viz.explorers.engine_race()
 # - With 16 times the neurons the loop takes far less than 16 times as long. With 16 times the steps it takes 11 to 16
 #   times as long. So for small layers it hardly pays for neurons. It pays for steps.
 # - The compiled program wins most where layers are small and sequences are long.
-# - Circles are medians, lines reach from the 10th to the 90th percentile. Where they overlap, the measurement shows no
-#   difference.
+# - Circles are medians, lines reach from the 10th to the 90th percentile. Where they overlap, the order is undecided.
 #
 # </details>
 
@@ -521,7 +520,7 @@ viz.generated(Resting())
 #
 # - `x` and `s0` (your `v`), `s1` (your `rest`) are the inputs; the spike and the new states are the results. Each line
 #   of the program appears once in the C++ and once per step in the Triton kernel, under the same name. If you change
-#   your equation, all four change. (0.8999999761581421 is 0.9 rounded to float32; constants are `c0`, … in 3 and 4.)
+#   your equation, all four change. (0.8999999761581421 is 0.9 rounded to float32, and `c0` in 3 and 4.)
 # - **Where the state is stored.** In the C++ loop `s0[at + i]` is an array, but one tile of it stays in the processor's
 #   second-level cache from the first step to the last. In Triton it is a register. In both cases only `x` is read from
 #   main memory and only spikes are written to it: 8 bytes.

@@ -837,7 +837,7 @@ scorecard("conv_snn")
 # ## Where next
 #
 # **[13 · Memory, precision, batching](13_memory_precision_batching.ipynb)**: layer by layer keeps all steps of all
-# layers in memory until the backward pass is finished. Which tensors use the memory, and which of them can you avoid?
+# layers in memory until the backward pass. Which tensors use the memory, and which of them can you avoid?
 #
 # Meanwhile: `snnkit train fashion` trains the published network, and every setting is an option: `--channels 64`. What
 # would you change first to beat 93.5 %?
