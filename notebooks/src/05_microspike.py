@@ -483,7 +483,7 @@ outcome("microspike.d", 100 * right)
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# More than nine of ten are right. 128 random features are enough for most digits, and one layer on top of them can use
+# About nine of ten are right. 128 random features are enough for most digits, and one layer on top of them can use
 # them. So "it learns" says little about the layers below. If you wonder whether a gradient helps, freeze the layer and
 # compare.
 #

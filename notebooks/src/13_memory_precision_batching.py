@@ -396,7 +396,7 @@ outcome("memory_precision_batching.g", f"for β = {min((0.5, 0.99), key=lambda b
 # <summary><b>What to notice</b></summary>
 #
 # A membrane remembers about $1/(1-\beta)$ steps. A chunk must be ten times as long or more before the gradient is nearly
-# exact. The error is not noise that averages out. It is a *bias*: in every batch, only late causes contribute. For a
+# exact. The error is not noise that averages out. It is a *bias*: in every batch, only recent causes contribute. For a
 # sequence that is too long for any other method here, and for a stream that never ends, it is still the usual way.
 #
 # </details>

@@ -680,7 +680,7 @@ outcome("scaling_out.f", ring_seconds(100, 1e9, 0.0, 1e9) / ring_seconds(10, 1e9
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# With few ranks the bandwidth dominates, and more ranks cost almost nothing: each rank sends $2 (R - 1) / R$ times the
+# With few ranks the bandwidth dominates, and more ranks at most double that part: each rank sends $2 (R - 1) / R$ times the
 # gradient, which is less than twice. With many ranks, the latency of $2 (R - 1)$ steps dominates.
 #
 # </details>
