@@ -23,6 +23,7 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from snnkit import checks, lazy, neuron
 from snnkit.convolution import convolution
+from snnkit.engine import unroll
 from snnkit.engine.memory_gate import is_captured
 from snnkit.engine.observe import Seen, observed
 from snnkit.engine.trace import name_of
@@ -30,7 +31,7 @@ from snnkit.event_lists import EventList, through_first
 from snnkit.linear import dense_products, is_hooked, linear
 from snnkit.neuron import Neuron, Recurrent
 from snnkit.neuron.base import refuse_plain_sequential
-from snnkit.pooling import max_pool
+from snnkit.pooling import max_pool, window_after
 from snnkit.recording import ablate, recording
 
 __all__ = [
@@ -448,8 +449,9 @@ class Network(nn.Module):
 class Sequential(Network):
     """Modules one after the other over time: ``out, state = net(x, state=None)``.
 
-    Stateful modules (neurons, and all whose ``forward`` takes ``state``) get their part of the state. Plain modules are
-    time-batched. Nothing is stored between calls. A module may be in two places, with a state in each.
+    Stateful modules (neurons, and all whose ``forward`` takes ``state``) get their part of the state. Plain modules
+    are time-batched. Where it is faster, a ``MaxPool2d`` after neurons is left to their kernel. Nothing is stored
+    between calls. A module may be in two places, with a state in each.
 
     Args:
         modules: in order of execution; or one dict of them, whose keys become their names (``net.fc1``).
@@ -514,14 +516,22 @@ class Sequential(Network):
         new = []
         # Where outputs are recorded, layers are connected by these: a gradient may be requested there.
         step = x[0] if layers is None and not isinstance(x, EventList) and stands_still(x) else None
-        for (name, module), part in zip(self._modules.items(), parts, strict=True):
+        modules, window = list(self._modules.values()), 0  # the side of windows that neurons have pooled already
+        for i, ((name, module), part) in enumerate(zip(self._modules.items(), parts, strict=True)):
             if module is None:
                 raise TypeError(f"module {name} of Sequential must be a torch.nn.Module, but it is None")
-            if self._stateful[name]:
-                if step is not None and takes_repeat(module):
-                    x, part = with_state(module, step, part, repeat=x.shape[0])
+            if window:
+                window = 0
+            elif self._stateful[name]:
+                after = modules[i + 1] if layers is None and i + 1 < len(modules) else None
+                pool = after if type(after) is nn.MaxPool2d and takes_repeat(module) else None
+                some, options = (x, {}) if step is None or not takes_repeat(module) else (step, {"repeat": len(x)})
+                if pool is not None and x.dim() == 5:
+                    window = window_after(module, pool, x[0] if some is x else some, len(x))
+                if window:
+                    x, part = unroll(module, some, part, engine=module.engine, window=window, **options)  # type: ignore[arg-type]
                 else:
-                    x, part = with_state(module, x, part)
+                    x, part = with_state(module, some, part, **options)
                 step = None
             else:
                 x, step = through(module, x, step, name)

@@ -3,7 +3,7 @@
 PyTorch's keeps its input and eight bytes for each output until backward, fills the gradient with zeros, and then adds
 to it one by one. Here (``max_pool.cpp``) one byte is saved, and the gradient is written once. Values are the same, and
 so are gradients, of any order. Where PyTorch's own operations may be expected (hooks, compilers, transforms, dispatch
-modes), pooling is PyTorch's.
+modes), pooling is PyTorch's. Neurons before it may even pool their own outputs (``window_after``).
 """
 
 from __future__ import annotations
@@ -19,16 +19,20 @@ from torch import Tensor, nn
 
 from snnkit.engine import CompilationFailed, missing_compiler
 from snnkit.engine.cpp import STREAMING, load, threads_for
-from snnkit.engine.cpp.cpp_source import PRELUDE
+from snnkit.engine.cpp.cpp_source import POOL_ROWS, PRELUDE
 from snnkit.engine.memory_gate import is_left_to_pytorch, is_plain, is_watched
+from snnkit.engine.observe import all_changes, all_observers, observers_of
 from snnkit.engine.page_pool import fresh
 
-__all__ = ["kernels", "max_pool", "observer"]
+__all__ = ["kernels", "max_pool", "observer", "window_after"]
 
 # Windows for which there is a kernel, the fewest channels that fill its vectors, and the fewest inputs that pay for it.
 _WINDOWS = (2, 3, 4)
 _CHANNELS = 32
 _INPUTS = 2**18
+
+# Neuron-steps of a row of windows that a neuron's kernel may have in the cache at once.
+_MOST_OF_A_ROW = 2**18
 
 
 def max_pool(pool: nn.MaxPool2d, x: Tensor) -> Tensor | None:
@@ -42,6 +46,17 @@ def max_pool(pool: nn.MaxPool2d, x: Tensor) -> Tensor | None:
     for hook in pool._forward_hooks.values():
         hook(pool, (x,), out)
     return out  # type: ignore[return-value]
+
+
+def window_after(neuron: nn.Module, pool: nn.MaxPool2d, x: Tensor, steps: int) -> int:
+    """The side of the windows if the kernel of the neuron before ``pool`` may do its work (``engine.unroll``), so that
+    no spikes of full size are kept; 0 where it may not, or where that is not faster. x: one of ``steps``, [B, C, H, W].
+    """
+    if pool._forward_pre_hooks or pool._forward_hooks or all_changes or (all_observers and observers_of(neuron)):
+        return 0
+    window = _window(pool, x)
+    fits = window and x.shape[2] % window == 0 and steps * window * x[0, :, 0].numel() <= _MOST_OF_A_ROW
+    return window if fits else 0
 
 
 def observer(hook: Callable) -> Callable:
@@ -91,7 +106,8 @@ def kernels() -> ctypes.CDLL | None:
     if missing_compiler("cpu"):
         return None
     try:
-        return load(PRELUDE + files(f"{__package__}.engine.cpp").joinpath("max_pool.cpp").read_text(encoding="utf-8"))
+        source = files(f"{__package__}.engine.cpp").joinpath("max_pool.cpp").read_text(encoding="utf-8")
+        return load(PRELUDE + POOL_ROWS + source)
     except CompilationFailed:
         return None
 

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch._functorch.utils import unwrap_dead_wrappers
 
-from snnkit.engine.eager import Origin, recorded_backward
+from snnkit.engine.eager import Origin, in_dtype, recorded_backward
 from snnkit.engine.memory_gate import as_stored, foreign, inside_functional_transform, recorder, tensors_of
 from snnkit.engine.trace import Disturbed, Equation, NotElementwise, name_of
 from snnkit.engine.trace_cache import equation_of
@@ -61,6 +61,31 @@ class Pass(NamedTuple):
         return Pass(self.equation, self.x.flatten(1), state, [p.reshape(-1) if p.dim() else p for p in self.parameters])
 
 
+class Pooling(NamedTuple):
+    """Windows in which the outputs of channels-last images [B, C, H, W] are pooled, and what these images become.
+
+    Attributes:
+        sides: of a window, of which H is a multiple; then W and C.
+        layout: of a step of the pooled output [B, C, H / side, W / side], channels-last.
+    """
+
+    sides: tuple[int, int, int]
+    layout: Layout
+
+    @staticmethod
+    def of(window: int, images: Layout) -> Pooling | None:
+        """Of images that are stored so; None if they have no rows of whole windows, one after the other."""
+        if len(images.shape) != 4 or images.order != (0, 2, 3, 1) or images.shape[2] % window:
+            return None
+        batch, channels, height, width = images.shape
+        rows, columns = height // window, width // window
+        strides = (rows * columns * channels, 1, columns * channels, channels)
+        shape = torch.Size((batch, channels, rows, columns))
+        return (
+            Pooling((window, width, channels), Layout(shape, images.order, strides, False)) if shape.numel() else None
+        )
+
+
 class Gradients(NamedTuple):
     """The input of a backward pass, and the gradients that it must return.
 
@@ -70,6 +95,7 @@ class Gradients(NamedTuple):
         needs: whether x, and each parameter, requires a gradient.
         summed: the gradient of x is summed over time, [*N] in the equation's dtype.
         states: gradients of the states after every step, each contiguous [T, *N] or None; empty: all are None.
+        first: whether those of the first state are wanted.
     """
 
     out: Tensor
@@ -77,6 +103,7 @@ class Gradients(NamedTuple):
     needs: tuple[bool, ...]
     summed: bool = False
     states: Sequence[Tensor | None] = ()
+    first: bool = True
 
     @property
     def given(self) -> tuple[int, ...]:
@@ -109,7 +136,7 @@ class Forward(NamedTuple):
 
 
 # Gradients of x, of the first state (and what became of the flags), and of the parameters.
-Results = tuple[Tensor | None, list[Tensor], list[Tensor | None]]
+Results = tuple[Tensor | None, Sequence[Tensor | None], list[Tensor | None]]
 
 
 class Backend(Protocol):
@@ -266,9 +293,10 @@ def run(
     layout: Layout,
     once: Tensor | None = None,
     every: bool = False,
+    pooling: Pooling | None = None,
 ) -> tuple[Tensor, Any, Any, bool]:
     """As ``eager.run``, by the ``equation`` of ``step``; then the state after ``every`` step, each part [T, B, ...], or
-    None; the last result is ``Forward.is_finite``.
+    None; the last result is ``Forward.is_finite``. ``pooling``: of out, which the C++ engine does alone.
 
     ``layout`` is that of x. ``once``: the one step if x is an expanded view of it; its gradient is summed over time at
     once. Raises CompilationFailed.
@@ -284,16 +312,18 @@ def run(
         results = [layout.restored(t) for t in results[: call.results]]  # type: ignore[index]
         is_finite = call.is_finite
     elif torch.is_grad_enabled() and True in [t.requires_grad for t in tensors]:
-        call = _Call(engine, equation, step, rebuild, out_dtype, 0 if once is None else len(x), every, layout)
+        call = _Call(engine, equation, step, rebuild, out_dtype, 0 if once is None else len(x), every, layout, pooling)
         tensors[0] = x if once is None else once
         results = _unrolled(call, *map(_unwrap_if_dead, _saveable(tensors)))
         is_finite = call.is_finite
     else:
         run = Pass.of(equation, layout.arranged(equation, tensors))
-        out, last, _, is_finite, after = backend(engine).forward(run, out_dtype, save=False, every=every)
+        more = {"pooling": pooling} if pooling else {}
+        out, last, _, is_finite, after = backend(engine).forward(run, out_dtype, save=False, every=every, **more)
         results = (out, *last, *after)
         if not layout.usual:
-            layout.give(*results)
+            (pooling.layout if pooling else layout).give(out)
+            layout.give(*last, *after)
     after = rebuild(results[1 + states : 1 + 2 * states]) if every else None
     return results[0], rebuild(results[1 : 1 + states]), after, is_finite
 
@@ -313,6 +343,7 @@ class _Call:
         repeat: so many times x, one step, is repeated; 0: x is a sequence.
         every: the states after every step are results, too.
         layout: of x; None: all tensors are arranged already, and flat, as transforms need it.
+        pooling: of out, if it is pooled.
         is_finite: as ``Forward.is_finite``, once forward has run.
     """
 
@@ -324,12 +355,25 @@ class _Call:
     repeat: int
     every: bool
     layout: Layout | None
+    pooling: Pooling | None = None
     is_finite: bool = False
 
     @property
     def results(self) -> int:
         """The tensors of out, of the last state and of the states after every step."""
         return 1 + self.equation.states * (1 + self.every)
+
+
+class _ThenPool(nn.Module):
+    """A step whose output is pooled, by PyTorch's operations."""
+
+    def __init__(self, first: Callable | nn.Module, window: int) -> None:
+        super().__init__()
+        self.first, self.window = first, window
+
+    def step(self, x: Tensor, state: Any) -> tuple[Tensor, Any]:
+        out, after = in_dtype(self.first, x.dtype)(x, state)
+        return nn.functional.max_pool2d(out, self.window), after
 
 
 class _Unrolled(torch.autograd.Function):
@@ -339,13 +383,17 @@ class _Unrolled(torch.autograd.Function):
     def forward(call: _Call, *tensors: Tensor) -> tuple[Tensor, ...]:
         layout, equation, repeat = call.layout, call.equation, call.repeat
         needs = (tensors[0].requires_grad, *[p.requires_grad for p in tensors[1 + equation.states :]])
+        first = True in [s.requires_grad for s in tensors[1 : 1 + equation.states]]
         run = Pass.of(equation, layout.arranged(equation, tensors, repeat > 0) if layout else tensors, repeat)
         compiled = backend(call.engine)
+        more, window = ({"pooling": call.pooling}, call.pooling.sides[:1]) if call.pooling else ({}, ())
         if hasattr(compiled, "expect_backward") and any(needs):  # of a compiler that is another process
-            compiled.expect_backward(equation, run.x.dtype, run.dims, needs, repeat > 0, call.every)  # type: ignore[attr-defined]
-        out, last, saved, call.is_finite, states = compiled.forward(run, call.out_dtype, save=True, every=call.every)
+            compiled.expect_backward(equation, run.x.dtype, run.dims, needs, repeat > 0, call.every, first, *window)  # type: ignore[attr-defined]
+        result = compiled.forward(run, call.out_dtype, save=True, every=call.every, **more)
+        out, last, saved, call.is_finite, states = result
         if layout and not layout.usual:
-            layout.give(out, *last, *states)
+            (call.pooling.layout if call.pooling else layout).give(out)
+            layout.give(*last, *states)
         return (out, *last, *states, *saved)
 
     @staticmethod
@@ -376,22 +424,30 @@ class _Unrolled(torch.autograd.Function):
         transformed = inside_functional_transform()
         recorded = torch.is_grad_enabled() and not transformed
         higher = recorded and any(t is not None and t.requires_grad for t in (*every, *gradients))
-        if higher or recorder() or foreign(*every, *[g for g in gradients if g is not None]):
-            names = list(tensors_of(call.step))
+        pooling = call.pooling
+        left = recorder() or foreign(*every, *[g for g in gradients if g is not None]) or (pooling and transformed)
+        if higher or left:
+            step, names = call.step, list(tensors_of(call.step))
             state = call.rebuild(tensors[1 : 1 + equation.states])
-            require_same_step(call.step, equation, state, tensors[0].device)
-            how = (Origin(call.step, call.rebuild), names, equation.dtype, call.out_dtype, call.repeat)
+            require_same_step(step, equation, state, tensors[0].device)
+            if pooling:
+                step, names = _ThenPool(step, pooling.sides[0]), [f"first.{name}" for name in names]
+            how = (Origin(step, call.rebuild), names, equation.dtype, call.out_dtype, call.repeat)
             return (None, *recorded_backward(*how, tensors, gradients, needed))
         if transformed and layout:
             layout = layout._replace(usual=False)
         arranged = layout.arranged(equation, tensors, call.repeat > 0) if layout else tensors
         run, needs = Pass.of(equation, arranged, call.repeat), (needed[0], *needed[first:])
         d, d_states = [], []
-        for i, (like, g) in enumerate(zip((run.x, *run.state), gradients, strict=False)):
+        if pooling:
+            likes = [run.x.new_empty(()).expand(len(run.x), pooling.layout.shape.numel()), *run.state]
+        else:
+            likes = [run.x, *run.state]
+        for i, (like, g) in enumerate(zip(likes, gradients, strict=False)):
             if g is None:
                 g = _zeros(like, sequence=i == 0, shared=not transformed)
             elif layout:
-                g = layout.step(g) if i else layout.sequence(g)
+                g = layout.step(g) if i else (pooling.layout if pooling else layout).sequence(g)
             d.append(g)
         if equation.flags:
             d += presence_of(equation, run.x, gradients[:first])
@@ -405,7 +461,9 @@ class _Unrolled(torch.autograd.Function):
                 remaining = iter(_Backward.apply(call, needs, given, *arranged, *d, *saved))  # type: ignore[arg-type]
                 results = [next(remaining) if wants else None for wants in wanted]
             else:
-                results = _gradients(call, run, saved, Gradients(d[0], d[1:], needs, call.repeat > 0, d_states))
+                results = _gradients(
+                    call, run, saved, Gradients(d[0], d[1:], needs, call.repeat > 0, d_states, True in needed[1:first])
+                )
         except CompilationFailed as error:
             raise RuntimeError(f"the backward pass can't be compiled ({error}); use engine='eager'") from None
         if layout:
@@ -430,7 +488,8 @@ _unrolled = super(torch.autograd.Function, _Unrolled).apply  # pyright: ignore[r
 
 def _gradients(call: _Call, run: Pass, saved: Sequence[Tensor], d: Gradients) -> list[Tensor | None]:
     """Those of x, of the first state and of the parameters."""
-    d_x, d_state, d_parameters = backend(call.engine).backward(run, saved, d)
+    more = {"pooling": call.pooling} if call.pooling else {}
+    d_x, d_state, d_parameters = backend(call.engine).backward(run, saved, d, **more)
     if d_x is not None and d_x.dtype != run.x.dtype:
         d_x = d_x.to(run.x.dtype)
     return [d_x, *d_state[: call.equation.states], *d_parameters]

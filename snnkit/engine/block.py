@@ -113,7 +113,7 @@ def forward(run: Pass, out_dtype: torch.dtype, save: bool, every: bool = False) 
 def backward(run: Pass, saved: Sequence[Tensor], d: Gradients) -> Results:
     """Gradients, block after block back in time. See ``autograd.Backend``."""
     shape, run = run.x.shape, run.flat()
-    (equation, x, state, parameters), (d_out, d_last, needs, summed, d_states) = run, d
+    (equation, x, state, parameters), (d_out, d_last, needs, summed, d_states, _) = run, d
     blocks, states, carried = list(_blocks(len(x), x.device)), equation.states, equation.carried
     if len(saved) < states * (len(blocks) - 1):
         saved = forward(run, x.dtype, save=True).saved

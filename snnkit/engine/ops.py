@@ -156,7 +156,7 @@ def _unroll_backward(
     given = Gradients(flat.layout.flatten_sequence(out), last, tuple(needs))
     d_x, d_state, d_parameters = backend(engine).backward(run, (), given)
     results = [] if d_x is None else [flat.layout.restore_sequence(d_x)]
-    results += [flat.layout.restore_step(d) for d in d_state[: len(state)]]
+    results += [flat.layout.restore_step(d) for d in d_state[: len(state)] if d is not None]
     for parameter, d in zip(parameters, d_parameters, strict=True):
         if d is not None:
             d = d if d.dim() == 0 else flat.layout.restore_step(d).sum_to_size(parameter.shape)

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from snnkit import checks
 from snnkit.engine import autograd, eager
-from snnkit.engine.autograd import CompilationFailed
-from snnkit.engine.memory_gate import is_watched, parameters_and_buffers, shows_values
+from snnkit.engine.autograd import CompilationFailed, Pooling
+from snnkit.engine.memory_gate import inside_functional_transform, is_watched, parameters_and_buffers, shows_values
 from snnkit.engine.observe import Seen, all_changes, all_observers, observers_of, with_changes
 from snnkit.engine.ops import as_operation
 from snnkit.engine.plan import Planned, after_failure, check_engine, planned, state_dtype, warn_of_fallback
@@ -28,6 +28,7 @@ def unroll(
     engine: str = "auto",
     out_dtype: torch.dtype | None = None,
     repeat: int | None = None,
+    window: int = 0,
 ) -> tuple[Tensor, Any]:
     """Run an equation over time: ``out[t], state = step(x[t], state)`` for every t.
 
@@ -47,9 +48,11 @@ def unroll(
         out_dtype: ``torch.uint8`` for spikes of one byte each, if no gradient is needed; None: that of ``x``.
         repeat: ``x`` is one step [B, ...], repeated so many times. The result is the same as with an expanded ``x``,
             but its gradient is summed over time at once, and not first written T times.
+        window: pool the outputs of x [T, B, C, H, W] as ``torch.nn.MaxPool2d(window)`` does, or 0. The C++ engine does
+            it at once, if ``x`` is channels-last and H a multiple of it: then not all outputs are kept in memory.
 
     Returns:
-        out: [T, B, ...] in the dtype of ``x``, or ``out_dtype``.
+        out: [T, B, ...] in the dtype of ``x``, or ``out_dtype``; [T, B, C, H // window, W // window] if pooled.
         state: the state after the last step; pass it to the next call to continue.
 
     Raises:
@@ -64,6 +67,8 @@ def unroll(
     if repeat is not None:
         x = _repeated(x, repeat, step)
     check_sequence(x, step)
+    if window and x.dim() != 5:
+        raise ValueError(f"x of {name_of(step)} must be [T, B, C, H, W] to be pooled, but its shape is {list(x.shape)}")
     dtype = state_dtype(x)
     if isinstance(step, nn.Module) and (step._parameters or step._buffers or step._modules):
         check_parameters(step, x)
@@ -79,9 +84,10 @@ def unroll(
         out_dtype = x.dtype if out_dtype is None else _checked_out_dtype(out_dtype, step, x, state or ())
         if compiling or thread.tracing:
             (out, last), states = _recorded(engine, step, x, state, dtype, out_dtype), None
+            out = _pooled(out, window) if window else out
         else:
             every = bool(observers) and any(one.states for one in observers)
-            out, last, states = _run(engine, step, x, state, found, dtype, out_dtype, once, every)
+            out, last, states = _run(engine, step, x, state, found, dtype, out_dtype, once, every, window)
     except (AttributeError, RuntimeError) as error:
         clearer = None if compiling else explained(error, step, x, state)
         if clearer is None:
@@ -120,16 +126,22 @@ def _run(
     out_dtype: torch.dtype,
     once: Tensor | None,
     every: bool,
+    window: int,
 ) -> tuple[Tensor, Any, Any]:
     """(out, last state, the states after ``every`` step or None). ``found``: the plan from a shared state at rest."""
     many = every and len(x) > 1  # the last state is that after a single step
     plan, layout, rest = found or planned(engine, step, x, state, many)  # type: ignore[misc]
-    start, result = state if rest is None else rest, None
+    start, result, pooling = state if rest is None else rest, None, None
     while result is None and plan.equation is not None:
+        if window:
+            is_able = plan.engine == "cpp" and out_dtype == x.dtype and not (many or inside_functional_transform())
+            pooling = Pooling.of(window, layout) if is_able else None  # type: ignore[arg-type]
         try:
-            result = autograd.run(plan.engine, plan.equation, step, x, start, out_dtype, layout, once, many)  # type: ignore[arg-type]
+            how = (layout, once, many, pooling)
+            result = autograd.run(plan.engine, plan.equation, step, x, start, out_dtype, *how)  # type: ignore[arg-type]
         except CompilationFailed as error:
             # Another compiler may be able to.
+            pooling = None
             plan = after_failure(plan, error, x.device)
     if plan.fallback:
         warn_of_fallback(step, plan)
@@ -141,6 +153,8 @@ def _run(
         out, last = eager.run(eager.checked(step, dtype), x, state, dtype, out_dtype, after)
         result = out, last, after and eager.stacked(after), False
     out, last, states, is_finite = result
+    if window and not pooling:
+        out = _pooled(out, window)
     if every and not many:
         states = eager.stacked([last])
     if x.device.type == "cpu" and not is_finite and shows_values(x, *last):
@@ -148,6 +162,10 @@ def _run(
     if out.dtype == torch.float16 and shows_values(out):
         _check_float16(out, step)
     return out, last, states
+
+
+def _pooled(out: Tensor, window: int) -> Tensor:
+    return nn.functional.max_pool2d(out.flatten(0, 1), window).unflatten(0, out.shape[:2])
 
 
 def initial_state(step: Callable | nn.Module, x: Tensor, dtype: torch.dtype) -> Any:

@@ -13,11 +13,12 @@ import functools
 import os
 import struct
 from collections.abc import Sequence
+from math import prod
 
 import torch
 from torch import Tensor
 
-from snnkit.engine.autograd import Forward, Gradients, Pass, Results, is_one_for_all
+from snnkit.engine.autograd import Forward, Gradients, Pass, Pooling, Results, is_one_for_all
 from snnkit.engine.cpp import toolchain
 from snnkit.engine.cpp.cpp_source import CPP, backward_source, forward_source
 from snnkit.engine.cpp.toolchain import NO_COMPILER, cpp_compiler, load
@@ -75,34 +76,43 @@ def _untranslatable(equation: Equation) -> str:
     return ""
 
 
-def forward(run: Pass, out_dtype: torch.dtype, save: bool, every: bool = False) -> Forward:
-    """Run over x. See ``autograd.Backend``."""
+def forward(
+    run: Pass, out_dtype: torch.dtype, save: bool, every: bool = False, pooling: Pooling | None = None
+) -> Forward:
+    """Run over x. See ``autograd.Backend``; out is pooled, where asked for, and then the places of maxima are saved."""
     equation, x, state, parameters = run
     same = tuple([is_one_for_all(s) for s in state])
     kind = (equation, x.dtype, out_dtype, run.dims, every)
-    launch = _forward_launch(*kind, x.shape, x.stride(0), same, threads_for(x))
-    out = launch.empty(launch.sequence, out_dtype)
+    launch = _forward_launch(*kind, x.shape, x.stride(0), same, threads_for(x), pooling and pooling.sides)
     last = [launch.empty(launch.one, equation.dtype) for _ in state]
     states = [launch.empty(launch.sequence, equation.dtype) for _ in state] if every else []
-    is_finite = launch(x, out, *state, *last, *states, *parameters)
-    return Forward(out, last, (), is_finite != 0, states)
+    if pooling is None:
+        out, chosen = launch.empty(launch.sequence, out_dtype), ()
+    else:
+        shape = torch.Size((len(x), pooling.layout.shape.numel()))
+        out, chosen = POOL.empty(shape, out_dtype), (POOL.empty(shape, torch.uint8),)
+    done = launch(x, out, *chosen, *state, *last, *states, *parameters)
+    if done > 1:
+        raise MemoryError("neurons need scratch memory for the state of a few thousand, which is not available")
+    return Forward(out, last, chosen, done != 0, states)
 
 
-def backward(run: Pass, saved: Sequence[Tensor], d: Gradients) -> Results:
+def backward(run: Pass, saved: Sequence[Tensor], d: Gradients, pooling: Pooling | None = None) -> Results:
     """Gradients from those of out and of the last state. See ``autograd.Backend``."""
-    (equation, x, state, parameters), (d_out, d_last, needs, summed, d_states) = run, d
+    (equation, x, state, parameters), (d_out, d_last, needs, summed, d_states, first) = run, d
     same = tuple([is_one_for_all(s) for s in (*state, *d_last)])
     given = d.given
-    kind = (equation, x.dtype, run.dims, needs, summed, given)
-    launch = _backward_launch(*kind, x.shape, (x.stride(0), d_out.stride(0)), same, threads_for(x))
+    kind = (equation, x.dtype, run.dims, needs, summed, given, first)
+    strides = x.stride(0), d_out.stride(0)
+    launch = _backward_launch(*kind, x.shape, strides, same, threads_for(x), pooling and pooling.sides)
     d_x = None
     if needs[0]:
         d_x = launch.empty(launch.one, equation.dtype) if summed else launch.empty(launch.sequence, x.dtype)
-    d_first = [launch.empty(launch.one, equation.dtype) for _ in d_last]
+    d_first = [launch.empty(launch.one, equation.dtype) for _ in d_last] if first else []
     d_parameters = [launch.empty(launch.one, equation.dtype) if need else None for need in needs[1:]]
     sequences, sums = ((), (d_x, *d_parameters)) if summed else ((d_x,), d_parameters)
     every = [d_states[i] for i in given]
-    if launch(x, d_out, *sequences, *state, *d_last, *d_first, *every, *parameters, *sums):
+    if launch(x, d_out, *saved, *sequences, *state, *d_last, *d_first, *every, *parameters, *sums):
         raise MemoryError(
             f"backward over {len(x)} steps needs {size_of(launch.scratch)} of scratch memory, which is not available; "
             "use fewer steps at once (truncated backpropagation) or fewer threads (torch.set_num_threads)"
@@ -110,16 +120,23 @@ def backward(run: Pass, saved: Sequence[Tensor], d: Gradients) -> Results:
     for i, parameter in enumerate(parameters):
         if needs[1 + i] and parameter.dim() == 0:
             d_parameters[i] = d_parameters[i].sum()  # type: ignore[union-attr]
-    return d_x, d_first, d_parameters
+    return d_x, d_first or [None] * len(d_last), d_parameters
 
 
 @functools.lru_cache(maxsize=512)
 def expect_backward(
-    equation: Equation, x: torch.dtype, dims: tuple[int, ...], needs: tuple[bool, ...], summed: bool, every: bool
+    equation: Equation,
+    x: torch.dtype,
+    dims: tuple[int, ...],
+    needs: tuple[bool, ...],
+    summed: bool,
+    every: bool,
+    first: bool,
+    window: int = 0,
 ) -> None:
     """Compile the kernel of ``backward`` beside that of ``forward``, once."""
     given = tuple(range(equation.states)) if every else ()
-    source = backward_source(equation, x, dims, needs, summed, given)[0]
+    source = backward_source(equation, x, dims, needs, summed, given, first, window)[0]
     if source not in toolchain.loaded:
         toolchain.load_ahead(source)
 
@@ -170,13 +187,17 @@ def _forward_launch(
     stride: int,
     same: tuple[bool, ...],
     threads: int,
+    sides: tuple[int, int, int] | None,
 ) -> _Launch:
-    """Of ``shape`` [T, *N]; ``stride`` of x in time; ``same``: whether a state is one value for all neurons."""
-    source, constants = forward_source(equation, x, out, dims, every)
-    streaming = shape.numel() * out.itemsize >= STREAMING
+    """Of ``shape`` [T, *N]; ``stride`` of x in time; ``same``: whether a state is one value for all neurons; ``sides``:
+    of windows, and the width and channels of the images, if they are pooled."""
+    window, *of_images = sides or (0,)
+    source, constants = forward_source(equation, x, out, dims, every, window)
+    streaming = shape.numel() * out.itemsize // max(window, 1) ** 2 >= STREAMING
     most = _FORWARD_TILE // max(_size(equation) * len(same), 1) if streaming else _CACHED_RUN
-    tile = _tile(shape[1:].numel(), threads, most, streaming)
-    return _Launch(source, constants, shape, (stride, tile, streaming, *same), threads)
+    # Pooled neurons: a row of windows at a time, whose spikes stay in the nearest cache.
+    tile = prod(sides) if sides else _tile(shape[1:].numel(), threads, most, streaming)
+    return _Launch(source, constants, shape, (stride, tile, streaming, *of_images, *same), threads)
 
 
 @functools.lru_cache(maxsize=512)
@@ -187,19 +208,22 @@ def _backward_launch(
     needs: tuple[bool, ...],
     summed: bool,
     given: tuple[int, ...],
+    first: bool,
     shape: torch.Size,
     strides: tuple[int, int],
     same: tuple[bool, ...],
     threads: int,
+    sides: tuple[int, int, int] | None,
 ) -> _Launch:
     """As ``_forward_launch``; ``strides`` of x and the gradient of out; ``same``: also of gradients of last states."""
-    source, constants, rows = backward_source(equation, x, dims, needs, summed, given)
+    window, *of_images = sides or (0,)
+    source, constants, rows = backward_source(equation, x, dims, needs, summed, given, first, window)
     # Where x is one step and its gradient a sum, no memory keeps the arithmetic waiting: the nearest cache pays.
     each = max(_size(equation) * rows * shape[0], 1)
     most = max(_BACKWARD_TILE // (1 + summed) // each, min(_RUN, _MOST_OF_LONG // each), _SHORTEST_RUN)
     streaming = shape.numel() * x.itemsize >= STREAMING
-    tile = _tile(shape[1:].numel(), threads, most, streaming)
-    sizes = (*strides, tile, streaming, *same)
+    tile = prod(sides) if sides else _tile(shape[1:].numel(), threads, most, streaming)
+    sizes = (*strides, tile, streaming, *of_images, *same)
     return _Launch(source, constants, shape, sizes, threads, scratch=threads * tile * shape[0] * rows * _size(equation))
 
 

@@ -105,43 +105,55 @@ CPP = Dialect(
     types=TYPES,
 )
 
-PRELUDE = files(__name__.rpartition(".")[0]).joinpath("prelude.hpp").read_text(encoding="utf-8")
+PRELUDE, POOL_ROWS = (
+    files(__name__.rpartition(".")[0]).joinpath(name).read_text(encoding="utf-8")
+    for name in ("prelude.hpp", "pool_rows.hpp")
+)
 
 ENTRY = 'extern "C" {result} run(void* const* tensors, const double* constants, const int64_t* sizes, int threads) {{'
+
+_ROOM = "static thread_local Room room;"
 
 _FLUSH_GRADIENT = "flush(d_t, narrowed(narrow, d_strip, m), m * sizeof(X), streaming);"
 
 
 @functools.lru_cache(maxsize=512)
 def forward_source(
-    equation: Equation, x: torch.dtype, out: torch.dtype, dims: tuple[int, ...], every: bool = False
+    equation: Equation, x: torch.dtype, out: torch.dtype, dims: tuple[int, ...], every: bool = False, window: int = 0
 ) -> tuple[str, tuple]:
     """(text, constants) of the forward kernel; ``dims``: 0 or 1 for each parameter, shared or one per neuron;
-    ``every``: it also writes the state after every step.
+    ``every``: it also writes the state after every step; ``window``: out is pooled in windows of this side, or 0.
 
-    tensors: x, out, s0 …, last s0 …, (every s0 …,) p0 …; sizes: T, N, stride of x in time, tile, streaming, and for
-    each state whether it is one value for all neurons. Returns whether the last state is finite.
+    tensors: x, out, (chosen, if pooled,) s0 …, last s0 …, (every s0 …,) p0 …; sizes: T, N, stride of x in time, tile,
+    streaming, (width, channels, if pooled,) and for each state whether it is one value for all neurons. Returns whether
+    the last state is finite; 2 if there is too little memory.
     """
     program = programs(equation).forward.lifted()
     states = range(equation.states)
     place = _Places(x=STORAGE[x], out=STORAGE[out], scalar=TYPES[equation.dtype], dims=dims)
-    pointers = ["const X* x", "O* out", *(f"const S* first{i}" for i in states), *(f"S* last{i}" for i in states)]
+    pointers = ["const X* x", "O* out", *(["uint8_t* chosen"] if window else [])]
+    pointers += [*(f"const S* first{i}" for i in states), *(f"S* last{i}" for i in states)]
     written = states if every else ()
     pointers += [f"S* every{i}" for i in written]
     body = [
-        *place.arguments(program, pointers, "T N x_stride tile streaming"),
+        *place.arguments(program, pointers, "T N x_stride tile streaming" + " width channels" * bool(window)),
         *_uniform(program, dims),
-        "bool finite = true;",
-        "#pragma omp parallel for num_threads(threads) schedule(static) reduction(&& : finite)",
+        *(_lines(window) if window else []),
+        "bool finite = true, failed = false;",
+        "#pragma omp parallel for num_threads(threads) schedule(static) reduction(&& : finite) reduction(|| : failed)",
         "for (int64_t begin = 0; begin < N; begin += tile) {",
         "  const int64_t n = std::min(tile, N - begin);",
-        *(f"  S* s{i} = last{i} + begin;" for i in states),
+        "  // Past the cache, the state is written once, in the end.",
+        f"  const int64_t pitch = tile + 64 / sizeof(S), bytes = streaming ? {len(states)} * pitch * sizeof(S) : 0;",
+        *_scratch("S* scratch", f"room.get(bytes + {'tile * sizeof(O)' if window else '64'})", "  "),
+        *(f"  S* s{i} = streaming ? scratch + {i} * pitch : last{i} + begin;" for i in states),
+        *(["  O* out_t = reinterpret_cast<O*>(reinterpret_cast<char*>(scratch) + bytes);"] if window else []),
         *(f"  start(s{i}, first{i}, begin, n, same[{i}]);" for i in states),
         "  alignas(64) S wide[STRIP], spikes[STRIP];",
         "  alignas(64) O narrow[STRIP];",
         "  for (int64_t t = 0; t < T; ++t) {",
         "    const X* x_t = x + t * x_stride + begin;",
-        "    O* out_t = out + t * N + begin;",
+        *([] if window else ["    O* out_t = out + t * N + begin;"]),
         "    for (int64_t at = 0; at < n; at += STRIP) {",
         "      prefetch<STRIP, AHEAD>(x_t, x_stride, T - 1 - t, at, n);",
         "      const int64_t m = std::min(STRIP, n - at);",
@@ -152,16 +164,18 @@ def forward_source(
             writes=["spikes[i] = {}", *(f"s{i}[at + i] = {{}}" for i in states)],
             dims=dims,
         ),
-        "      flush(out_t + at, narrowed(narrow, spikes, m), m * sizeof(O), streaming);",
+        f"      flush(out_t + at, narrowed(narrow, spikes, m), m * sizeof(O), {'false' if window else 'streaming'});",
         *(f"      flush(every{i} + t * N + begin + at, s{i} + at, m * sizeof(S), streaming);" for i in written),
         "    }",
+        *(_indented(_pool_forward(window), 4) if window else []),
         "  }",
         *(f"  finite = finite && all_finite(s{i}, n);" for i in states),
+        *(f"  if (streaming) flush(last{i} + begin, s{i}, n * sizeof(S), true);" for i in states),
         "  settle();",
         "}",
-        "return finite;",
+        "return failed ? 2 : finite;",
     ]
-    return _text(place, body, result="int"), tuple(program.constants.values())
+    return _text(place, body, "int", _extras(window)), tuple(program.constants.values())
 
 
 @functools.lru_cache(maxsize=512)
@@ -172,16 +186,19 @@ def backward_source(
     needs: tuple[bool, ...],
     summed: bool = False,
     given: tuple[int, ...] = (),
+    first: bool = True,
+    window: int = 0,
 ) -> tuple[str, tuple, int]:
     """(text, constants, numbers that it saves of a neuron's step) of the backward kernel.
 
     ``needs``: whether x, and each parameter, wants a gradient; ``summed``: that of x over time; ``given``: the parts of
-    the state that have gradients after every step.
+    the state that have gradients after every step; ``first``: the gradients of the first state are wanted; ``window``:
+    as in forward.
 
-    tensors: x, d_out, d_x (if needed), s0 …, gradients of the last state, of the first, those after every step, p0 …,
-    the sums (d_x if it is one, and gradients of the parameters that need one); sizes: T, N, strides of x and d_out in
-    time, tile, streaming, and for each state and each of their gradients whether it is one value for all. Returns 1 if
-    there is too little memory.
+    tensors: x, d_out, (chosen, if pooled,) d_x (if needed), s0 …, gradients of the last state, (of the first,) those
+    after every step, p0 …, the sums (d_x if it is one, and gradients of the parameters that need one); sizes: T,
+    N, strides of x and d_out in time, tile, streaming, (width, channels, if pooled,) and for each state and each of
+    their gradients whether it is one value for all. Returns 1 if there is too little memory.
     """
     states, carried = range(equation.states), range(equation.carried)
     wanted = [i for i, need in enumerate(needs[1:]) if need]
@@ -195,13 +212,15 @@ def backward_source(
     pointers = [
         "const X* x",
         "const X* g",
+        *(["const uint8_t* chosen"] if window else []),
         *(["X* d_x"] if each else []),
         *(f"const S* first{i}" for i in states),
         *(f"const S* d_last{i}" for i in carried),
-        *(f"S* d_first{i}" for i in carried),
+        *(f"S* d_first{i}" for i in carried if first),
         *(f"const S* h{i}" for i in given),
     ]
     gradients = [f"S* d_{name}" for name in sums]
+    sizes = "T N x_stride g_stride tile streaming" + " width channels" * bool(window)
     rows = [f"k{i}" for i in range(len(saved))]
     onward = [
         "// Forward again: what the gradients need of each step is saved.",
@@ -221,7 +240,7 @@ def backward_source(
         "// Back in time.",
         "if (at < behind) {",
         "  const int64_t m = std::min(STRIP, behind - at);",
-        "  prefetch<STRIP, AHEAD_OF_TWO>(g_t, -g_stride, T - 1 - j, at, behind);",
+        *([] if window else ["  prefetch<STRIP, AHEAD_OF_TWO>(g_t, -g_stride, T - 1 - j, at, behind);"]),
         "  const S* g_strip = widened(wide_g, g_t + at, m);",
         *_loop(
             program,
@@ -245,20 +264,21 @@ def backward_source(
         "}",
     ]
     body = [
-        *place.arguments(program, pointers, "T N x_stride g_stride tile streaming", gradients),
+        *place.arguments(program, pointers, sizes, gradients),
         *dict.fromkeys((*_uniform(program, dims), *_uniform(recompute, dims))),
+        *(_lines(window) if window else []),
         "const int64_t tiles = (N + tile - 1) / tile;",
         "const int64_t pitch = tile + 64 / sizeof(S);  // rows a page apart would share few places of the cache",
         "bool failed = false;",
         "#pragma omp parallel for num_threads(threads) schedule(static)",
         "for (int64_t part = 0; part < threads; ++part) {",
-        f"  S* scratch = static_cast<S*>(room.get(({max(len(rows), 1)} * T + {len(states)}) * pitch * sizeof(S)));",
-        "  if (scratch == nullptr) {",
-        "    failed = true;",
-        "    continue;",
-        "  }",
+        *_scratch(
+            "S* scratch", f"room.get(({len(rows)} * T + {len(states) + len(carried) + 1}) * pitch * sizeof(S))", "  "
+        ),
         "  const int64_t from = tiles * part / threads * tile, to = std::min(tiles * (part + 1) / threads * tile, N);",
         *(f"  S* s{i} = scratch + ({len(rows)} * T + {i}) * pitch;" for i in states),
+        *([f"  X* g_t = reinterpret_cast<X*>(scratch + ({len(rows)} * T + {len(states)}) * pitch);"] if window else []),
+        *(f"  S* d{i} = scratch + ({len(rows)} * T + {len(states) + 1 + i}) * pitch;" for i in carried if not first),
         "  alignas(64) S wide[STRIP], wide_g[STRIP], d_strip[STRIP];",
         "  alignas(64) X narrow[STRIP];",
         "  // Each round, a tile goes forward in time and the one before it back; in the last, only the latter.",
@@ -269,13 +289,13 @@ def backward_source(
         "    const int64_t ahead = std::max(std::min(tile, to - begin), int64_t(0));",
         "    const int64_t behind = begin == from ? 0 : std::min(tile, to - before);",
         *(f"    if (ahead > 0) start(s{i}, first{i}, begin, ahead, same[{i}]);" for i in states),
-        *(f"    S* d{i} = d_first{i} + before;" for i in carried),
+        *(f"    S* d{i} = d_first{i} + before;" for i in carried if first),
         *(f"    if (behind > 0) start(d{i}, d_last{i}, before, behind, same[{len(states) + i}]);" for i in carried),
         *(f"    S* sum_{name} = d_{name} + before;" for name in sums),
         *(f"    if (behind > 0) std::memset(sum_{name}, 0, behind * sizeof(S));" for name in sums),
         "    for (int64_t j = 0; j < T; ++j) {",
         "      const X* x_t = x + j * x_stride + begin;",
-        "      const X* g_t = g + (T - 1 - j) * g_stride + before;",
+        *_indented(_pool_backward(window) if window else ["const X* g_t = g + (T - 1 - j) * g_stride + before;"], 6),
         *(f"      const S* h{i}_t = h{i} + (T - 1 - j) * N + before;" for i in given),
         *(f"      S* {row} = scratch + ({i} * T + (in_order ? j : T - 1 - j)) * pitch;" for i, row in enumerate(rows)),
         "      for (int64_t at = 0; at < std::max(ahead, behind); at += STRIP) {",
@@ -288,8 +308,52 @@ def backward_source(
         "}",
         "return failed;",
     ]
-    room = "static thread_local Room room;"
-    return _text(place, body, result="int", before=room), tuple(program.constants.values()), len(rows)
+    return _text(place, body, "int", _extras(window)), tuple(program.constants.values()), len(rows)
+
+
+def _extras(window: int) -> str:
+    """What kernels need besides the prelude."""
+    return f"{POOL_ROWS}\n{_ROOM}" if window else _ROOM
+
+
+def _scratch(name: str, memory: str, indent: str) -> list[str]:
+    """Scratch memory of a thread, or the end of its part of a parallel loop."""
+    kind, _, pointer = name.rpartition(" ")
+    return [
+        f"{indent}{name} = static_cast<{kind}>({memory});",
+        f"{indent}if ({pointer} == nullptr) {{",
+        f"{indent}  failed = true;",
+        f"{indent}  continue;",
+        f"{indent}}}",
+    ]
+
+
+def _lines(window: int) -> list[str]:
+    """The neurons of a row of windows, which lie side by side, and what these and all neurons become."""
+    line = f"const int64_t line = {window} * width * channels, pooled = width / {window} * channels;"
+    return [line, "const int64_t all = N / line * pooled;"]
+
+
+def _pool_forward(window: int) -> list[str]:
+    """From the outputs of a tile at step t to those of its windows."""
+    return [
+        "for (int64_t row = 0; row < n / line; ++row) {",
+        "  const int64_t to = t * all + (begin / line + row) * pooled;",
+        f"  forward_row<O, {window}>(out_t + row * line, out + to, chosen + to, width, channels, streaming, true);",
+        "}",
+    ]
+
+
+def _pool_backward(window: int) -> list[str]:
+    """From the gradients of windows at step T - 1 - j to those of the outputs of the tile that goes back in time."""
+    return [
+        "for (int64_t y = 0; y < behind / (width * channels); ++y) {",
+        f"  const int64_t row = (before / line + y / {window}) * pooled;",
+        "  const X* from = g + (T - 1 - j) * g_stride + row;",
+        "  const uint8_t* places = chosen + (T - 1 - j) * all + row;",
+        f"  backward_row<X, {window}>(from, places, g_t + y * width * channels, y % {window}, width, channels, false);",
+        "}",
+    ]
 
 
 class _Places:

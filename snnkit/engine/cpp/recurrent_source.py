@@ -15,13 +15,11 @@ from importlib.resources import files
 
 import torch
 
-from snnkit.engine.cpp.cpp_source import TYPES, _indented, _loop, _Places, _text, _uniform
+from snnkit.engine.cpp.cpp_source import _ROOM, TYPES, _indented, _loop, _Places, _text, _uniform
 from snnkit.engine.program import CASTS, Split, programs, split
 from snnkit.engine.trace import Equation
 
 PRODUCTS = files(__name__.rpartition(".")[0]).joinpath("products.hpp").read_text(encoding="utf-8")
-
-_ROOM = "static thread_local Room room;"
 
 # Each thread goes through groups of samples: n neurons, which begin at `begin`.
 _GROUPS = [

@@ -77,7 +77,7 @@ def backward(
     run: Pass, saved: Sequence[Tensor], d: Gradients, wrap: Callable[[Any], Any] = lambda kernel: kernel
 ) -> Results:
     """See ``autograd.Backend``."""
-    (equation, x, _, parameters), (d_out, d_last, needs, summed, d_states) = run, d
+    (equation, x, _, parameters), (d_out, d_last, needs, summed, d_states, _) = run, d
     if not saved and saves_state(equation):
         saved = forward(run, x.dtype, True, wrap=wrap).saved
     steps, *one = x.shape
