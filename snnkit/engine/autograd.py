@@ -11,6 +11,7 @@ import functools
 import importlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from operator import is_
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -345,6 +346,7 @@ class _Call:
         layout: of x; None: all tensors are arranged already, and flat, as transforms need it.
         pooling: of out, if it is pooled.
         is_finite: as ``Forward.is_finite``, once forward has run.
+        is_arranged: whether all tensors were as kernels take them, once forward has run.
     """
 
     engine: str
@@ -357,6 +359,7 @@ class _Call:
     layout: Layout | None
     pooling: Pooling | None = None
     is_finite: bool = False
+    is_arranged: bool = False
 
     @property
     def results(self) -> int:
@@ -384,7 +387,9 @@ class _Unrolled(torch.autograd.Function):
         layout, equation, repeat = call.layout, call.equation, call.repeat
         needs = (tensors[0].requires_grad, *[p.requires_grad for p in tensors[1 + equation.states :]])
         first = True in [s.requires_grad for s in tensors[1 : 1 + equation.states]]
-        run = Pass.of(equation, layout.arranged(equation, tensors, repeat > 0) if layout else tensors, repeat)
+        arranged = layout.arranged(equation, tensors, repeat > 0) if layout else tensors
+        call.is_arranged = all(map(is_, arranged, tensors))
+        run = Pass.of(equation, arranged, repeat)
         compiled = backend(call.engine)
         more, window = ({"pooling": call.pooling}, call.pooling.sides[:1]) if call.pooling else ({}, ())
         if hasattr(compiled, "expect_backward") and any(needs):  # of a compiler that is another process
@@ -404,7 +409,7 @@ class _Unrolled(torch.autograd.Function):
             ctx.mark_non_differentiable(*saved)
         every = (*tensors, *saved)
         ctx.save_for_backward(*every)
-        ctx.call, ctx.arguments, ctx.forms = call, len(tensors), [(t.dtype, t.stride()) for t in every]
+        ctx.call, ctx.arguments, ctx.forms = call, len(tensors), [(t.dtype, t.stride(), t.is_neg()) for t in every]
         ctx.set_materialize_grads(False)  # most losses do not look at the last state
 
     @staticmethod
@@ -417,8 +422,10 @@ class _Unrolled(torch.autograd.Function):
             # The function that torch.func.vjp returns is called when its transform has ended, and what it saved is
             # still wrapped.
             every, gradients = unwrap_dead_wrappers(every), unwrap_dead_wrappers(gradients)
-        if [(t.dtype, t.stride()) for t in every] != ctx.forms:  # a hook of autograd's gave them back in another form
-            every = tuple(_in_form(t, *form) for t, form in zip(every, ctx.forms, strict=True))
+        is_arranged = call.is_arranged
+        if [(t.dtype, t.stride(), t.is_neg()) for t in every] != ctx.forms:  # a hook of autograd's changed their form
+            every = tuple(_in_form(t, *form[:2]) for t, form in zip(every, ctx.forms, strict=True))
+            is_arranged = False
         tensors, saved = every[: ctx.arguments], every[ctx.arguments :]
         # Under torch.func's transforms gradients are always recorded; second derivatives were refused before.
         transformed = inside_functional_transform()
@@ -436,7 +443,9 @@ class _Unrolled(torch.autograd.Function):
             return (None, *recorded_backward(*how, tensors, gradients, needed))
         if transformed and layout:
             layout = layout._replace(usual=False)
-        arranged = layout.arranged(equation, tensors, call.repeat > 0) if layout else tensors
+        arranged = tensors
+        if layout and (transformed or not is_arranged):
+            arranged = layout.arranged(equation, tensors, call.repeat > 0)
         run, needs = Pass.of(equation, arranged, call.repeat), (needed[0], *needed[first:])
         d, d_states = [], []
         if pooling:
@@ -498,14 +507,14 @@ def _gradients(call: _Call, run: Pass, saved: Sequence[Tensor], d: Gradients) ->
 def _zeros(like: Tensor, sequence: bool, shared: bool) -> Tensor:
     """Zeros that take the memory of one, or, where kernels read them step by step, of a step of a ``sequence``.
     ``shared``: other passes read it, too, so no transform may see it."""
-    own = like.shape[1:] if sequence else like.shape[:0]
-    zeros = _shared_zeros(own, like.dtype, like.device) if shared else like.new_zeros(own)
-    return zeros.expand(like.shape)
+    if shared:
+        return _shared_zeros(like.shape, like.dtype, like.device, sequence)
+    return like.new_zeros(like.shape[1:] if sequence else ()).expand(like.shape)
 
 
 @functools.lru_cache(maxsize=256)
-def _shared_zeros(shape: torch.Size, dtype: torch.dtype, device: torch.device) -> Tensor:
-    return torch.zeros(shape, dtype=dtype, device=device)
+def _shared_zeros(shape: torch.Size, dtype: torch.dtype, device: torch.device, sequence: bool) -> Tensor:
+    return torch.zeros(shape[1:] if sequence else (), dtype=dtype, device=device).expand(shape)
 
 
 def _like(tensor: Tensor, gradient: Tensor) -> Tensor:

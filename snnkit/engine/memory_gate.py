@@ -124,7 +124,7 @@ def foreign(*tensors: Tensor) -> str:
 
 def _has_memory(tensor: Tensor) -> bool:
     # Sharded training frees the memory of parameters while they aren't used: untyped_storage().resize_(0).
-    return tensor.untyped_storage().nbytes() > 0 or tensor.numel() == 0
+    return tensor.data_ptr() != 0 or tensor.numel() == 0
 
 
 def _is_wrapped(tensor: Tensor) -> bool:

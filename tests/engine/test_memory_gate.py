@@ -425,3 +425,13 @@ def test_fallbacks_are_announced_and_explained():
 
     with Mode(), pytest.warns(UserWarning, match="eager engine: Mode sees PyTorch's operations"):
         lif(x)
+
+
+def test_saved_tensors_may_come_back_with_another_sign_bit():
+    x = torch.randn(9, 3, 4, requires_grad=True)
+    results = []
+    for unpack in (lambda t: t, lambda t: torch._neg_view(-t)):
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: t, unpack):
+            out, _ = LIF(engine="cpp")(x)
+        results.append(torch.autograd.grad(out.sum(), x)[0])
+    assert torch.equal(*results)
