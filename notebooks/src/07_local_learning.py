@@ -109,7 +109,7 @@ viz.explorers.stdp()
 #
 # ## 2 · What a local rule saves
 #
-# To change one weight, backpropagation through time (BPTT) needs the activity of every layer at every step, the end of
+# To change weights, backpropagation through time (BPTT) needs the activity of every layer at every step, the end of
 # the sequence, and the weights of the layers above. A **local** rule uses only what the synapse has when a spike comes:
 # its own weight, and a *trace* of each of its two neurons. A trace is a number that grows by 1 at each spike of its
 # neuron and decays between spikes. One number that is the same for all synapses, such as a reward, may be added.

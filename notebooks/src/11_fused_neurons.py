@@ -529,7 +529,7 @@ viz.generated(Resting())
 #
 # ### And `torch.compile` alone? (optional)
 #
-# Inductor generates such kernels from any PyTorch program. Here is its code for *one* step. The operations are fused,
+# Inductor generates such kernels from PyTorch programs. Here is its code for *one* step. The operations are fused,
 # but at every step the state is read from memory and written back (`in_ptr…`, `out_ptr…`). The `block` engine gives it
 # several steps at once, so that the states in between stay in registers.
 

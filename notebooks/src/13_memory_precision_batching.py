@@ -131,7 +131,7 @@ outcome("memory_precision_batching.a", "{} at 32, {} at 128".format(*larger))
 # |---|---|
 # | weights | $W$ |
 # | their gradients | $W$ |
-# | what the optimizer stores | $c\,W$: $c = 0$ for SGD (a step against the gradient), 1 with *momentum* (a running mean of the gradients), 2 for Adam |
+# | what the optimizer stores | $c\,W$: $c = 0$ for SGD (a step against the gradient), 1 with *momentum* (a running sum of the gradients), 2 for Adam |
 # | activity | $T \cdot B \cdot K$: steps × batch × numbers per sample and step |
 #
 # What is in $K$? **Each layer stores its input.** A linear layer or a convolution needs it for the gradient of its

@@ -550,7 +550,7 @@ outcome("your_own_data.e", by_heart)
 # About 0.001 to 0.2 is healthy. Cai has more than 10: each update throws the old weights away.
 #
 # Dee's network is healthy. It learned 64 sounds by heart, labels and all. Whether the labels are wrong, the axes mixed up or
-# the samples too few, no program can tell. **Look at some samples beside their labels**, or listen to them, before anything
+# the samples too few, the diagnosis cannot tell. **Look at some samples beside their labels**, or listen to them, before anything
 # else. Each of the four mends it by changing one line.
 #
 # </details>
