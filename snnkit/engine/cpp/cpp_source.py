@@ -145,7 +145,7 @@ def forward_source(
         "  const int64_t n = std::min(tile, N - begin);",
         "  // Past the cache, the state is written once, in the end.",
         f"  const int64_t pitch = tile + 64 / sizeof(S), bytes = streaming ? {len(states)} * pitch * sizeof(S) : 0;",
-        *_scratch("S* scratch", f"room.get(bytes + {'tile * sizeof(O)' if window else '64'})", "  "),
+        *_scratch(f"bytes + {'tile * sizeof(O)' if window else '1'}"),
         *(f"  S* s{i} = streaming ? scratch + {i} * pitch : last{i} + begin;" for i in states),
         *(["  O* out_t = reinterpret_cast<O*>(reinterpret_cast<char*>(scratch) + bytes);"] if window else []),
         *(f"  start(s{i}, first{i}, begin, n, same[{i}]);" for i in states),
@@ -272,9 +272,7 @@ def backward_source(
         "bool failed = false;",
         "#pragma omp parallel for num_threads(threads) schedule(static)",
         "for (int64_t part = 0; part < threads; ++part) {",
-        *_scratch(
-            "S* scratch", f"room.get(({len(rows)} * T + {len(states) + len(carried) + 1}) * pitch * sizeof(S))", "  "
-        ),
+        *_scratch(f"({len(rows)} * T + {len(states) + len(carried) + 1}) * pitch * sizeof(S)"),
         "  const int64_t from = tiles * part / threads * tile, to = std::min(tiles * (part + 1) / threads * tile, N);",
         *(f"  S* s{i} = scratch + ({len(rows)} * T + {i}) * pitch;" for i in states),
         *([f"  X* g_t = reinterpret_cast<X*>(scratch + ({len(rows)} * T + {len(states)}) * pitch);"] if window else []),
@@ -316,15 +314,14 @@ def _extras(window: int) -> str:
     return f"{POOL_ROWS}\n{_ROOM}" if window else _ROOM
 
 
-def _scratch(name: str, memory: str, indent: str) -> list[str]:
-    """Scratch memory of a thread, or the end of its part of a parallel loop."""
-    kind, _, pointer = name.rpartition(" ")
+def _scratch(size: str) -> list[str]:
+    """So many bytes for a thread, more than none, or the end of its part of a parallel loop."""
     return [
-        f"{indent}{name} = static_cast<{kind}>({memory});",
-        f"{indent}if ({pointer} == nullptr) {{",
-        f"{indent}  failed = true;",
-        f"{indent}  continue;",
-        f"{indent}}}",
+        f"  S* scratch = static_cast<S*>(room.get({size}));",
+        "  if (scratch == nullptr) {",
+        "    failed = true;",
+        "    continue;",
+        "  }",
     ]
 
 

@@ -15,7 +15,7 @@ from importlib.resources import files
 
 import torch
 
-from snnkit.engine.cpp.cpp_source import _ROOM, TYPES, _indented, _loop, _Places, _text, _uniform
+from snnkit.engine.cpp.cpp_source import _ROOM, TYPES, _indented, _loop, _Places, _scratch, _text, _uniform
 from snnkit.engine.program import CASTS, Split, programs, split
 from snnkit.engine.trace import Equation
 
@@ -86,11 +86,8 @@ def forward_source(
         "if (!pack(packed, weight, N, of_output, of_input, threads)) return 2;",
         "bool failed = false, finite = true;",
         *_GROUPS,
-        "  S* spikes = static_cast<S*>(room.get(group * (3 * N * sizeof(S) + (N + 16) * sizeof(int32_t))));",
-        "  if (spikes == nullptr) {",
-        "    failed = true;",
-        "    continue;",
-        "  }",
+        *_scratch("group * (3 * N * sizeof(S) + (N + 16) * sizeof(int32_t))"),
+        "  S* spikes = scratch;",
         *(["  S* value = spikes + 2 * group * N;"] if saves_value else []),
         "  int32_t* lists = reinterpret_cast<int32_t*>(spikes + 3 * group * N);",
         "  start(spikes, before, begin, n, same[0]);",
@@ -199,11 +196,7 @@ def backward_source(
         "bool failed = false, finite = true;",
         *_GROUPS,
         f"  const int64_t numbers = ({len(rows)} * T + {len(states) + 1}) * group * N;",
-        "  S* scratch = static_cast<S*>(room.get(numbers * sizeof(S) + group * (N + 16) * sizeof(int32_t)));",
-        "  if (scratch == nullptr) {",
-        "    failed = true;",
-        "    continue;",
-        "  }",
+        *_scratch("numbers * sizeof(S) + group * (N + 16) * sizeof(int32_t)"),
         "  int32_t* lists = reinterpret_cast<int32_t*>(scratch + numbers);",
         "  S *back = d_before + begin, *d_t = scratch + numbers - group * N;",
         *(f"  S* s{i} = scratch + ({len(rows)} * T + {i}) * group * N;" for i in states),
