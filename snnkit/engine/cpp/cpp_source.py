@@ -114,8 +114,6 @@ ENTRY = 'extern "C" {result} run(void* const* tensors, const double* constants, 
 
 _ROOM = "static thread_local Room room;"
 
-_FLUSH_GRADIENT = "flush(d_t, narrowed(narrow, d_strip, m), m * sizeof(X), streaming);"
-
 
 @functools.lru_cache(maxsize=512)
 def forward_source(
@@ -149,7 +147,7 @@ def forward_source(
         *(f"  S* s{i} = streaming ? scratch + {i} * pitch : last{i} + begin;" for i in states),
         *(["  O* out_t = reinterpret_cast<O*>(reinterpret_cast<char*>(scratch) + bytes);"] if window else []),
         *(f"  start(s{i}, first{i}, begin, n, same[{i}]);" for i in states),
-        "  alignas(64) S wide[STRIP], spikes[STRIP];",
+        "  alignas(64) S wide[STRIP], strip[STRIP];",
         "  alignas(64) O narrow[STRIP];",
         "  for (int64_t t = 0; t < T; ++t) {",
         "    const X* x_t = x + t * x_stride + begin;",
@@ -158,13 +156,15 @@ def forward_source(
         "      prefetch<STRIP, AHEAD>(x_t, x_stride, T - 1 - t, at, n);",
         "      const int64_t m = std::min(STRIP, n - at);",
         "      const S* x_strip = widened(wide, x_t + at, m);",
+        f"      S* spikes = direct<S>(out_t + at, strip, {'false' if window else 'streaming'});",
         *_loop(
             program,
             reads={"x": "x_strip[i]", **{f"s{i}": f"s{i}[at + i]" for i in states}, **place.parameters()},
             writes=["spikes[i] = {}", *(f"s{i}[at + i] = {{}}" for i in states)],
             dims=dims,
         ),
-        f"      flush(out_t + at, narrowed(narrow, spikes, m), m * sizeof(O), {'false' if window else 'streaming'});",
+        "      if (spikes == strip)",
+        f"        flush(out_t + at, narrowed(narrow, strip, m), m * sizeof(O), {'false' if window else 'streaming'});",
         *(f"      flush(every{i} + t * N + begin + at, s{i} + at, m * sizeof(S), streaming);" for i in written),
         "    }",
         *(_indented(_pool_forward(window), 4) if window else []),
@@ -242,6 +242,11 @@ def backward_source(
         "  const int64_t m = std::min(STRIP, behind - at);",
         *([] if window else ["  prefetch<STRIP, AHEAD_OF_TWO>(g_t, -g_stride, T - 1 - j, at, behind);"]),
         "  const S* g_strip = widened(wide_g, g_t + at, m);",
+        *(
+            ["  X* d_t = d_x + (T - 1 - j) * N + before + at;", "  S* d_strip = direct<S>(d_t, strip, streaming);"]
+            if each
+            else []
+        ),
         *_loop(
             program,
             reads={
@@ -260,7 +265,11 @@ def backward_source(
             ],
             dims=dims,
         ),
-        *(["  X* d_t = d_x + (T - 1 - j) * N + before + at;", f"  {_FLUSH_GRADIENT}"] if each else []),
+        *(
+            ["  if (d_strip == strip) flush(d_t, narrowed(narrow, strip, m), m * sizeof(X), streaming);"]
+            if each
+            else []
+        ),
         "}",
     ]
     body = [
@@ -277,7 +286,7 @@ def backward_source(
         *(f"  S* s{i} = scratch + ({len(rows)} * T + {i}) * pitch;" for i in states),
         *([f"  X* g_t = reinterpret_cast<X*>(scratch + ({len(rows)} * T + {len(states)}) * pitch);"] if window else []),
         *(f"  S* d{i} = scratch + ({len(rows)} * T + {len(states) + 1 + i}) * pitch;" for i in carried if not first),
-        "  alignas(64) S wide[STRIP], wide_g[STRIP], d_strip[STRIP];",
+        "  alignas(64) S wide[STRIP], wide_g[STRIP], strip[STRIP];",
         "  alignas(64) X narrow[STRIP];",
         "  // Each round, a tile goes forward in time and the one before it back; in the last, only the latter.",
         "  // A step's place in scratch memory is read by the one and taken by the other: so the order alternates.",

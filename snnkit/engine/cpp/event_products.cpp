@@ -7,7 +7,6 @@
 
 #include <atomic>
 #include <new>
-#include <type_traits>
 #include <vector>
 
 namespace {

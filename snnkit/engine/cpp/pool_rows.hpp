@@ -4,8 +4,6 @@
 // last, as in PyTorch. What is left over at the right edge is in no window. ``cached``: the larger side is in the cache, so
 // nothing is fetched ahead.
 
-#include <type_traits>
-
 namespace {
 
 constexpr int64_t POOLED = STRIP_BYTES / sizeof(float);
@@ -13,10 +11,6 @@ constexpr int64_t POOLED = STRIP_BYTES / sizeof(float);
 // The type in which values are compared.
 template <typename X>
 using Wider = typename std::conditional<std::is_same<X, double>::value, double, float>::type;
-
-// Whether results may be written where they belong: a copy of so few takes as long as the rest.
-template <typename X>
-constexpr bool is_direct = std::is_same<X, Wider<X>>::value;
 
 // The maxima of m values from each place of a window, and which place has it.
 template <int32_t K, typename F>
@@ -52,7 +46,7 @@ void forward_row(const X* x, X* out, uint8_t* chosen, int64_t W, int64_t C, bool
         values[p] = widened(wide[p], from, m);
         for (int64_t i = 0; i < m && !cached; i += 64 / sizeof(X)) __builtin_prefetch(from + i + AHEAD / sizeof(X));
       }
-      F* most = is_direct<X> && !streaming ? reinterpret_cast<F*>(out) : best;
+      F* most = direct<F>(out, best, streaming);
       if (m % 16)
         most_of<K>(values, m, most, chosen);
       else
@@ -76,8 +70,7 @@ void backward_row(const X* g, const uint8_t* chosen, X* d_x, int32_t y, int64_t 
       for (int64_t i = 0; i < m; i += 64 / sizeof(X)) __builtin_prefetch(g + at + i + AHEAD / sizeof(X));
       const F* from = widened(wide, g + at, m);
       F* to[K];
-      for (int32_t k = 0; k < K; ++k)
-        to[k] = is_direct<X> && !streaming ? reinterpret_cast<F*>(d_x) + k * C + at : values[k];
+      for (int32_t k = 0; k < K; ++k) to[k] = direct<F>(d_x + k * C + at, values[k], streaming);
       #pragma omp simd simdlen(16)
       for (int64_t c = 0; c < m; ++c) {
         const int32_t place = int32_t(chosen[at + c]) - y * K;

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <algorithm>
+#include <type_traits>
 
 #if defined(__AVX__)
 #include <immintrin.h>
@@ -146,6 +147,13 @@ inline void flush(void* to, const void* from, size_t bytes, bool streaming) {
   }
 #endif
   std::memcpy(to, from, bytes);
+}
+
+// Where a strip of results is made: in its place, or where it waits to be narrowed or written past the cache. (A copy of
+// 128 numbers takes as long as their arithmetic.)
+template <typename S, typename X>
+inline S* direct(X* to, S* waiting, bool streaming) {
+  return std::is_same<X, S>::value && !streaming ? reinterpret_cast<S*>(to) : waiting;
 }
 
 // The first n of a tile's states, each from its place or, where they are the same for all neurons, from one.
