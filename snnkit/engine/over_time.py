@@ -67,8 +67,8 @@ def unroll(
     if repeat is not None:
         x = _repeated(x, repeat, step)
     check_sequence(x, step)
-    if window and x.dim() != 5:
-        raise ValueError(f"x of {name_of(step)} must be [T, B, C, H, W] to be pooled, but its shape is {list(x.shape)}")
+    if window != 0:
+        _check_window(window, x, step)
     dtype = state_dtype(x)
     if isinstance(step, nn.Module) and (step._parameters or step._buffers or step._modules):
         check_parameters(step, x)
@@ -162,6 +162,14 @@ def _run(
     if out.dtype == torch.float16 and shows_values(out):
         _check_float16(out, step)
     return out, last, states
+
+
+def _check_window(window: Any, x: Tensor, step: Any) -> None:
+    owner = name_of(step)
+    if x.dim() != 5:
+        raise ValueError(f"x of {owner} must be [T, B, C, H, W] to be pooled, but its shape is {list(x.shape)}")
+    if not torch.compiler.is_compiling():  # where sides may be symbols
+        checks.integer(f"window of {owner}", window, at_least=1, at_most=min(x.shape[3:]))
 
 
 def _pooled(out: Tensor, window: int) -> Tensor:

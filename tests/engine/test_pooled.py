@@ -194,5 +194,9 @@ def test_no_spikes_of_full_size_are_kept(large):
 def test_what_can_not_be_pooled_is_refused():
     with pytest.raises(ValueError, match=r"x of LIF must be \[T, B, C, H, W\] to be pooled, but its shape is \[3, 4\]"):
         unroll(LIF(), torch.rand(3, 4), window=2)
+    x = torch.rand(3, 4, 2, 5, 6)
+    for window, error in ((6, ValueError), (-1, ValueError), (2.0, TypeError), (True, TypeError), ("2", TypeError)):
+        with pytest.raises(error, match="window of LIF must be"):
+            unroll(LIF(), x, window=window)
     assert engine.unroll is unroll
     assert unroll(Leaky(0.9), torch.rand(3, 4, 2, 5, 5), window=2)[0].shape == (3, 4, 2, 2, 2)
