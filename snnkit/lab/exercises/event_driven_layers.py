@@ -45,7 +45,8 @@ def _the_product(candidate: Any, reference: Any) -> None:
     weight = torch.arange(1.0, 13.0).view(3, 4)  # not a square
     for places in ([[1]], _PLACES):
         inputs, message = {"places": places}, "Each spike adds the column of weights that belongs to its input."
-        with expect.explained((RuntimeError, IndexError), "size of tensor|out of bounds", message, inputs=inputs, hint=1):
+        misfits = "size of tensor|out of bounds"
+        with expect.explained((RuntimeError, IndexError), misfits, message, inputs=inputs, hint=1):
             found, _ = _product(candidate, places, weight)
         last = torch.stack([weight[:, columns[-1]] if columns else torch.zeros(3) for columns in places])
         hint = 2 if torch.equal(found.to(last), last) else 1
