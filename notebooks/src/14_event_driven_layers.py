@@ -192,7 +192,7 @@ still = "none of these"
 for name, x in inputs.items():
     first = engine.explain(net, x).products[0]
     still = name if first.way == "events" else still
-    print(f"{name}: by {first.way}: {first.reason}")
+    print(f"{name}\n    by {first.way}: {first.reason}")
 outcome("event_driven_layers.b", still)
 
 # %% [markdown]
