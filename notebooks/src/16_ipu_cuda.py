@@ -518,7 +518,7 @@ for name in ("T4", "A100", "H200"):
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# - On one core of a CPU launching hardly counts at these sizes. The products of layer 1 take most of the time, followed by
+# - On one core of a CPU launching hardly counts at these sizes. The products of layer 1 take much of the time, followed by
 #   *memory traffic*, which fusion saves (notebook 11).
 # - On a GPU the model predicts the opposite. A T4 of 2018 needs only a third more time than an H200 of 2024. What the claim
 #   calls *CUDA* is, at this size, mostly the time in which Python launches kernels. A fused kernel removes it, or a *CUDA
