@@ -131,12 +131,10 @@ def both(batch=128, hidden=1000, steps=25, precision="float32", ipu_chip="GC200"
     """Samples per second of the tutorial's network, predicted."""
     found = roofline.rates(roofline.tutorial(batch, hidden, steps), ipu_chip, gpu_chip, precision, free)
     numbers = [figures.Marked(name, "predicted", one.value, one.low, one.high) for name, one in found.items()]
-    mine = found.pop(f"{ipu_chip} (IPU)", None)
-    over = {name.split(", ")[1]: mine / one for name, one in found.items() if mine}
-    ahead, behind = ([n for n, r in over.items() if test(r)] for test in (lambda r: r.low > 1, lambda r: r.high < 1))
-    ahead, behind = (" and ".join(names) or "none" for names in (ahead, behind))
-    title = f"{ipu_chip} under all assumptions: ahead of {ahead}, behind {behind}"
-    title = title if mine else f"{ipu_chip}: this does not fit, or a figure is not known"
+    mine, title = found.pop(f"{ipu_chip} (IPU)", None), f"{ipu_chip}: this does not fit, or a figure is not known"
+    if mine:
+        over = [f"{(mine / one).value:.2g} times {name.split(', ')[1]}" for name, one in found.items()]
+        title = f"{ipu_chip} at the likely values: {', '.join(over) or 'nothing to compare with'}"
     return figures.marked(numbers, "samples/s", title=title) if numbers else figures.panels(1, 1, ["nothing fits"])
 
 
