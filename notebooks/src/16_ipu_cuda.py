@@ -652,7 +652,7 @@ viz.show(figures.lines(curves, title=title, levels={"fixed part": fixed * 1e3}, 
 # %%
 for name, one in free.items():
     line = f"{name:24} {f'{one.range} {one.unit}':27} {one.meaning}"
-    print(textwrap.fill(line, 105, subsequent_indent=53 * " "))
+    print(textwrap.fill(line, 112, subsequent_indent=53 * " "))
 
 # %% [markdown]
 # **Predict first.** The IPU against fused kernels in a CUDA graph, at six sizes. What holds under all assumptions?
