@@ -68,7 +68,6 @@ RANKS: int = 2  # processes that train together
 # %%
 import sys
 import tempfile
-import textwrap
 from pathlib import Path
 
 import torch
@@ -486,7 +485,7 @@ for name, load in {"torch.load": torch.load, "snnkit": train.load_checkpoint}.it
         load(file)
     except Exception as error:
         said = str(error).split(". ")[0].split(" (")[0].replace(str(folder), "…")
-        print(textwrap.fill(f"{name}: {type(error).__name__}: {said}", 100, subsequent_indent="    "))
+        print(f"{name}: {type(error).__name__}: " + said.replace(": ", ":\n    "))
 
 # %% [markdown]
 # `torch.save` destroys the old checkpoint before the new one is complete. The run is lost *because* it was saved. The

@@ -71,10 +71,10 @@ from snnkit.lab import course, viz
 from snnkit.lab.bench import compare, training, workloads
 from snnkit.lab.course import attempt, hint, outcome, predict, quiz, scorecard, solution
 from snnkit.lab.hardware import chips, ipu, roofline
-from snnkit.lab.viz import figures
 
 train.seed_everything(SEED)
 course.start("ipu_cuda", solve=SOLVE)
+figures = viz.figures
 where = data.resolve_device(DEVICE)
 torch.set_num_threads(1)  # one core, so that we time the work and not the start of threads
 BATCH = 32 if QUICK else 128

@@ -63,7 +63,6 @@ EPOCHS: int = 0  # passes through the training set; 0: as many as the data set n
 # %%
 import copy
 import tempfile
-import textwrap
 import warnings
 from functools import partial
 from pathlib import Path
@@ -145,8 +144,8 @@ resumed = train.recipes.run(recipe, **quiet, checkpoint=folder / "run.pt", resum
 saved = train.load_checkpoint(folder / "run.pt")
 pairs = zip(unbroken.model.state_dict().values(), resumed.model.state_dict().values(), strict=True)
 print("equal to the last bit:", all(torch.equal(a, b) for a, b in pairs))
-parts = ", ".join(sorted({*saved, *saved["extra"]} - {"extra", "format"}))
-print(textwrap.fill(f"in the file: {parts}", 100, subsequent_indent="    "))
+parts = sorted({*saved, *saved["extra"]} - {"extra", "format"})
+print("in the file:", ", ".join(parts[:6]), "\n            ", ", ".join(parts[6:]))
 outcome("taking_a_network_home.a")
 
 # %% [markdown] tags=["slide"]
