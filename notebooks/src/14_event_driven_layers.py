@@ -103,7 +103,7 @@ pays = max((share for share, dense_ms, spikes_ms in pairs if spikes_ms < dense_m
 
 
 # %% tags=["slide"]
-def time_at(share):
+def time_at(share=5.0):
     """Both curves, and what the share of spikes on the slider means in operations."""
     additions = 1000 * 1000 * share / 100 / 1e3
     axes = {"x_title": "% of the inputs that are spikes", "y_title": "ms", "log": "xy"}
@@ -192,7 +192,7 @@ still = "none of these"
 for name, x in inputs.items():
     first = engine.explain(net, x).products[0]
     still = name if first.way == "events" else still
-    print(f"{name}: by {first.way}: {first.reason}")
+    print(f"{name}\n    by {first.way}: {first.reason}")
 outcome("event_driven_layers.b", still)
 
 # %% [markdown]

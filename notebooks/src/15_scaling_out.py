@@ -110,7 +110,7 @@ def ring(step):
         for rank in range(RING):
             piece = (rank - k) % RING  # that the left neighbour sends
             counts[rank, piece] = before[rank - 1, piece] + (before[rank, piece] if k < RING else 0)
-    phase = "before" if step == 0 else "reduce-scatter" if step < RING else "all-gather"
+    phase = "before" if step == 0 else "adding up" if step < RING else "handing on the sums"
     pieces, names = ([f"{what} {i}" for i in range(RING)] for what in ("piece", "rank"))
     look = {"zmin": 0, "zmax": RING, "xgap": 3, "ygap": 3, "colorscale": viz.theme.INK}
     figure = figures.panels(1, 1).add_heatmap(z=counts, x=pieces, y=names, colorbar_title_text="ranks added", **look)
@@ -431,7 +431,7 @@ for rank, one in enumerate(ranks):
             for what, start, end in one["spans"][number]
             if (what == "all-reduce") == on_network
         ]
-viz.show(figures.spans(lanes, title="An all-reduce begins while backward still runs (in ms)"))
+viz.show(figures.spans(lanes, title="An all-reduce begins while backward still runs"))
 
 # %% [markdown] tags=["slide"]
 # <details>
@@ -484,7 +484,8 @@ for name, load in {"torch.load": torch.load, "snnkit": train.load_checkpoint}.it
     try:
         load(file)
     except Exception as error:
-        print(f"{name}: {type(error).__name__}: {str(error).split('. ')[0].replace(str(folder), '…')}")
+        said = str(error).split(". ")[0].split(" (")[0].replace(str(folder), "…")
+        print(f"{name}: {type(error).__name__}: " + said.replace(": ", ":\n    "))
 
 # %% [markdown]
 # `torch.save` destroys the old checkpoint before the new one is complete. The run is lost *because* it was saved. The

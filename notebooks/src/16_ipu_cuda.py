@@ -61,6 +61,7 @@ DEVICE: str = "auto"  # "auto", "cpu" or "cuda"
 
 # %%
 import math
+import textwrap
 from functools import partial
 
 import torch
@@ -70,10 +71,10 @@ from snnkit.lab import course, viz
 from snnkit.lab.bench import compare, training, workloads
 from snnkit.lab.course import attempt, hint, outcome, predict, quiz, scorecard, solution
 from snnkit.lab.hardware import chips, ipu, roofline
-from snnkit.lab.viz import figures
 
 train.seed_everything(SEED)
 course.start("ipu_cuda", solve=SOLVE)
+figures = viz.figures
 where = data.resolve_device(DEVICE)
 torch.set_num_threads(1)  # one core, so that we time the work and not the start of threads
 BATCH = 32 if QUICK else 128
@@ -87,7 +88,7 @@ def middle(batch):
     work = roofline.tutorial(batch)
     forward = [op for op in work.running if op.phase == "forward" and op.numel > 1]
     product = [i for i, op in enumerate(forward) if op.flops][1]
-    return figures.supersteps(work, forward[product - 8 : product + 10], title=f"18 supersteps, batch {batch}")
+    return figures.supersteps(work, forward[product - 8 : product + 10])
 
 
 class OldNet(torch.nn.Module):
@@ -130,7 +131,10 @@ def both(batch=128, hidden=1000, steps=25, precision="float32", ipu_chip="GC200"
     """Samples per second of the tutorial's network, predicted."""
     found = roofline.rates(roofline.tutorial(batch, hidden, steps), ipu_chip, gpu_chip, precision, free)
     numbers = [figures.Marked(name, "predicted", one.value, one.low, one.high) for name, one in found.items()]
-    title = f"784-{hidden}-10, {steps} steps, batch {batch}, {precision}: what fits and is known"
+    mine, title = found.pop(f"{ipu_chip} (IPU)", None), f"{ipu_chip}: this does not fit, or a figure is not known"
+    if mine:
+        over = [f"{(mine / one).value:.2g} times {name.split(', ')[1]}" for name, one in found.items()]
+        title = f"{ipu_chip} at the likely values: {', '.join(over) or 'nothing to compare with'}"
     return figures.marked(numbers, "samples/s", title=title) if numbers else figures.panels(1, 1, ["nothing fits"])
 
 
@@ -252,7 +256,8 @@ viz.show(figures.marked(claims, "times as fast", title=title, one="as fast"))
 
 # %%
 for claim in compare.CLAIMS:
-    print(f"{claim.who}: {claim.said} times ({claim.source})\n    {claim.what}")
+    print(f"{claim.who}, times as fast: {claim.said} ({claim.source})")
+    print(textwrap.fill(claim.what, 100, initial_indent="    ", subsequent_indent="    "))
 outcome("ipu_cuda.a")
 
 # %% [markdown]
@@ -372,7 +377,8 @@ plain = partial(spike, smooth=surrogate.ATan().primitive)  # the function whose 
 u = torch.linspace(-2, 2, 101).requires_grad_()
 outcome("ipu_cuda.c", 0 if not (u > 0).to(u.dtype).requires_grad else 2)
 ready = Net(HIDDEN, leaky, plain)
-print(*ipu.check(ready, (pictures, classes), of_counts).rules.items(), sep="\n")
+for rule, verdict in ipu.check(ready, (pictures, classes), of_counts).rules.items():
+    print(f"{rule}: {verdict}")
 
 # %% [markdown]
 # ### The loss, too (optional)
@@ -423,7 +429,7 @@ with torch.no_grad():
     for mine, theirs in zip(ready.parameters(), ours.parameters(), strict=True):
         theirs.copy_(mine.mul_(4))  # large enough to fire
     yours, library = ready(pictures), ours(encode.repeat(pictures, STEPS))[0].transpose(0, 1)
-print(f"the same spikes: {(yours == library).float().mean():.2%} of {int(library.sum())} fired")
+print(f"{int(library.sum())} spikes; both networks agree in {(yours == library).float().mean():.2%} of all places")
 
 # %% [markdown]
 # It is *the same* network in another form. By PopTorch's documentation
@@ -465,7 +471,7 @@ timed = [
 ]
 every, once = often
 together = seconds[f"eager, {every}"] / seconds[f"fused, {once}"]
-title = f"Fused, and layer 1 once: {together:.1f} times as fast on this {where.type}, batch {BATCH}"
+title = f"Fused, and layer 1 once: {together:.1f} times as fast on this {where.type.upper()}, batch {BATCH}"
 viz.show(figures.marked(timed, "ms per training step", title=title))
 
 by_fusing, by_once = (seconds[f"eager, {every}"] / seconds[name] for name in (f"fused, {every}", f"eager, {once}"))
@@ -510,7 +516,7 @@ for name in ("T4", "A100", "H200"):
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# - On one core of a CPU launching hardly counts at these sizes. The products of layer 1 take most of the time, followed by
+# - On one core of a CPU launching hardly counts at these sizes. The products of layer 1 take much of the time, followed by
 #   *memory traffic*, which fusion saves (notebook 11).
 # - On a GPU the model predicts the opposite. A T4 of 2018 needs only a third more time than an H200 of 2024. What the claim
 #   calls *CUDA* is, at this size, mostly the time in which Python launches kernels. A fused kernel removes it, or a *CUDA
@@ -645,7 +651,14 @@ viz.show(figures.lines(curves, title=title, levels={"fixed part": fixed * 1e3}, 
 
 # %%
 for name, one in free.items():
-    print(f"{name:25} {f'{one.range} {one.unit}':32} {one.meaning}")
+    line = f"{name:24} {f'{one.range} {one.unit}':27} {one.meaning}"
+    print(textwrap.fill(line, 112, subsequent_indent=53 * " "))
+
+# %% [markdown]
+# **Predict first.** The IPU against fused kernels in a CUDA graph, at six sizes. What holds under all assumptions?
+
+# %%
+predict("ipu_cuda.f")
 
 # %% [markdown]
 # **Explorer: both machines.** The bars reach from the worst case of all assumptions to the best. Layer 1 is computed
@@ -664,11 +677,6 @@ viz.explore(both, **sizes, precision=["float32", "float16"], **machines)
 # %% [markdown]
 # The next figure includes all uncertainty. Each band reaches from the *worst* case for the IPU over the *best* case for
 # the GPU to the opposite. A band that crosses the dashed line cannot be decided without the hardware.
-#
-# **Predict first.** The IPU against fused kernels in a CUDA graph, at six sizes. What do the bands say?
-
-# %%
-predict("ipu_cuda.f")
 
 # %% tags=["slide"]
 bands = {}

@@ -144,7 +144,8 @@ resumed = train.recipes.run(recipe, **quiet, checkpoint=folder / "run.pt", resum
 saved = train.load_checkpoint(folder / "run.pt")
 pairs = zip(unbroken.model.state_dict().values(), resumed.model.state_dict().values(), strict=True)
 print("equal to the last bit:", all(torch.equal(a, b) for a, b in pairs))
-print("in the file:", ", ".join(sorted({*saved, *saved["extra"]} - {"extra", "format"})))
+parts = sorted({*saved, *saved["extra"]} - {"extra", "format"})
+print("in the file:", ", ".join(parts[:6]), "\n            ", ", ".join(parts[6:]))
 outcome("taking_a_network_home.a")
 
 # %% [markdown] tags=["slide"]
@@ -535,7 +536,7 @@ ranges = [f"{name}: {m.min():.2g} to {m.max():.2g}" for name, m in zip(answer.st
 panels = viz.figures.panels(2, 2, ranges)
 for i, mean in enumerate(means):
     panels.add_heatmap(z=mean, colorscale=viz.theme.INK, showscale=False, row=i // 2 + 1, col=i % 2 + 1)
-panels.update_xaxes(title_text="population", row=2).update_yaxes(title_text="digit", autorange="reversed")
+panels.update_xaxes(title_text="population", row=2).update_yaxes(title_text="digit", autorange="reversed", dtick=1)
 title = "Where a column varies, its population tells digits apart"
 viz.show(panels.update_layout(title_text=title, height=520, margin_t=80))
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from snnkit.lab.course import expect
-from snnkit.lab.course.card import short
+from snnkit.lab.course.card import rich, short
 from snnkit.lab.course.exercise import Violation
 
 
@@ -45,3 +45,8 @@ def test_large_results_are_compared_where_they_differ_first():
         expect.close(spikes((1, 0, 2), (4, 1, 1)), want, "The spikes differ.")
     assert caught.value.shown["yours"] == "1 at [4, 1, 1] (2 of 36 numbers differ)"
     assert caught.value.shown["expected"] == "0 at [4, 1, 1]"
+
+
+def test_a_word_between_stars_is_emphasised_but_not_in_code_or_a_product():
+    assert rich("where rows *end*.") == "where rows <em>end</em>."
+    assert "<em>" not in rich("`a *b* c`, 2*x*3, **kwargs** and *args, 2 * 3 * 4")

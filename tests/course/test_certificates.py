@@ -27,7 +27,7 @@ def test_it_is_complete_when_all_but_the_optional_exercises_are_passed(progress,
     course.start(order.notebooks_of("research")[0])
     made = course.certificate("research", "Ada")
     assert made.complete and "Still to do" not in repr(made) + made.html()
-    assert "exercises passed" in repr(made) and "20 your own data" in repr(made)
+    assert "exercises passed" in repr(made) and "20 · Your own data" in repr(made)
 
 
 def test_the_page_has_the_name_as_text_and_counts_hints(progress, tmp_path):

@@ -78,6 +78,12 @@ def test_each_exercise_stands_in_its_notebook_as_a_stub(notebook):
 
 
 @pytest.mark.parametrize("notebook", notebooks())
+def test_the_title_of_a_notebook_is_the_one_on_certificates(notebook):
+    (title,) = re.findall(r"^# # \d\d · ([^:\n]+)", source(notebook), re.M)
+    assert title == order.TITLES[notebook]
+
+
+@pytest.mark.parametrize("notebook", notebooks())
 def test_headings_say_what_cards_say(notebook):
     known = {order.label(exercise.key): exercise for exercise in exercises(notebook)}
     found = HEADING.findall(source(notebook))

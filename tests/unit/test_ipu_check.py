@@ -248,6 +248,8 @@ def test_the_report_names_line_and_fix():
     assert text.startswith("not IPU-ready: 1 error") and "never run on one" in text
     good = ipu.check(Net(), example())
     assert set(good.rules) == set(ipu.RULES) and str(good).startswith("IPU-ready")
+    for report in (text, str(good)):  # longer lines break inside words
+        assert max(len(line) for line in report.splitlines() if "where:" not in line) <= 100
 
 
 def test_a_backward_pass_that_fails_is_a_finding():

@@ -101,6 +101,11 @@ def test_a_trace_in_words(trace, words):
     assert spoken('a < "c"').endswith(">a &lt; &quot;c&quot;</span>")
 
 
+def test_numbers_in_named_rows_are_those_across():
+    numbers = [viz.figures.Marked("a", "measured", 5.0), viz.figures.Marked("b", "measured", 70.0)]
+    assert alt_text(viz.figures.marked(numbers, "ms")).endswith("measured: 2 values from 5 to 70.")
+
+
 # ---- on paper
 
 

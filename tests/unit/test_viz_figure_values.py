@@ -1,6 +1,7 @@
 """What figures draw is what they were given: one or two tests for each."""
 
 import math
+import re
 
 import numpy as np
 import polars
@@ -246,11 +247,15 @@ def drawn(figure):
 
 def test_a_tile_without_values_waits_and_all_go_on_together():
     work = model.Work("w", 1, (), (), 0, 0, 0)
-    lanes = drawn(supersteps(work, [operation(1000), operation(147_200)]))
+    page = supersteps(work, [operation(1000), operation(147_200)])
+    lanes = drawn(page)
     assert [what for what, *_ in lanes[0]] == ["elementwise", "waiting for all"] * 2
     assert [what for what, *_ in lanes[5]] == ["waiting for all", "elementwise", "waiting for all"]
     first, second = ([start for what, start, _ in lanes[row] if what == "elementwise"][-1] for row in (0, 5))
     assert first == second > 0
+    *_, (_, start, length) = lanes[0]
+    took = float(re.fullmatch(r"2 supersteps take ([\d.]+) µs", page.layout.title.text).group(1))
+    assert took == pytest.approx(start + length, rel=5e-3)
 
 
 def test_the_lengths_are_those_of_the_model():

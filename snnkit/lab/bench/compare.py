@@ -253,7 +253,7 @@ def summary(record: Record) -> str:
         if once := _rate(rows, ONCE):
             parts.append(f"{best['samples_per_s'] / once:.2f} times with it once for both")
         case = f"784-{size['width']}-10, batch {size['batch']}, {rows[0]['dtype']}, on one and the same device"
-        lines.append(f"{case}: {', '.join(parts)}")
+        lines += [f"{case}:", *(f"    {part}" for part in parts)]
     for claim in record["claims"]:
         mark = "derived from published times" if claim["derived"] else "published"
         source = f"{claim['source']}, {claim['url']}"

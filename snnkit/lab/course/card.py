@@ -114,8 +114,12 @@ def _html_line(line: Line) -> str:
 
 
 def rich(text: str) -> str:
-    """Escaped HTML of a text in which `…` marks code."""
-    return re.sub(r"`([^`]+)`", rf'<code style="{_GREY};padding:0 .25em">\1</code>', html.escape(text))
+    """Escaped HTML of a text in which `…` marks code, and *…* a word with emphasis."""
+    pieces = re.split(r"`([^`]+)`", html.escape(text))  # code at odd places
+    for i, piece in enumerate(pieces):
+        code = f'<code style="{_GREY};padding:0 .25em">{piece}</code>'
+        pieces[i] = code if i % 2 else re.sub(r"(?<!\S)\*(\w+)\*(?![\w*])", r"<em>\1</em>", piece)
+    return "".join(pieces)
 
 
 def short(value: Any) -> str:

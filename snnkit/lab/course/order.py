@@ -27,6 +27,28 @@ NUMBERS = {
     "your_own_data": 20,
     "sweeps": 21,
 }
+#: Their headings, up to a colon.
+TITLES = {
+    "preflight": "Pre-flight",
+    "first_spiking_neuron": "Your first spiking neuron",
+    "surrogate_gradients": "Learning through a step",
+    "encodings": "Turning the world into spikes",
+    "train_your_first_network": "Train your first spiking network",
+    "microspike": "Microspike",
+    "event_data": "Events and time",
+    "local_learning": "Local learning",
+    "open_challenge": "The open challenge",
+    "moving_house": "Moving house",
+    "fused_neurons": "Fused multi-step neurons",
+    "conv_snn": "A 128-channel conv SNN with AMP",
+    "memory_precision_batching": "Memory, precision, batching",
+    "event_driven_layers": "Spikes that pay",
+    "scaling_out": "Scaling out with Lightning",
+    "ipu_cuda": "IPU against CUDA",
+    "taking_a_network_home": "Taking a network home",
+    "your_own_data": "Your own data",
+    "sweeps": "Sweeps",
+}
 NOTEBOOKS = tuple(NUMBERS)  #: in their order; a notebook's file has its number before its name
 
 # The first edition, whose progress files of format 1 hold numbers, and what has another place since.

@@ -84,7 +84,7 @@ def _fair(candidate: Any, reference: Any) -> None:
 def _the_mean_of_all(candidate: Any, reference: Any) -> None:
     for count, ranks in _CASES:
         result = _shares(candidate, count, ranks)
-        inputs = {"samples": "losses 10, 13, 16, …", "ranks": ranks}
+        inputs = {"losses of the samples": _samples(count), "ranks": ranks}
         mean = sum(weight * sum(mine) / len(mine) for mine, weight in result if mine) / ranks
         message = "The mean over ranks of (weight × mean loss of the part) is the mean loss of the whole batch."
         weights = [weight for _, weight in result]

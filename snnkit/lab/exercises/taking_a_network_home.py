@@ -132,13 +132,15 @@ def _a_picture_of_the_moment(candidate: Any, reference: Any) -> None:
 
 
 def _converted(candidate: Any, weight: Tensor, **more: Any) -> tuple[Tensor, Tensor]:
-    message = "The answer is a pair: the whole numbers, then the scales."
-    numbers, scale = (
-        expect.written(one) for one in expect.parts(candidate(weight, *more.values()), 2, message, hint=0)
+    pair, column = (
+        "The answer is a pair: the whole numbers, then the scales.",
+        "There is one scale per output: [outputs, 1].",
     )
+    with expect.explained(RuntimeError, "size of tensor", column, inputs={"weight": weight}, hint=1):
+        found = candidate(weight, *more.values())
+    numbers, scale = map(expect.written, expect.parts(found, 2, pair, hint=0))
     expect.tensor(numbers, weight.to(torch.int8), inputs={"weight": weight}, hint=0)
-    message = "There is one scale per output: [outputs, 1]."
-    expect.tensor(scale, weight[:, :1], message, inputs={"weight": weight}, hint=1)
+    expect.tensor(scale, weight[:, :1], column, inputs={"weight": weight}, hint=1)
     return numbers, scale
 
 

@@ -37,7 +37,8 @@ def alt_text(figure: BaseFigure) -> str:
         now = slider.steps[int(slider.active or 0)].label
         parts.append(f"Slider with {len(slider.steps)} positions: {slider.currentvalue.prefix or ''}{now}")
     # What does not answer to the mouse only supports other traces.
-    parts += [_trace(t) for t in page.data if t.visible in (None, True) and t.hoverinfo != "skip"]
+    shown = [trace for trace in page.data if trace.visible in (None, True) and trace.hoverinfo != "skip"]
+    parts += [_trace(trace, _in_lanes(trace, layout)) for trace in shown]
     text = ". ".join(parts) + "."
     return text if len(text) <= MOST else text[: MOST - 1].rstrip() + "…"
 
@@ -52,9 +53,15 @@ def spoken(text: str) -> str:
     return f'<span class="snnkit-alt" style="{style}">{html.escape(text)}</span>'
 
 
-def _trace(trace: Any) -> str:
+def _in_lanes(trace: Any, layout: Any) -> bool:
+    """Whether y only says in which of several rows, each with its name, the numbers are."""
+    names = layout[f"yaxis{(trace.yaxis or 'y')[1:]}"].ticktext if trace.type == "scatter" else None
+    return any(not str(name)[:1].isdigit() for name in names or ())
+
+
+def _trace(trace: Any, in_lanes: bool) -> str:
     name = _line(trace.name) or trace.type
-    sideways = trace.type == "bar" and trace.orientation == "h"
+    sideways = in_lanes or (trace.type == "bar" and trace.orientation == "h")
     drawn = getattr(trace, "x" if sideways else "z" if trace.type == "heatmap" else "y", None)
     values = np.ravel(np.asarray(drawn, dtype=object))
     numbers = np.array([value for value in values if isinstance(value, (int, float, np.number))], dtype=float)

@@ -139,6 +139,7 @@ INTEGERS = [
     (lambda weight, bits=8: to_integers(weight, bits)[::-1], "a pair", 0, "swapped"),
     (lambda weight, bits=8: (to_integers(weight, bits)[0].float(), to_integers(weight, bits)[1]), "a pair", 0),
     (whole(lambda w, largest: w.abs().amax() / largest, torch.round), "a pair", 1),
+    (whole(lambda w, largest: w.abs().amax(1) / largest, torch.round), "a pair", 1, "a row of scales"),
     (whole(lambda w, largest: w.abs().amax(0, keepdim=True) / largest, torch.round), "a pair", 1),
     (whole(lambda w, largest: w.abs().amax() / largest + 0 * w[:, :1], torch.round), "one scale per output", 1),
     (whole(lambda w, largest: w.amax(1, keepdim=True) / largest / 2, torch.round), "one scale per output", 1),

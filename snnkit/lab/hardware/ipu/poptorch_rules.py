@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,6 +23,12 @@ CROWDED = 0.6
 # random.random() < 0.5.
 _CALLS = 3
 _NOWHERE = Location()
+_WIDE = 100  # characters of a line
+
+
+def folded(text: str, indent: int) -> str:
+    """Lines for a notebook, which breaks longer ones inside words; ``indent``: spaces before all but the first."""
+    return textwrap.fill(text, _WIDE, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)
 
 
 class Finding(NamedTuple):
@@ -46,7 +53,8 @@ class Finding(NamedTuple):
     def __str__(self) -> str:
         location = "  ".join(part for part in (self.module, self.where) if part)
         where = [f"    where: {location}"] if location else []
-        return "\n".join([f"{self.severity}: {self.rule}: {self.what}", *where, f"    fix:   {self.fix}"])
+        what = folded(f"{self.severity}: {self.rule}: {self.what}", 7)
+        return "\n".join([what, *where, folded(f"    fix:   {self.fix}", 11)])
 
 
 class MemoryEstimate(NamedTuple):

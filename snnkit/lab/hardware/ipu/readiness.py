@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from snnkit import checks
 from snnkit.lab.hardware import chips
 from snnkit.lab.hardware.ipu.nets import NotOneLoss, WithLoss
-from snnkit.lab.hardware.ipu.poptorch_rules import RULES, Case, Finding, MemoryEstimate, compiled_module
+from snnkit.lab.hardware.ipu.poptorch_rules import RULES, Case, Finding, MemoryEstimate, compiled_module, folded
 
 
 @dataclass
@@ -37,9 +37,9 @@ class Report:
         count = f"{len(self.errors)} error{'s' * (len(self.errors) != 1)}"
         lines = ["IPU-ready, by the rules of PopTorch 3.4" if self.ready else f"not IPU-ready: {count}"]
         lines += [str(finding) for finding in self.findings]
-        lines.append("rules: " + ", ".join(f"{rule}: {verdict}" for rule, verdict in self.rules.items()))
+        lines.append(folded("rules: " + ", ".join(f"{rule}: {verdict}" for rule, verdict in self.rules.items()), 7))
         if self.memory is not None:
-            lines.append(f"memory: {self.memory}")
+            lines.append(folded(f"memory: {self.memory}", 8))
         lines.append("(checked without an IPU and without PopTorch; never run on one)")
         return "\n".join(lines)
 

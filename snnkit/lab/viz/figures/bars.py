@@ -101,9 +101,7 @@ def spans(
 
 
 @checks.arguments
-def supersteps(
-    work: roofline.Work, operations: Sequence[roofline.Operation], title: str = "Supersteps of a GC200"
-) -> go.Figure:
+def supersteps(work: roofline.Work, operations: Sequence[roofline.Operation], title: str = "") -> go.Figure:
     """The work of some tiles of a GC200, a bulk-synchronous machine, over time: compute, wait for all, exchange, and go
     on.
 
@@ -113,6 +111,7 @@ def supersteps(
     Args:
         work: the training step that the operations belong to.
         operations: one superstep each.
+        title: "": how long they take.
     """
     from snnkit.lab.hardware import chips, roofline  # imports training and benchmarks, which other figures do not need
 
@@ -134,4 +133,4 @@ def supersteps(
                 lane.append(("exchange", synced, exchanged))
         start = exchanged
     named = {f"tile {tile:,}": lane for tile, lane in lanes.items()}
-    return spans(named, "µs (predicted)", title)
+    return spans(named, "µs (predicted)", title or f"{len(operations)} supersteps take {start:.3g} µs")
