@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import snnkit
-from snnkit import checks, files
+from snnkit import checks, files, tables
 from snnkit.lab.course import card, exercise as registry, order, question
 from snnkit.lab.course.card import Card, Line
 from snnkit.lab.course.question import SURE
@@ -291,7 +291,7 @@ class ExerciseScore:
 
     def __str__(self) -> str:
         notes = [self.status]
-        notes += [f"{n} {noun}{'s' * (n > 1)}" for n, noun in ((self.attempts, "attempt"), (self.hints, "hint")) if n]
+        notes += [tables.count_of(n, noun) for n, noun in ((self.attempts, "attempt"), (self.hints, "hint")) if n]
         notes += ["solution seen"] * self.solution_seen + ["optional"] * self.optional
         mark = "" if self.title.endswith("?") else ":"
         return f"{_SIGNS[self.status]} {order.label(self.key)} {self.title}{mark} {', '.join(notes)}"

@@ -13,7 +13,7 @@ from snnkit import checks, files
 from snnkit.lab.tools import site
 from snnkit.lab.tools.runner import Result
 from snnkit.lab.tools.site import formula
-from snnkit.tables import duration_of, size_of
+from snnkit.tables import count_of, duration_of, size_of
 
 FIELDS = ("name", "status", "seconds", "peak_mb", "cell", "error")
 
@@ -66,7 +66,7 @@ def html(out: Path, results: Sequence[Result], environment: Mapping[str, Any]) -
     from jinja2 import Environment
 
     failed = sum(result.status != "ok" for result in results)
-    number = f"{len(results)} notebook{'s' * (len(results) != 1)}"
+    number = count_of(len(results), "notebook")
     if environment.get("interrupted"):
         verdict, tone = f"Interrupted after {number}", "amber"
     elif failed:
