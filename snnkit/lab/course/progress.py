@@ -23,7 +23,7 @@ from snnkit import checks, files, tables
 from snnkit.lab.course import card, exercise as registry, order, question
 from snnkit.lab.course.card import Card, Line
 from snnkit.lab.course.question import SURE
-from snnkit.lab.viz.frontend import headless
+from snnkit.lab.viz.frontend import darken_drawings, headless
 
 FORMAT = 3  # of the progress file and of an export; formats 1 and 2 have the keys of the first edition
 EXPORT = "snnkit progress"
@@ -254,7 +254,7 @@ def current() -> Session:
 
 @checks.arguments
 def start(notebook: str, *, solve: bool = False) -> None:
-    """Begin a notebook ("encodings"): load the progress file, close the opened hints.
+    """Begin a notebook ("encodings"): load the progress file, close the opened hints, adapt drawings to a dark page.
 
     With ``solve=True`` the references are used: ``attempt`` checks and returns them, and records nothing. ValueError
     for a notebook that has no exercises.
@@ -263,6 +263,7 @@ def start(notebook: str, *, solve: bool = False) -> None:
     global _session
     scorecards = _session.scorecards if _session else set()
     _session = Session(Progress(default_path()), solving=solve, scorecards=scorecards)
+    darken_drawings()
 
 
 def record(key: str) -> dict[str, Any] | None:

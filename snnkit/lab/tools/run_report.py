@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from snnkit import checks, files
+from snnkit.lab.pages import web
 from snnkit.lab.tools import site
 from snnkit.lab.tools.runner import Result
 from snnkit.lab.tools.site import formula
@@ -56,7 +57,7 @@ def render_copy(out: Path, name: str) -> None:
     if find_spec("latex2mathml"):
         exporter.register_filter("markdown2html", markdown)
     notebook = site.read(out / "notebooks" / f"{name}.ipynb")
-    body, _ = exporter.from_notebook_node(notebook, {"metadata": {"name": name}})
+    body, _ = exporter.from_notebook_node(notebook, {"metadata": {"name": name}, "drawings": web.read("drawings.css")})
     for file, text in {f"{name}.html": body, **site.scripts()}.items():
         files.write_text(out / "html" / file, text)
 
