@@ -39,7 +39,7 @@ extensions = [
 # Notebooks are executed before, by the kit's own runner, which finds errors that widgets swallow.
 nb_execution_mode = "off"
 nb_merge_streams = True
-myst_enable_extensions = ["dollarmath", "amsmath"]
+myst_enable_extensions = ["dollarmath", "amsmath", "tasklist"]
 myst_heading_anchors = 4
 myst_links_external_new_tab = False
 

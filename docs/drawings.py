@@ -2,7 +2,12 @@
 
 Notebooks hold a drawing as WebP within the text of a cell: that is what GitHub, Colab, JupyterLab and VS Code show,
 before anything has run and without a network. Colab ignores attachments and cannot follow relative links; several of
-these viewers refuse SVG within a text. The site shows the SVG itself, which has colours for dark pages, too.
+these viewers refuse SVG within a text. An SVG would also be wrong in JupyterLab: it has the scheme of the system or of
+the CSS property color-scheme, and JupyterLab sets none, whatever its theme is. So a picture is a light card with round
+corners, which can be read on every page. What can tell that the page is dark makes the card dark, too, by
+snnkit/lab/web/drawings.css: JupyterLab from the first cell that runs, and our own pages and slides. GitHub and VS Code
+let nothing reach the page around a text, and Colab keeps outputs in frames: there the card stays light.
+The site shows the SVG itself, which has colours for dark pages and follows the scheme that the site has chosen.
 """
 
 import hashlib

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from snnkit import data, encode, files, records
+from snnkit import data, encode, files, records, tables
 from snnkit.lab import pages, viz
 from snnkit.lab.hardware import energy
 from snnkit.lab.viz import figures
@@ -141,7 +141,7 @@ def ports() -> str:
                 lambda row: row["library"] != "snnkit",
             )
         )
-        size = f"`{name}`, T = {auto['steps']}, {auto['batch']} sample{'s' * (auto['batch'] > 1)}"
+        size = f"`{name}`, T = {auto['steps']}, {tables.count_of(auto['batch'], 'sample')}"
         best = _times(theirs, _best([auto, compiled]))
         cells = [size, theirs["library"], _ms(theirs), str(theirs["lines"]), _ms(auto), _ms(compiled), best]
         lines.append(_row([*cells, str(auto["lines"])]))

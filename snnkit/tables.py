@@ -1,4 +1,4 @@
-"""Tables for people, as text and as HTML, and sizes and durations in words."""
+"""Tables for people, as text and as HTML, and sizes, durations and counts in words."""
 
 from __future__ import annotations
 
@@ -22,6 +22,12 @@ def duration_of(seconds: float, digits: int | None = None) -> str:
     if not minutes:
         return f"{rest if digits is None else round(seconds, digits)} s"
     return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def count_of(number: int, noun: str) -> str:
+    """A number with its noun: "1 process", "2 processes", "1,000 spikes"."""
+    plural = f"{noun}es" if noun.endswith("s") else f"{noun}s"
+    return f"{number:,} {noun if number == 1 else plural}"
 
 
 def one_line(value: object, longest: int = 80) -> str:

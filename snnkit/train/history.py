@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
-from snnkit import checks
+from snnkit import checks, tables
 from snnkit.checks import choice, flag, function, instance, mapping, pip_install, shown
 from snnkit.files import expanded
 
@@ -80,7 +80,7 @@ class History:
             check_measured(self.metric, bool(self.regulariser), metric, regularised)
 
     def __repr__(self) -> str:
-        lines = [f"History of {self.epochs} epoch{'s' * (self.epochs != 1)}{', interrupted' * self.interrupted}"]
+        lines = [f"History of {tables.count_of(self.epochs, 'epoch')}{', interrupted' * self.interrupted}"]
         if self.epochs:
             what = f"  (metric: {self.metric})" if self.metric else ""
             name, width = ("metric", 12) if self.metric else ("acc", 9)

@@ -68,10 +68,17 @@ def test_figures_are_alive_before_the_mouse_meets_them(notebook):
         notebook.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
         assert figure.screenshot() == before
         assert figure.evaluate("plot => plot.clientWidth - plot.querySelector('.main-svg').clientWidth") == 0
-    drawing = next(cell for _, cell in notebook.cells() if cell.locator("img[alt*=bucket]").count()).locator(
-        "img[alt*=bucket]"
-    )
+
+
+@pytest.mark.parametrize("name", ["01_first_spiking_neuron"])
+def test_drawings_are_sharp_and_follow_the_theme(notebook):
+    bucket = "img[alt*=bucket]"
+    drawing = next(cell for _, cell in notebook.cells() if cell.locator(bucket).count()).locator(bucket)
     assert drawing.evaluate("image => image.naturalWidth") == 1520
+    for theme in notebook.themes():
+        look = drawing.evaluate("image => getComputedStyle(image).filter")
+        assert look.startswith("invert(") == ("Dark" in theme), (theme, look)
+        shoot(notebook.page, f"01-drawing-{theme.split()[-1]}")
 
 
 @pytest.mark.parametrize("name", ["01_first_spiking_neuron"])

@@ -8,6 +8,7 @@ import pytest
 from snnkit.lab import pages, viz
 from snnkit.lab.pages import web
 from snnkit.lab.tools import run_report
+from snnkit.lab.tools.project import find
 from snnkit.lab.viz import embedded, explorers
 from tests.engine import javascript
 from tests.engine.test_js import check_zoo
@@ -188,3 +189,12 @@ def test_notes_in_figures_are_outlined_in_the_colour_of_the_page(page, theme):
     page.set_content(f'<style>{look}</style>{body}<div class="js-plotly-plot">{note}</div>')
     shown = page.locator("text").evaluate("e => [getComputedStyle(e).paintOrder, getComputedStyle(e).stroke]")
     assert shown == ["stroke", colour]
+
+
+def test_long_signatures_of_the_reference_break_on_a_phone(page):
+    style = (find().root / "docs" / "_static" / "site.css").read_text("utf-8")
+    name = '<span class="property"><span class="pre">{"a": "' + "b" * 99 + '"}</span></span>'
+    page.set_viewport_size({"width": 400, "height": 600})
+    entry = f'<article class="bd-article"><dl><dt class="sig">{name}</dt></dl></article>'
+    page.set_content(f"<style>{style}</style>{entry}")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400

@@ -43,6 +43,7 @@ def test_build_then_check(project):
     assert files(project) == before
     assert "wrote notebooks/00_ok.ipynb" in call("build").output
     assert call("build").output == "2 notebooks, all up to date\n"
+    assert call("build", "00").output == "1 notebook, all up to date\n"
     assert call("build", "--check").exit_code == 0
 
 

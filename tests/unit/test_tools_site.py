@@ -129,6 +129,11 @@ def test_a_narrow_drawing_has_all_the_texts_of_the_wide_one_and_they_can_be_read
     assert len(sizes) == len(parts) and min(float(shown) / float(wide) for shown, wide in sizes) > 0.85
 
 
+def test_each_drawing_that_is_wider_than_two_phones_has_a_narrow_form():
+    wide = [path.stem for path in sorted(DRAWINGS.glob("*.svg")) if ' width="760"' in path.read_text("utf-8")]
+    assert wide == sorted(NARROW)
+
+
 def test_a_narrow_drawing_wraps_what_a_text_says_and_knows_its_texts():
     long = "a & b, " * 20
     svg = '<svg width="9" height="9" viewBox="0 0 9 9"><style></style><defs>\n</defs>\n<rect width="7" height="7"/>\n'

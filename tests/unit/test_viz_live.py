@@ -11,7 +11,7 @@ from snnkit.lab.viz import LivePanel
 from snnkit.lab.viz.live import panel as panel_module
 from snnkit.lab.viz.live.curves import Throttle, training_curves
 from snnkit.lab.viz.live.renderers import Renderer
-from snnkit.tables import duration_of, size_of
+from snnkit.tables import count_of, duration_of, size_of
 from snnkit.train import BatchInfo
 from snnkit.train.history import History
 
@@ -215,6 +215,8 @@ def test_curves_take_what_is_known():
     assert {seconds: duration_of(seconds) for seconds in words} == words
     assert [duration_of(seconds, 1) for seconds in (0.04, 59.44, 59.97)] == ["0.0 s", "59.4 s", "1 min 00 s"]
     assert [size_of(count) for count in (999, 999_960, 1e6, -2e9)] == ["999 B", "1.0 MB", "1.0 MB", "−2.0 GB"]
+    counts = [count_of(*one) for one in ((0, "epoch"), (1, "epoch"), (2, "process"), (12_345, "spike"))]
+    assert counts == ["0 epochs", "1 epoch", "2 processes", "12,345 spikes"]
 
 
 # ---- the forms of the panel

@@ -65,6 +65,14 @@ def test_what_a_cell_prints_is_one_box_and_blank_lines_are_none(tmp_path):
     assert re.findall(r"<pre>(.*?)</pre>", slides(new_notebook(cells=[cell]), tmp_path), re.DOTALL) == ["one\ntwo"]
 
 
+@pytest.mark.parametrize(("tags", "shown"), [((), 14), (("slide-code",), 10)])
+def test_what_is_printed_below_code_is_cut_sooner(tmp_path, tags, shown):
+    said = new_output("stream", name="stdout", text="\n".join(map(str, range(30))))
+    cell = tagged(new_code_cell, "x\n" * 10 + "x", "slide", *tags, outputs=[said])
+    printed = re.findall(r"<pre>(\d.*?)</pre>", slides(new_notebook(cells=[cell]), tmp_path), re.DOTALL)
+    assert printed == ["\n".join([*map(str, range(shown)), "…"])]
+
+
 @pytest.mark.parametrize(
     ("cells", "says"),
     [
@@ -117,6 +125,15 @@ def test_a_slide_stands_alone():
     assert four[:2] == ["## B", "**What do you see, and what did you expect?**"] and four[2][0].source == "draw()"
     with pytest.raises(WorkshopError, match=r"x: equation \(5\) must have a \\tag\{5\}"):
         handouts.outline(new_notebook(cells=[tagged(new_markdown_cell, "By equation (5).", "slide")]), "x")
+
+
+def test_a_drawing_has_a_slide_of_its_own_before_the_text_of_its_section():
+    drawing = '<img width="760" alt="a drawing" src="data:image/webp;base64,AA==" data-file="drawings/a.svg">'
+    texts = [f"# A\n\n{drawing}", f"words\n\n## B\n\nmore\n\n{drawing}\n\nand more", f"{drawing}\n\nlast"]
+    cells = [tagged(new_markdown_cell, text, "slide" if i < 2 else "slide-more") for i, text in enumerate(texts)]
+    shown = [[part.strip() for part in slide] for slide in handouts.outline(new_notebook(cells=cells), "x")]
+    first, last = [["# A", drawing], ["# A", "words"]], [["## B", drawing], ["## B", "last"]]
+    assert shown == [*first, ["## B", drawing], ["## B\n\nmore\n\nand more"], *last]
 
 
 def test_a_figure_alone_asks_the_prediction_of_its_section_and_is_sharp(tmp_path):

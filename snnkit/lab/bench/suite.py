@@ -21,7 +21,7 @@ from snnkit import checks, records
 from snnkit.data import resolve_device
 from snnkit.measure import Clock, Timing, provenance, race
 from snnkit.records.schema import LISTS
-from snnkit.tables import text_table
+from snnkit.tables import count_of, text_table
 from snnkit.train.checkpoint import writable
 
 T = TypeVar("T")
@@ -363,7 +363,7 @@ def heading(record: Record) -> str:
     if device.get("compute_capability"):
         facts.append(f"sm_{device['compute_capability'].replace('.', '')}, driver {device.get('driver')}")
     if device["type"] == "cpu":
-        facts.append(f"{origin['threads']} thread{'s' * (origin['threads'] != 1)}")
+        facts.append(count_of(origin["threads"], "thread"))
     lines = [
         f"device: {', '.join(facts)}",
         f"versions: {', '.join(f'{name} {version}' for name, version in origin['versions'].items())}",

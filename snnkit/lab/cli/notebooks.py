@@ -13,6 +13,7 @@ from snnkit.lab.tools import doctor as checks, pair, run_report, runner, site as
 from snnkit.lab.tools.parameters import ParameterError
 from snnkit.lab.tools.project import ProjectError, find, find_notebooks
 from snnkit.measure import machine
+from snnkit.tables import count_of
 
 
 @click.command(context_settings=SETTINGS)
@@ -27,15 +28,16 @@ def build(notebooks: tuple[str, ...], check: bool) -> None:
         project = find()
         names = project.select(notebooks) + ([] if notebooks else project.workers())
         lines = [line for name in names for line in (pair.check if check else pair.build)(project, name)]
+    number = count_of(len(names), "notebook")
     if not check:
-        click.echo("\n".join(f"wrote {file}" for file in lines) or f"{len(names)} notebooks, all up to date")
+        click.echo("\n".join(f"wrote {file}" for file in lines) or f"{number}, all up to date")
         return
     if not notebooks:
         lines += [f"notebooks/{name}.ipynb: has no source in notebooks/src" for name in project.orphans()]
     if lines:
         click.echo("\n".join(lines))
         raise click.ClickException("not in sync: run `snnkit build`, and commit what it writes")
-    click.echo(f"{len(names)} notebooks, all in sync")
+    click.echo(f"{number}, all in sync")
 
 
 @click.command(context_settings=SETTINGS)

@@ -13,6 +13,7 @@ import click
 
 from snnkit.files import write_text
 from snnkit.lab.cli import SETTINGS
+from snnkit.tables import count_of
 from snnkit.train.slurm import Request, check, explain, script
 from snnkit.train.slurm.syntax import is_sweep
 
@@ -103,7 +104,7 @@ def _check(file: str, explained: bool) -> None:
         where = file if problem.line is None else f"{file}:{problem.line}"
         click.echo(f"{where}: {problem.what}\n    fix: {problem.fix}")
     if problems:
-        click.echo(f"{len(problems)} problem{'s' * (len(problems) > 1)} in {file}", err=True)
+        click.echo(f"{count_of(len(problems), 'problem')} in {file}", err=True)
         sys.exit(1)
     click.echo(f"{file}: no problems")
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from snnkit import checks, files, tables
 from snnkit.lab.course import exercise, order, progress, question, survey
-from snnkit.tables import one_line
+from snnkit.tables import count_of, one_line
 
 LARGEST = 1 << 20  # bytes of a file; an export has about 20 kB
 STUCK = 4  # so many attempts at an exercise, and none that passed: this learner needs help
@@ -218,7 +218,7 @@ class Room:
         counts = [learner.passed(n) for learner in self.learners for n in notebooks]
         passed, of = (sum(column) for column in zip(*counts, strict=True)) if counts else (0, 0)
         share = f"{passed} of {of} exercises passed ({100 * passed / max(of, 1):.0f}%)"
-        return f"Room {self.folder}: {len(self.learners)} learner{'s' * (len(self.learners) > 1)}, {share}"
+        return f"Room {self.folder}: {count_of(len(self.learners), 'learner')}, {share}"
 
     def _lists(self) -> list[tuple[str, list[str]]]:
         """The lists below the table: titles and sentences. Empty lists are left out."""

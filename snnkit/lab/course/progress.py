@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import snnkit
-from snnkit import checks, files
+from snnkit import checks, files, tables
 from snnkit.lab.course import card, exercise as registry, order, question
 from snnkit.lab.course.card import Card, Line
 from snnkit.lab.course.question import SURE
-from snnkit.lab.viz.frontend import headless
+from snnkit.lab.viz.frontend import darken_drawings, headless
 
 FORMAT = 3  # of the progress file and of an export; formats 1 and 2 have the keys of the first edition
 EXPORT = "snnkit progress"
@@ -254,7 +254,7 @@ def current() -> Session:
 
 @checks.arguments
 def start(notebook: str, *, solve: bool = False) -> None:
-    """Begin a notebook ("encodings"): load the progress file, close the opened hints.
+    """Begin a notebook ("encodings"): load the progress file, close the opened hints, adapt drawings to a dark page.
 
     With ``solve=True`` the references are used: ``attempt`` checks and returns them, and records nothing. ValueError
     for a notebook that has no exercises.
@@ -263,6 +263,7 @@ def start(notebook: str, *, solve: bool = False) -> None:
     global _session
     scorecards = _session.scorecards if _session else set()
     _session = Session(Progress(default_path()), solving=solve, scorecards=scorecards)
+    darken_drawings()
 
 
 def record(key: str) -> dict[str, Any] | None:
@@ -291,7 +292,7 @@ class ExerciseScore:
 
     def __str__(self) -> str:
         notes = [self.status]
-        notes += [f"{n} {noun}{'s' * (n > 1)}" for n, noun in ((self.attempts, "attempt"), (self.hints, "hint")) if n]
+        notes += [tables.count_of(n, noun) for n, noun in ((self.attempts, "attempt"), (self.hints, "hint")) if n]
         notes += ["solution seen"] * self.solution_seen + ["optional"] * self.optional
         mark = "" if self.title.endswith("?") else ":"
         return f"{_SIGNS[self.status]} {order.label(self.key)} {self.title}{mark} {', '.join(notes)}"

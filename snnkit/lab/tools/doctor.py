@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from snnkit.measure import machine
+from snnkit.tables import count_of
 
 GREEN, AMBER, RED = "green", "amber", "red"
 PACKAGES = {
@@ -72,11 +73,7 @@ class Report(list[Line]):
             rows.append(f'<div style="display:flex;flex-wrap:wrap;gap:0 10px;margin-top:4px">{mark}{name}{value}</div>')
         bad, fair = (sum(line.status == status for line in self) for status in (RED, AMBER))
         word = (
-            f"{bad} to fix"
-            if bad
-            else "everything is there"
-            if not fair
-            else f"works, with {fair} limit{'s' * (fair > 1)}"
+            f"{bad} to fix" if bad else "everything is there" if not fair else f"works, with {count_of(fair, 'limit')}"
         )
         return framed("bad" if bad else "fair" if fair else "good", "This machine", word, "".join(rows))
 
@@ -122,8 +119,7 @@ def _torch() -> Iterator[Line]:
         return
     release = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2] if part.isdigit())
     built = f"CUDA {torch.version.cuda}" if torch.version.cuda else "CPU only"
-    threads = torch.get_num_threads()
-    value = f"{torch.__version__} ({built}, {threads} thread{'s' if threads != 1 else ''})"
+    value = f"{torch.__version__} ({built}, {count_of(torch.get_num_threads(), 'thread')})"
     yield _line("torch", release >= (2, 8), value, 'pip install "torch>=2.8"', RED)
 
 

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from snnkit import checks, files
+from snnkit.lab.pages import web
 from snnkit.lab.tools import site
 from snnkit.lab.tools.runner import Result
 from snnkit.lab.tools.site import formula
-from snnkit.tables import duration_of, size_of
+from snnkit.tables import count_of, duration_of, size_of
 
 FIELDS = ("name", "status", "seconds", "peak_mb", "cell", "error")
 
@@ -56,7 +57,7 @@ def render_copy(out: Path, name: str) -> None:
     if find_spec("latex2mathml"):
         exporter.register_filter("markdown2html", markdown)
     notebook = site.read(out / "notebooks" / f"{name}.ipynb")
-    body, _ = exporter.from_notebook_node(notebook, {"metadata": {"name": name}})
+    body, _ = exporter.from_notebook_node(notebook, {"metadata": {"name": name}, "drawings": web.read("drawings.css")})
     for file, text in {f"{name}.html": body, **site.scripts()}.items():
         files.write_text(out / "html" / file, text)
 
@@ -66,7 +67,7 @@ def html(out: Path, results: Sequence[Result], environment: Mapping[str, Any]) -
     from jinja2 import Environment
 
     failed = sum(result.status != "ok" for result in results)
-    number = f"{len(results)} notebook{'s' * (len(results) != 1)}"
+    number = count_of(len(results), "notebook")
     if environment.get("interrupted"):
         verdict, tone = f"Interrupted after {number}", "amber"
     elif failed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import json
 import os
 import sys
 from typing import Any
@@ -64,6 +65,20 @@ def prepare_plotly() -> None:
             import jsonschema  # noqa: F401
     finally:
         sys.modules.pop(SLOW, None)
+
+
+def darken_drawings() -> None:
+    """In JupyterLab: make the drawings of notebooks dark where its theme is. The style is in the head of the page, as
+    JupyterLab takes outputs that are out of sight off the page."""
+    if headless() or on_colab() or not in_jupyterlab():
+        return
+    from IPython.display import display
+
+    from snnkit.lab.pages import web
+
+    style = f'Object.assign(document.createElement("style"), {{textContent: {json.dumps(web.read("drawings.css"))}}})'
+    page = f"<script>window.snnkitDrawings ??= document.head.appendChild({style});</script>"
+    display({"text/html": page, "text/plain": ""}, raw=True)
 
 
 def page_helpers() -> tuple[Any, ...]:

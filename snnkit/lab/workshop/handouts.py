@@ -15,6 +15,7 @@ import numpy as np
 
 from snnkit import checks
 from snnkit.lab.course import question
+from snnkit.lab.pages import web
 from snnkit.lab.tools import run_report, runner, site
 from snnkit.lab.tools.project import Project
 from snnkit.lab.workshop.timetable import WorkshopError
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 CHEATSHEET = "workshop/cheatsheet.md"
 SLIDE, MORE, CODE = "slide", "slide-more", "slide-code"
-MOST_WORDS, MOST_LINES = 60, 14  # of text and of printed lines on a slide
+MOST_WORDS, MOST_LINES, WITH_CODE = 60, 14, 20  # of text, of printed lines, and of these with those of code
 _SHOWING = ("viz.show(", "viz.explore(", "viz.embed(", "viz.explorers.", "print(")
 _SECTION = re.compile(r"(?m)^(?=#{1,4} )")
 _ITEM = re.compile(r"\n(?=(?:>? ?[-*]|>? ?\d+\.) )")
@@ -35,6 +36,7 @@ _SOURCE = re.compile(r"(?<=[\w.,;:)]) \[\d+\](?!\()")
 _EQUATION, _TAG = re.compile(r"\$\$.+?\$\$", re.DOTALL), re.compile(r"\\tag\{(\w+)\}")
 _CITED = re.compile(r"(?:[Ee]quations?|[Rr]ules?|and|or|by|of|in|that|does) \((\d+)\)")
 _FOLDED = re.compile(r"<details>\n<summary><b>(.*?)</b></summary>\n\n(.*?)\n\n</details>", re.DOTALL)
+_DRAWING = re.compile(r"(?m)^<img .*>\n*")
 _KEY = re.compile(r'\battempt\(\s*"(\w+\.\d+)"')
 _ASKED = re.compile(r'(?m)^predict\("(\w+\.\w+)"')
 _LOOK = "What do you see, and what did you expect?"  # where there is no prediction
@@ -63,9 +65,9 @@ def slides(path: Path) -> str:
 
     A slide is complete by itself. Headings, formulas, tables, pictures and predictions stay; of other text as many
     sentences as 60 words hold. Each heading begins a slide; one without its own repeats the last. An equation that it
-    cites, "(4)", is on it. A slide with nothing but a figure asks the prediction of its section. Figures fill it. Of
-    code cells the outputs are shown; ``slide-code`` beside one of these tags shows the code, too. (Slides of nbconvert
-    would load reveal.js from a network.)
+    cites, "(4)", is on it. A slide with nothing but a figure asks the prediction of its section. Figures fill it; a
+    drawing has one of its own, before the text that it comes with. Of code cells the outputs are shown; ``slide-code``
+    beside one of these tags shows the code, too. (Slides of nbconvert would load reveal.js from a network.)
 
     Raises:
         WorkshopError: no copy, a cell with nothing to show, or an equation without a number; with notebook and cell.
@@ -83,8 +85,9 @@ def slides(path: Path) -> str:
     ]
     made = [re.sub("(?:<figure>.*?</figure>){2,}", r"<div>\g<0></div>", slide) for slide in made]  # side by side
     texts = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
-    title = re.search(r"(?m)^# (.+)", texts)
-    return _page("slides.html.j2", title=title[1].strip() if title else name, slides=made)
+    found = re.search(r"(?m)^# (.+)", texts)
+    title = found[1].replace("`", "").strip() if found else name
+    return _page("slides.html.j2", title=title, slides=made, drawings=web.read("drawings.css"))
 
 
 def outline(notebook: NotebookNode, name: str) -> list[list[Any]]:
@@ -106,7 +109,11 @@ def outline(notebook: NotebookNode, name: str) -> list[list[Any]]:
                     ask_now = _LOOK
                 if not chosen or not (section.partition("\n")[2] if section[:2] == "##" else section).strip():
                     continue
-                if begins or own or not made:
+                drawings, section = _DRAWING.findall(section), _DRAWING.sub("", section)
+                made += [[*[heading] * bool(heading), drawing] for drawing in drawings]
+                if drawings and not (section.partition("\n")[2] if own else section).strip():
+                    continue
+                if begins or own or drawings or not made:
                     made.append([] if own or not heading else [heading])
                 made[-1].append(_shortened(section, MOST_WORDS - words("\n\n".join(filter(_is_text, made[-1])))))
                 begins = False
@@ -207,6 +214,7 @@ def _markdown() -> Any:
 
 def _outputs(cell: NotebookNode, with_source: bool) -> list[str]:
     parts = [f"<pre><code>{escape(cell.source)}</code></pre>"] if with_source else []
+    most = min(MOST_LINES, max(5, WITH_CODE - cell.source.count("\n"))) if with_source else MOST_LINES
     printed = ""  # since the last picture: kernels send it in pieces, some of them a line feed alone
     for output in cell.get("outputs", ()):
         data = output.get("data", {})
@@ -224,8 +232,8 @@ def _outputs(cell: NotebookNode, with_source: bool) -> list[str]:
             printed += output.text
             if printed.strip():
                 lines = printed.strip("\n").split("\n")
-                more = ["…"] * (len(lines) > MOST_LINES)
-                parts.append(f"<pre>{escape(chr(10).join(lines[:MOST_LINES] + more))}</pre>")
+                more = ["…"] * (len(lines) > most)
+                parts.append(f"<pre>{escape(chr(10).join(lines[:most] + more))}</pre>")
             continue
         else:
             continue

@@ -6,16 +6,17 @@ import re
 from collections.abc import Callable
 
 from snnkit import checks
+from snnkit.tables import count_of
 from snnkit.train.slurm.request import Request, script as write
-from snnkit.train.slurm.syntax import Command, Option, Script, array, clock, count, early_signal, parse, seconds
+from snnkit.train.slurm.syntax import Command, Option, Script, array, clock, early_signal, parse, seconds
 
 Meaning = str | Callable[[str, Script], str]
 
 
 def _processes(script: Script) -> str:
     each = script.number("ntasks-per-node")
-    where = f", {each} on each of {count(script.nodes, 'node')}" if each and script.nodes > 1 else ""
-    return count(script.processes, "process") + where
+    where = f", {each} on each of {count_of(script.nodes, 'node')}" if each and script.nodes > 1 else ""
+    return count_of(script.processes, "process") + where
 
 
 def _time(value: str, _script: Script) -> str:
@@ -38,7 +39,7 @@ def _tasks(value: str, script: Script) -> str:
 def _array(value: str, _script: Script) -> str:
     tasks, at_once = array(value)[0], value.partition("%")[2]
     limit = f", at most {at_once} at a time" if at_once else ""
-    return f"The job is an array of {count(tasks, 'task')}{limit}: each is a job of its own that runs this script."
+    return f"The job is an array of {count_of(tasks, 'task')}{limit}: each is a job of its own that runs this script."
 
 
 def _output(_value: str, script: Script) -> str:

@@ -14,6 +14,7 @@ from difflib import get_close_matches
 from types import SimpleNamespace as Place
 from typing import Any, NamedTuple
 
+from snnkit.tables import count_of
 from snnkit.train.slurm.syntax import (
     REQUEUE_SIGNAL,
     SIGNALS,
@@ -22,7 +23,6 @@ from snnkit.train.slurm.syntax import (
     Step,
     array,
     clock,
-    count,
     early_signal,
     parse,
     seconds,
@@ -180,7 +180,7 @@ def _no_tasks_per_node(script: Script) -> Iterable[Place]:
 def _tasks_disagree(script: Script) -> Iterable[Place]:
     total, tasks = script.option("ntasks"), script.number("ntasks")
     if total and tasks and script.number("nodes") and script.number("ntasks-per-node") and script.processes != tasks:
-        yield Place(line=total.line, made=count(script.processes, "process"), tasks=tasks)
+        yield Place(line=total.line, made=count_of(script.processes, "process"), tasks=tasks)
 
 
 def _devices(script: Script) -> Iterable[Place]:
@@ -191,7 +191,7 @@ def _devices(script: Script) -> Iterable[Place]:
         return
 
     def place(line: int, what: str, number: int | str, where: str = "") -> Place:
-        started = f"SLURM starts {count(tasks, 'process')} on each node"
+        started = f"SLURM starts {count_of(tasks, 'process')} on each node"
         return Place(line=line, what=f"{what}, but {started}{where}", number=number)
 
     if starter := script.launcher:
@@ -199,13 +199,13 @@ def _devices(script: Script) -> Iterable[Place]:
             yield place(option.line, f"{starter} starts the processes of its node itself", 1)
         return
     if gpus and asking and asking.name != "gpus-per-task" and gpus != tasks:
-        what = f"Each node has {count(gpus, 'GPU')}, for one process each"
+        what = f"Each node has {count_of(gpus, 'GPU')}, for one process each"
         yield place(option.line, what, gpus, f" (GPUs: line {asking.line})")
     for step in script.whole:
         given = step.value("--devices", "--trainer.devices", "--gpus")
         # Where it is the number of GPUs, the directive is wrong, as said above.
         if given is not None and given.isdecimal() and int(given) not in (tasks, gpus):
-            what = f"The command expects {count(int(given), 'process')} on each node"
+            what = f"The command expects {count_of(int(given), 'process')} on each node"
             yield place(step.line, what, gpus or given, f" (line {option.line})")
 
 
@@ -214,7 +214,7 @@ def _nodes_disagree(script: Script) -> Iterable[Place]:
         others = ("--num_nodes", "--num-nodes", "--trainer.num_nodes", "--nnodes")
         given = step.value(*(("--nodes",) if step in script.trainings else others))
         if given is not None and given.isdecimal() and int(given) != script.nodes:
-            yield Place(line=step.line, given=count(int(given), "node"), nodes=script.nodes)
+            yield Place(line=step.line, given=count_of(int(given), "node"), nodes=script.nodes)
 
 
 def _no_srun(script: Script) -> list[Step]:
@@ -242,7 +242,7 @@ def _hidden_gpus(script: Script) -> Iterable[Place]:
     for command, match in settings if len(settings) == 1 else ():  # several are for steps of their own
         number, gpus = len(re.findall(r"\b(?<!-)\d+", match[1])), _gpus_per_node(script)[0] or 0
         if number < gpus and (command.program == "export" or command in whole):
-            yield Place(line=command.line, number=count(number, "GPU"), gpus=gpus)
+            yield Place(line=command.line, number=count_of(number, "GPU"), gpus=gpus)
 
 
 def _lacking(script: Script, option: str, variable: str) -> Iterable[Step]:

@@ -315,12 +315,6 @@ def clock(total: int) -> str:
     return f"{days}-{text}" if days else text
 
 
-def count(number: int, unit: str) -> str:
-    """A number with its noun: "1 process", "2 processes"."""
-    plural = f"{unit}es" if unit.endswith("s") else f"{unit}s"
-    return f"{number} {unit if number == 1 else plural}"
-
-
 class EarlySignal(NamedTuple):
     """The signal that ``--signal`` asks for: its name with SIG, how many seconds before the time limit it comes, and
     whether only the shell of the script gets it ("B:"), and not the tasks of srun."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from snnkit import checks
+from snnkit import checks, tables
 from snnkit.lab.hardware import chips
 from snnkit.lab.hardware.ipu.nets import NotOneLoss, WithLoss
 from snnkit.lab.hardware.ipu.poptorch_rules import RULES, Case, Finding, MemoryEstimate, compiled_module, folded
@@ -34,7 +34,7 @@ class Report:
         return [finding for finding in self.findings if finding.severity == "error"]
 
     def __str__(self) -> str:
-        count = f"{len(self.errors)} error{'s' * (len(self.errors) != 1)}"
+        count = tables.count_of(len(self.errors), "error")
         lines = ["IPU-ready, by the rules of PopTorch 3.4" if self.ready else f"not IPU-ready: {count}"]
         lines += [str(finding) for finding in self.findings]
         lines.append(folded("rules: " + ", ".join(f"{rule}: {verdict}" for rule, verdict in self.rules.items()), 7))

@@ -33,7 +33,7 @@ from snnkit.models import ConvNet, FashionConvNet
 from snnkit.neuron import ALIF, IF, LIF, PLIF, CubaLIF, Izhikevich, Leaky, Neuron, Recurrent
 from snnkit.nn import Sequential
 from snnkit.surrogate import Sigmoid
-from snnkit.tables import text_table
+from snnkit.tables import count_of, text_table
 
 # Bytes up to which an operation is priced as in the cache nearest to the core, and in the last one.
 _SMALL, _MEDIUM = 2**18, 2**23
@@ -240,7 +240,7 @@ def fit(device: str | torch.device = "cpu", *, repeats: int = 7) -> Machine:
     product, flops = large_product(device)
     took = times({"copy": large.clone, "product": product, "smallest": lambda: number * 0.99}, clock, repeats)
     threads = torch.get_num_threads()
-    source = f"micro-benchmarks of fit() here, {threads} thread{'s' * (threads != 1)}, PyTorch {torch.__version__}"
+    source = f"micro-benchmarks of fit() here, {count_of(threads, 'thread')}, PyTorch {torch.__version__}"
     figures = {
         "memory_bandwidth": Figure(2 * large.nbytes / took["copy"].value, "B/s", "measured", source),
         "fp32_flops": Figure(flops / took["product"].value, "FLOP/s", "measured", source),

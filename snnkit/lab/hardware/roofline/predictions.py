@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, NamedTuple, get_args
 
-from snnkit import checks
+from snnkit import checks, tables
 from snnkit.lab.hardware.chips import Chip, MissingFigure, get
 from snnkit.lab.hardware.roofline.work import Operation, Work
 
@@ -306,7 +306,7 @@ def ipu(
     figures = (f"{key} {processor.figure(key)}" for key in ("clock", "tiles", peak, "exchange_bandwidth"))
     source = "; ".join(["bulk-synchronous model, never run on an IPU", *figures, "tiles equally loaded"])
     seconds = sum(parts.values(), Range.of(0.0))
-    mode = f"{device_iterations} step{'s' * (device_iterations != 1)} per exchange, {precision}"
+    mode = f"{tables.count_of(device_iterations, 'step')} per exchange, {precision}"
     return Prediction(processor.name, mode, work.samples, seconds, parts, source)
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import plotly.graph_objects as go
 import torch
 
-from snnkit import checks, models
+from snnkit import checks, models, tables
 from snnkit.data import resolve_device
 from snnkit.device import training_step
 from snnkit.engine import missing_compiler
@@ -93,8 +93,7 @@ def _result(rows: Sequence[Mapping[str, Any]], engine: str) -> str:
 
 
 def _machine(origin: Mapping[str, Any]) -> str:
-    threads = origin["threads"]
-    parts = [origin["device"]["name"], f"{threads} thread{'s' if threads > 1 else ''}"]
+    parts = [origin["device"]["name"], tables.count_of(origin["threads"], "thread")]
     return ", ".join([*parts, f"torch {origin['versions']['torch']}", origin["date"][:10]])
 
 

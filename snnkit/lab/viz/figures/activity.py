@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from snnkit import checks
+from snnkit import checks, tables
 from snnkit.lab.viz import concepts, theme
 from snnkit.lab.viz.drawing import (
     NOTE,
@@ -47,7 +47,7 @@ def raster(spikes: Any, title: str = "Spikes") -> go.Figure:
     look = {"symbol": "square" if flat else TICK, "size": 4 if flat else tick_size(neurons, 160)}
     look |= {"colour": concepts.colour("spike"), "name": "spikes"}
     add_marks(figure, time.at[when], who, hovertemplate=f"neuron %{{y}}<br>{time.title} %{{x}}<extra></extra>", **look)
-    counted = f"{title} ({len(when):,} {'spike' if len(when) == 1 else 'spikes'})"
+    counted = f"{title} ({tables.count_of(len(when), 'spike')})"
     rows = {"title_text": "neuron", "range": [-0.7, neurons - 0.3], "tickvals": whole_ticks([0, neurons - 1])}
     return finish(figure, counted, time.look(), rows, height=340)
 

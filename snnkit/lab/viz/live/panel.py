@@ -15,7 +15,7 @@ from snnkit.lab.viz.frontend import headless, in_notebook, live
 from snnkit.lab.viz.live.curves import Point, Progress, Throttle, training_curves
 from snnkit.lab.viz.live.renderers import NotebookRenderer, Renderer, TextRenderer
 from snnkit.lab.viz.live.stop import StopRequest
-from snnkit.tables import duration_of
+from snnkit.tables import count_of, duration_of
 from snnkit.train.history import History
 from snnkit.train.metrics import BatchInfo
 
@@ -153,7 +153,7 @@ class LivePanel:
         self.stopped = not whole and self._stop.requested()
         self._stop.end()
         if whole:
-            message = f"Done: {done} epoch{'s' * (done > 1)} in {duration_of(time.perf_counter() - self._began)}."
+            message = f"Done: {count_of(done, 'epoch')} in {duration_of(time.perf_counter() - self._began)}."
         else:
             where = f"after epoch {done} of {self.total_epochs}"
             if run.update < run.updates:
