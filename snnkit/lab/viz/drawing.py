@@ -147,7 +147,10 @@ def whole_ticks(values: Any, most: int = 12) -> list[int] | None:
 
 
 def log_ticks(values: Any) -> list[float] | None:
-    """Ticks at 1, 2, 5, 10, 20, … for a logarithmic axis over at most three decades; None beyond (powers of ten)."""
+    """Ticks at 1, 2, 5, 10, 20, … for a logarithmic axis over at most three decades; None beyond (powers of ten).
+
+    Closer where only one of those is between the values.
+    """
     array = np.asarray(values, dtype=float)
     array = array[np.isfinite(array) & (array > 0)]
     if array.size == 0:
@@ -157,6 +160,11 @@ def log_ticks(values: Any) -> list[float] | None:
         return None
     decades = range(math.floor(low) - 1, math.ceil(high) + 1)
     ticks = [float(f"{digit}e{decade}") for decade in decades for digit in (1, 2, 5)]
+    if high - low > 1e-3 and sum(low <= math.log10(tick) <= high for tick in ticks) < 2:
+        least, most = float(array.min()), float(array.max())
+        steps = (float(f"{digit}e{math.floor(math.log10(most - least)) - 1}") for digit in (2, 5, 10, 20, 50))
+        step = next(step for step in steps if step >= (most - least) / 4)
+        return [float(f"{i * step:.12g}") for i in range(math.ceil(least / step), math.floor(most / step) + 1)]
     return [tick for tick in ticks if low - 0.2 <= math.log10(tick) <= high + 0.2]
 
 
