@@ -30,6 +30,7 @@ MISTAKES = {
     "if on a tensor": (lambda: 1 if V >= 1 else 0, "torch.where"),
     "where without a condition": (lambda: torch.where(V, 0.0, V), "a comparison"),
     "torch.exp of a number": (lambda: torch.exp(-1 / 20), "`math`"),
+    "torch.max of two numbers": (lambda: torch.max(1.5, 2.5), "`max`"),
     "an unknown name": (lambda: dt * V, "spelled"),  # noqa: F821
     "the state forgotten": (lambda: torch.nn.functional.mse_loss((V, V), V), "two things"),
     "arithmetic with both": (lambda: (V, V) * V, "two things"),

@@ -18,8 +18,9 @@ _HINTS: list[tuple[str, str]] = [
         "The first argument of `torch.where` is a comparison, for example `spike > 0`.",
     ),
     (
-        r"must be Tensor, not (float|int)",
-        "A function of `torch` needs a tensor. For a Python number there is `math`: `math.exp`, `math.sqrt`, …",
+        r"must be Tensor, not (float|int)|arguments - got \((int, )?float",
+        "A function of `torch` needs a tensor. For a Python number there is `math` (`math.exp`, `math.sqrt`, …), and "
+        "Python's own `max` and `min`.",
     ),
     (
         r"^(NameError|UnboundLocalError)",

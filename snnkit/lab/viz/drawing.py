@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -280,6 +280,7 @@ def label_lines(
     plot: float,
     log: str = "",
     axis: str = "",
+    alone: Container[str] = (),
 ) -> bool:
     """Names beside the ends of their lines, in place of a legend. False, and nothing is drawn, if they have no room.
 
@@ -289,6 +290,7 @@ def label_lines(
         plot: height in pixels.
         log: which axes are logarithmic: "", "x", "y" or "xy".
         axis: number of the panel's axes as plotly counts them: "", "2", …
+        alone: those that have room to the right of an end within the plot; the names of others stand above it.
     """
     texts = {name: textwrap.wrap(name, _LABEL_WIDTH) or [""] for name in ends}
     tall = {name: _LABEL_ROW * len(lines) for name, lines in texts.items()}
@@ -314,6 +316,9 @@ def label_lines(
     boxes: list[tuple[float, float, float, float]] = []
     for name in inside:  # above its own end, as other lines go on to the right of it
         wide = 26 + _LETTER * max(map(len, texts[name]))
+        if name in alone and _NARROW * (1 - shares[name]) > wide:
+            lifts[name] = 0.0
+            continue
         left = _NARROW * shares[name] - (0 if shares[name] < 0.3 else wide / 2)
         bottom = wanted[name] + 7
         for x0, x1, y0, y1 in sorted(boxes, key=lambda box: box[2]):  # and above those that it would cover
@@ -328,6 +333,7 @@ def label_lines(
         if name in lifts:
             place = {"x": _note_at(x, "x" in log), "xref": f"x{axis}", "yshift": lifts[name], "yanchor": "bottom"}
             place["xanchor"] = "left" if shares[name] < 0.3 else "center"
+            place |= {} if lifts[name] else {"xanchor": "left", "xshift": 8, "yanchor": "middle"}
         else:
             place = {"x": 1, "xref": f"x{axis} domain", "xshift": 8, "xanchor": "left"}
             place |= {"yshift": centres[name] - wanted[name], "yanchor": "middle"}
