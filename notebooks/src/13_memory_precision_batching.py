@@ -63,6 +63,7 @@ DEVICE: str = "auto"  # "auto", "cpu" or "cuda"
 # %%
 import gc
 import warnings
+from textwrap import fill
 
 import torch
 
@@ -78,7 +79,7 @@ where = data.resolve_device(DEVICE)
 clock = measure.clock_for(where)
 torch.set_num_threads(1)  # one core, so that we time the work and not the start of threads
 MB = 1e6
-print(f"on {where}: {device.get_gpu_memory_usage(where)}")
+print(device.get_gpu_memory_usage(where))
 
 
 def memory_curve(model, steps):
@@ -156,7 +157,8 @@ training_bytes = attempt("memory_precision_batching.1", training_bytes)
 
 # %%
 spikes_in = spikes_in[:, :B]
-print("your formula, batch 32, in MB:", *(size / MB for size in training_bytes(weights, 2794, T, B, copies=2)))
+model, activity = training_bytes(weights, 2794, T, B, copies=2)
+print(f"your formula, batch 32: model {model / MB:.1f} MB, activity {activity / MB:.1f} MB")
 table = device.explain_memory(net, spikes_in, optimizer="adam")
 table
 
@@ -654,7 +656,7 @@ def spike_counts(model, batch):
 
 with warnings.catch_warnings(record=True) as said, device.memory_limit(2_000_000):
     counts = device.batch_process(reader, exam, spike_counts, batch_size=256)
-print(*(f"warning: {one.message}" for one in said), sep="\n")
+print(*(fill(f"warning: {one.message}", 100) for one in said), sep="\n")
 print("the same counts:", torch.equal(counts, expected_counts))
 nested = {"state": reader(encode.repeat(exam[:2], 16))[1], "batches": [(exam[:2], "two images")]}
 moved = device.move_tensors_to_device(nested, where)
