@@ -637,7 +637,8 @@ def read(samples):
 expected_counts = read(exam)
 with device.memory_limit(2_000_000):
     counts = in_halves(read, exam, size=256)
-print("batches tried:", *tried[1:], "; the same counts as without a limit:", torch.equal(counts, expected_counts))
+print("batches tried:", *tried[1:])
+print("the same counts as without a limit:", torch.equal(counts, expected_counts))
 
 # %% [markdown]
 # ### The same in the kit (optional, 2 minutes)
@@ -661,7 +662,7 @@ print("the same counts:", torch.equal(counts, expected_counts))
 nested = {"state": reader(encode.repeat(exam[:2], 16))[1], "batches": [(exam[:2], "two images")]}
 moved = device.move_tensors_to_device(nested, where)
 print("moved:", *moved)
-print("memory:", device.get_gpu_memory_usage(where))
+print(device.get_gpu_memory_usage(where))
 
 # %% [markdown] tags=["slide"]
 # ## 9 · What broke?

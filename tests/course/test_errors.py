@@ -55,6 +55,8 @@ MISTAKES = {
     "an index too large": (lambda: V[2], "n - 1"),
     "an item too many": (lambda: [1, 2][2], "n - 1"),
     "whole numbers wanted": (lambda: torch.bincount(V), "`//`"),
+    "a slice with a fraction": (lambda: V[: len(V) / 2], "`//`"),
+    "a range with a fraction": (lambda: range(len(V) / 2), "`//`"),
     "an index with a fraction": (lambda: V[torch.tensor([0.5])], "`.long()`"),
 }
 

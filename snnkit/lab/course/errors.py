@@ -73,7 +73,7 @@ _HINTS: list[tuple[str, str]] = [
     ),
     (r"^IndexError.*out of (bounds|range)", "An index is too large. The last one of n is n - 1."),
     (
-        r"not implemented for '(Float|Double|Half|BFloat16)'",
+        r"not implemented for '(Float|Double|Half|BFloat16)'|slice indices must be integers|interpreted as an integer",
         "This needs whole numbers. `//` divides into whole numbers, `/` does not; `.long()` makes them.",
     ),
     (r"used as indices", "An index is a whole number: `.long()` makes one."),
