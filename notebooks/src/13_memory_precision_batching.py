@@ -157,8 +157,7 @@ training_bytes = attempt("memory_precision_batching.1", training_bytes)
 
 # %%
 spikes_in = spikes_in[:, :B]
-model, activity = training_bytes(weights, 2794, T, B, copies=2)
-print(f"your formula, batch 32: model {model / MB:.1f} MB, activity {activity / MB:.1f} MB")
+print("your formula, batch 32, in MB:", *(round(n / MB, 1) for n in training_bytes(weights, 2794, T, B, copies=2)))
 table = device.explain_memory(net, spikes_in, optimizer="adam")
 table
 
@@ -218,8 +217,8 @@ outcome("memory_precision_batching.c", memory_curves["T = 16"][1].max() / memory
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# In the forward pass memory grows: each layer adds what it stores. The peak is where backward begins, or a little later,
-# when the first gradients exist together with all the activity. Then memory falls, layer by layer in reverse. At the end
+# In the forward pass memory grows: each layer adds what it stores. The peak is in backward, before much is freed: there
+# gradients exist together with nearly all the activity. Then memory falls, layer by layer in reverse. At the end
 # only the gradients of the weights remain. With four times the steps, the peak is more than three times as high. (The
 # image is static, so the output of the first convolution is stored once.) Only the peak counts.
 #
@@ -455,7 +454,9 @@ for norm in (False, True):
     for size in (128, 32, 8):
         peak = max(device.timeline(lambda size=size, norm=norm: accumulated(size, norm))) / MB
         error = ((accumulated(size, norm) - whole).norm() / whole.norm()).item()
-        print(f"{'batch' if norm else 'no'} norm, {size:3} at a time: peak {peak:5.2f} MB, gradient off by {error:.0e}")
+        print(
+            f"{'batch' if norm else 'no':5} norm, {size:3} at a time: peak {peak:5.2f} MB, gradient off by {error:.0e}"
+        )
 
 # %% [markdown] tags=["slide"]
 # <details>
@@ -637,8 +638,7 @@ def read(samples):
 expected_counts = read(exam)
 with device.memory_limit(2_000_000):
     counts = in_halves(read, exam, size=256)
-print("batches tried:", *tried[1:])
-print("the same counts as without a limit:", torch.equal(counts, expected_counts))
+print(f"batches tried: {tried[1:]}; the same counts as without a limit: {torch.equal(counts, expected_counts)}")
 
 # %% [markdown]
 # ### The same in the kit (optional, 2 minutes)
