@@ -455,7 +455,7 @@ for norm in (False, True):
         peak = max(device.timeline(lambda size=size, norm=norm: accumulated(size, norm))) / MB
         error = ((accumulated(size, norm) - whole).norm() / whole.norm()).item()
         print(
-            f"{'batch' if norm else 'no':5} norm, {size:3} at a time: peak {peak:5.2f} MB, gradient off by {error:.0e}"
+            f"{'with' if norm else 'without':7} batch norm, {size:3} at a time: peak {peak:5.2f} MB, gradient off by {error:.0e}"
         )
 
 # %% [markdown] tags=["slide"]
