@@ -38,8 +38,7 @@ def convolution(layer: nn.Conv2d, x: Tensor) -> Tensor | None:
     if isinstance(out, str):
         note_product(layer, x, "PyTorch", out)
         return None
-    reason = f"{lines.density:.1%} of the inputs are spikes, and up to {most:.1%} lists pay"  # type: ignore[union-attr]
-    note_product(layer, x, "events", reason)
+    note_product(layer, x, "events", linear.few_spikes(lines.density, most))  # type: ignore[union-attr]
     weight, bias = layer.weight, layer.bias
 
     def run() -> Tensor:

@@ -196,13 +196,18 @@ def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
 
 
+def few_spikes(density: float, most: float) -> str:
+    """Why a product goes from spike to spike."""
+    return f"{density:.1%} of the inputs are spikes, and up to {most:.1%} it pays to skip the zeros"
+
+
 def _by_events(layer: nn.Linear, x: Tensor, spikes: Spikes, most: float) -> Tensor | str:
     """The product from the places of spikes, or why it must be dense."""
     weight, bias = layer.weight, layer.bias
     out = event_products.product(spikes, weight, bias)
     if out is None:
         return "a weight is not finite (0 times infinity is NaN), or there was too little memory"
-    note_product(layer, x, "events", f"{spikes.density:.1%} of the inputs are spikes, and up to {most:.1%} lists pay")
+    note_product(layer, x, "events", few_spikes(spikes.density, most))
     if not torch.is_grad_enabled() or not any(t is not None and t.requires_grad for t in (x, weight, bias)):
         return out
     return _EventLinear.apply(x, kept_for(weight, x), weight, bias, (spikes, out))  # type: ignore[return-value]

@@ -50,12 +50,14 @@ def text_table(head: Sequence[str], rows: Sequence[Sequence[str]], *, left: int 
     ]
 
 
-def html_table(head: Sequence[str], rows: Iterable[Sequence[str]], notes: Iterable[str] = ()) -> str:
-    """For notebooks: the first column to the left, the others to the right; ``notes`` below."""
-    left, right = "text-align:left", "text-align:right"
+def html_table(head: Sequence[str], rows: Iterable[Sequence[str]], notes: Iterable[str] = (), *, left: int = 1) -> str:
+    """For notebooks: so many columns are aligned to the ``left``, the others to the right; ``notes`` below."""
+    sides = ["left" if i < left else "right" for i in range(len(head))]
 
     def row(cells: Sequence[str], tag: str) -> str:
-        styled = (f"<{tag} style='{right if i else left}'>{html.escape(c)}</{tag}>" for i, c in enumerate(cells))
+        styled = (
+            f"<{tag} style='text-align:{side}'>{html.escape(c)}</{tag}>" for c, side in zip(cells, sides, strict=True)
+        )
         return f"<tr>{''.join(styled)}</tr>"
 
     body = "".join(row(cells, "td") for cells in rows)

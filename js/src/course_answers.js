@@ -66,9 +66,9 @@ export function judge(question, guess, truth) {
     const way = said > found ? "too high" : "too low", measure = unit && ` ${unit}`;
     // 27 % too high would be 13 % times 1.27
     const points = (/** @type {number} */ of) => unit !== "%" ? "" : written(of) === "1" ? " point" : " points";
-    const apart = off / Math.abs(found);
+    const apart = off / Math.abs(found), small = said * found > 0 && found / said >= 10;
     const far = within !== undefined || !found ? `${written(off)}${points(off)}`
-      : apart < 3 ? `${percent(apart)} %` : `${written(said / found)} times the result,`;
+      : small ? `1/${written(found / said)} of the result,` : apart < 3 ? `${percent(apart)} %` : `${written(said / found)} times the result,`;
     const limit = within === undefined ? `${percent(tolerance)} %` : `${written(within)}${points(within)}`;
     const words = `You said ${written(said)}, it is ${written(found)}${measure}: `;
     const rule = within === 0 ? "Only this number is right." : `Right is within ${limit}.`;

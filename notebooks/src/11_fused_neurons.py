@@ -62,6 +62,7 @@ DEVICE: str = "auto"  # "auto", "cpu" or "cuda"
 
 # %%
 import warnings
+from textwrap import fill
 from typing import NamedTuple
 
 import torch
@@ -279,7 +280,7 @@ for name, measured in times.items():
     print(f"{name:15} {measured.median * 1e3:7.2f} ms    the same spikes: {same:.2%}")
 a, b, c = (measured.median for measured in times.values())
 outcome("fused_neurons.c", 0 if a / b > b / c else 1)
-print(engine.explain(fused, x))
+engine.explain(fused, x)
 
 # %% [markdown]
 # <details>
@@ -371,9 +372,10 @@ outcome("fused_neurons.e", gain[-1])
 others = {}
 for name in [*records.names("neurons"), *records.names("published")]:
     origin = records.load(name)["provenance"]
-    place = (origin.get("hardware") or origin["device"]["name"]).partition(",")[0]
+    place = (origin.get("hardware") or origin["device"]["name"]).partition(",")[0].removeprefix("GeForce ")
     others[place if place not in others else f"{place}, {name}"] = records.load(name)
-viz.show(figures.per_neuron_step({"your run": mine} | others, title="A loop costs more for each neuron and step"))
+published = {place: record for place, record in others.items() if record["kind"] == "published"}
+viz.show(figures.per_neuron_step({"your run": mine} | published, title="A loop costs more for each neuron and step"))
 
 # %% [markdown]
 # <details>
@@ -634,9 +636,9 @@ fair_input = 3 * torch.rand(8, 1, N, device=device)
 with warnings.catch_warnings(record=True) as said:  # it warns, once: no engine falls back silently
     slow_out, _ = Fair()(fair_input)
     Impatient()(fair_input)
-print(*(f"warning: {one.message}\n" for one in said), sep="")
-print(engine.explain(nn.Sequential(Fair(), Impatient()), fair_input))
+print(*(fill(f"warning: {one.message}", 100) for one in said), sep="\n")
 outcome("fused_neurons.j")
+engine.explain(nn.Sequential(Fair(), Impatient()), fair_input)
 
 # %% [markdown]
 # <details>
@@ -664,7 +666,7 @@ class Centre(torch.nn.Module):
 repaired = nn.Sequential(Centre(), neuron.IF())
 out, _ = repaired(fair_input)
 print(f"the same spikes: {(out == slow_out).float().mean():.2%}")
-print(engine.explain(repaired, fair_input))
+engine.explain(repaired, fair_input)
 
 # %% [markdown] tags=["slide"]
 # ## 8 · The roofline

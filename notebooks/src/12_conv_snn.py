@@ -64,6 +64,7 @@ EPOCHS: int = 0  # passes through the training set; 0: as many as the size needs
 
 # %%
 import warnings
+from textwrap import fill
 
 import torch
 
@@ -726,7 +727,7 @@ bars = {name: {"training speed": rate} for name, rate in measured.items()}
 title = f"Fastest training on this {where.type}: {max(measured, key=measured.__getitem__)}"
 viz.show(figures.shares(bars, "images/s", title=title))
 for message in dict.fromkeys(str(warning.message) for warning in caught):
-    print(f"Warning: {message}")
+    print(fill(f"Warning: {message}", 100))
 
 # %% [markdown]
 # <details>
@@ -742,7 +743,7 @@ for message in dict.fromkeys(str(warning.message) for warning in caught):
 for kind, figure in {"training": figures.training_rates, "demo": figures.device_rates}.items():
     loaded = [records.load(name) for name in records.names(kind)]
     if not loaded:
-        print(f"none of kind {kind!r}; `snnkit bench {kind} --out FILE.json` writes yours")
+        print(f"no record of kind {kind!r} yet; `snnkit bench {kind} --out FILE.json` writes yours")
         continue
     viz.show(figure(loaded))
 

@@ -63,6 +63,7 @@ DEVICE: str = "auto"  # "auto", "cpu" or "cuda"
 # %%
 import gc
 import warnings
+from textwrap import fill
 
 import torch
 
@@ -78,7 +79,7 @@ where = data.resolve_device(DEVICE)
 clock = measure.clock_for(where)
 torch.set_num_threads(1)  # one core, so that we time the work and not the start of threads
 MB = 1e6
-print(f"on {where}: {device.get_gpu_memory_usage(where)}")
+print(device.get_gpu_memory_usage(where))
 
 
 def memory_curve(model, steps):
@@ -156,7 +157,7 @@ training_bytes = attempt("memory_precision_batching.1", training_bytes)
 
 # %%
 spikes_in = spikes_in[:, :B]
-print("your formula, batch 32, in MB:", *(size / MB for size in training_bytes(weights, 2794, T, B, copies=2)))
+print("your formula, batch 32, in MB:", *(round(n / MB, 1) for n in training_bytes(weights, 2794, T, B, copies=2)))
 table = device.explain_memory(net, spikes_in, optimizer="adam")
 table
 
@@ -216,8 +217,8 @@ outcome("memory_precision_batching.c", memory_curves["T = 16"][1].max() / memory
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# In the forward pass memory grows: each layer adds what it stores. The peak is where backward begins, or a little later,
-# when the first gradients exist together with all the activity. Then memory falls, layer by layer in reverse. At the end
+# In the forward pass memory grows: each layer adds what it stores. The peak is in backward, before much is freed: there
+# gradients exist together with nearly all the activity. Then memory falls, layer by layer in reverse. At the end
 # only the gradients of the weights remain. With four times the steps, the peak is more than three times as high. (The
 # image is static, so the output of the first convolution is stored once.) Only the peak counts.
 #
@@ -453,7 +454,9 @@ for norm in (False, True):
     for size in (128, 32, 8):
         peak = max(device.timeline(lambda size=size, norm=norm: accumulated(size, norm))) / MB
         error = ((accumulated(size, norm) - whole).norm() / whole.norm()).item()
-        print(f"{'batch' if norm else 'no'} norm, {size:3} at a time: peak {peak:5.2f} MB, gradient off by {error:.0e}")
+        print(
+            f"{'with' if norm else 'without':7} batch norm, {size:3} at a time: peak {peak:5.2f} MB, gradient off by {error:.0e}"
+        )
 
 # %% [markdown] tags=["slide"]
 # <details>
@@ -635,7 +638,7 @@ def read(samples):
 expected_counts = read(exam)
 with device.memory_limit(2_000_000):
     counts = in_halves(read, exam, size=256)
-print("batches tried:", *tried[1:], "; the same counts as without a limit:", torch.equal(counts, expected_counts))
+print(f"batches tried: {tried[1:]}; the same counts as without a limit: {torch.equal(counts, expected_counts)}")
 
 # %% [markdown]
 # ### The same in the kit (optional, 2 minutes)
@@ -654,12 +657,12 @@ def spike_counts(model, batch):
 
 with warnings.catch_warnings(record=True) as said, device.memory_limit(2_000_000):
     counts = device.batch_process(reader, exam, spike_counts, batch_size=256)
-print(*(f"warning: {one.message}" for one in said), sep="\n")
+print(*(fill(f"warning: {one.message}", 100) for one in said), sep="\n")
 print("the same counts:", torch.equal(counts, expected_counts))
 nested = {"state": reader(encode.repeat(exam[:2], 16))[1], "batches": [(exam[:2], "two images")]}
 moved = device.move_tensors_to_device(nested, where)
 print("moved:", *moved)
-print("memory:", device.get_gpu_memory_usage(where))
+print(device.get_gpu_memory_usage(where))
 
 # %% [markdown] tags=["slide"]
 # ## 9 · What broke?

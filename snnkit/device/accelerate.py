@@ -103,7 +103,7 @@ def _precision(precision: str, device: torch.device) -> tuple[str, str]:
     if precision != "auto":
         return precision, "requested"
     if device.type != "cuda":
-        return "fp32", f"on {device.type} bf16 pays only with instructions for it; precision='bf16' tries it"
+        return "fp32", f"bf16 is faster only on a {device.type} with instructions for it; ask by precision='bf16'"
     if Precision.choose(device, amp=True).dtype == torch.float16:
         return "fp16", "this GPU has no bfloat16 units; scale the loss (scaler())"
     return "bf16", "this GPU computes in it, and it has the range of float32"

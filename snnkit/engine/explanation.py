@@ -11,7 +11,9 @@ from torch import Tensor, nn
 from snnkit import checks
 from snnkit.engine.plan import Plan, noted_fallbacks, noted_products, plan_for, state_dtype
 from snnkit.engine.trace import name_of
-from snnkit.tables import text_table
+from snnkit.tables import html_table, text_table
+
+_NO_NEURONS = "no neurons in this model"
 
 
 @dataclass(frozen=True)
@@ -43,18 +45,25 @@ class Explanation(list[Row]):
         super().__init__()
         self.products: list[Product] = []
 
-    def __str__(self) -> str:
+    def _tables(self) -> list[tuple[tuple[str, ...], list[tuple[str, ...]]]]:
+        """Head and rows: of the neurons, and of the products."""
         rows = [(r.layer, r.neuron, "x".join(map(str, r.shape)), r.engine, r.reason) for r in self]
-        lines = text_table(("layer", "neuron", "input [T, B, ...]", "engine", "why"), rows, left=5)
         products = [(p.layer, *("x".join(map(str, shape)) for shape in p[1:3]), *p[3:]) for p in self.products]
-        if products:
-            lines += [
-                "",
-                *text_table(("layer", "input", "weight", "product by", "why"), products, left=5),
-            ]
-        return "\n".join(lines if self else ["no neurons in this model", *lines[1:]])
+        return [
+            (("layer", "neuron", "input [T, B, ...]", "engine", "why"), rows),
+            (("layer", "input", "weight", "product by", "why"), products),
+        ]
+
+    def __str__(self) -> str:
+        texts = ["\n".join(text_table(head, rows, left=5)) for head, rows in self._tables() if rows]
+        return "\n\n".join(texts if self else [_NO_NEURONS, *texts])
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """Tables whose long reasons are broken between words."""
+        texts = [html_table(head, rows, left=5) for head, rows in self._tables() if rows]
+        return "".join(texts if self else [f"<div>{_NO_NEURONS}</div>", *texts])
 
 
 @checks.arguments

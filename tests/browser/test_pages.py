@@ -1,9 +1,11 @@
 """Pages that run without Python: neurons as JavaScript in a browser, and explorers."""
 
+import io
 import re
 
 import nbformat
 import pytest
+from PIL import Image
 
 from snnkit.lab import pages, viz
 from snnkit.lab.pages import web
@@ -157,6 +159,15 @@ def embedded_in_the_dark(page, tmp_path, monkeypatch):
         return body
 
     return embed
+
+
+def test_a_handle_is_told_from_the_line_under_it(page):
+    line = '<div style="position: absolute; left: 0; top: 48px; width: 100px; height: 4px; background: #c2578f"></div>'
+    knob = '<div class="handle knob" style="--handle: var(--accent); left: 50px; top: 50px"></div>'
+    page.set_content(f'<style>{web.read("style.css")}</style><div class="snn">{line}{knob}</div>')
+    image = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
+    handle, edge, beyond = (image.getpixel((50 + off, 50)) for off in (4, 10, 16))
+    assert edge == (255, 255, 255) and beyond == (0xC2, 0x57, 0x8F) and handle not in (edge, beyond)
 
 
 def test_an_embedded_playground_has_the_scheme_of_its_page(page, tmp_path, embedded_in_the_dark):

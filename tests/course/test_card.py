@@ -27,9 +27,12 @@ def spikes(*places):
         (torch.arange(8).view(2, 2, 2), "[0 1 2 3 4 5 6 7]\nshape (2, 2, 2) int64"),
         (torch.tensor([float("nan")] * 2), "[nan nan]"),
         (torch.zeros(0), "[]"),
+        ((None,), "(None,)"),  # (None) would be None
+        ((None, 2), "(None, 2)"),
+        ([None], "[None]"),
     ],
 )
-def test_an_array_is_summarised(value, shown):
+def test_a_value_is_summarised(value, shown):
     assert short(value) == shown
 
 

@@ -30,6 +30,7 @@ MISTAKES = {
     "if on a tensor": (lambda: 1 if V >= 1 else 0, "torch.where"),
     "where without a condition": (lambda: torch.where(V, 0.0, V), "a comparison"),
     "torch.exp of a number": (lambda: torch.exp(-1 / 20), "`math`"),
+    "torch.max of two numbers": (lambda: torch.max(1.5, 2.5), "`max`"),
     "an unknown name": (lambda: dt * V, "spelled"),  # noqa: F821
     "the state forgotten": (lambda: torch.nn.functional.mse_loss((V, V), V), "two things"),
     "arithmetic with both": (lambda: (V, V) * V, "two things"),
@@ -54,6 +55,8 @@ MISTAKES = {
     "an index too large": (lambda: V[2], "n - 1"),
     "an item too many": (lambda: [1, 2][2], "n - 1"),
     "whole numbers wanted": (lambda: torch.bincount(V), "`//`"),
+    "a slice with a fraction": (lambda: V[: len(V) / 2], "`//`"),
+    "a range with a fraction": (lambda: range(len(V) / 2), "`//`"),
     "an index with a fraction": (lambda: V[torch.tensor([0.5])], "`.long()`"),
 }
 

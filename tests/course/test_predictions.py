@@ -154,6 +154,8 @@ def test_pages_judge_as_python_does_and_say_how_far_off():
     assert judged[6]["words"] == "You said 1, it is 3 neurons: 2 too low. Only this number is right."
     assert judged[7]["words"] == "You said 2, it is 4 %: 2 points too low. Right is within 1 point."
     assert "% of the height" in judged[9]["words"]
+    (far, near), _ = run(script, "course_answers.js", cases=[(B, 4.1, 1640.0), (B, 820.0, 1640.0)], typed=[], asked=B)
+    assert "1/400 of the result, too low" in far["words"] and "50 % too low" in near["words"]
     assert [one.get("value") for one in read] == [2.5, 1, None, None, None, None, None, None, None]
     for place, words in ((3, "1.5"), (4, "without “times”"), (6, "from 0.5 to 10")):
         assert words in read[place]["problem"]

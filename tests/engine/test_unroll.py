@@ -1,5 +1,6 @@
 """Which engine is taken and why, what a step may be, and what is said when it can't be compiled."""
 
+import html
 import os
 import subprocess
 import sys
@@ -163,7 +164,10 @@ def test_explain_names_layers_shapes_engines_and_reasons():
     text = str(rows)
     assert "fewer than 65,536 neuron-steps" in text and "requested" in text and "not elementwise" in text
     assert not any(module._forward_pre_hooks for module in net.modules())
-    assert str(engine.explain(nn.Sequential(nn.Linear(3, 4)), x)) == "no neurons in this model"
+    page = rows._repr_html_()  # in a notebook, where lines of text would be broken within words
+    assert page.count("<table>") == 2 and all(html.escape(row.reason) in page for row in (*rows, *rows.products))
+    none = engine.explain(nn.Sequential(nn.Linear(3, 4)), x)
+    assert str(none) == "no neurons in this model" and "no neurons in this model" in none._repr_html_()
 
 
 def test_explain_takes_a_neuron_itself():

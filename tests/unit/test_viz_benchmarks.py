@@ -78,6 +78,19 @@ def test_the_spread_is_drawn_where_it_was_measured():
     assert races(mine).data[0].error_y.array is not None
 
 
+def test_the_name_of_a_shorter_line_stands_beside_its_end_unless_another_line_passes_there():
+    mine = timed([("eager", "snnkit", "LIF", 10)], 1e-6, "Some GPU", 1000, "float32")
+    longer = timed([("SpikingJelly", "SpikingJelly", "LIF", 1)], 1e-6, "Some GPU", 1000, "float32")
+    for row in longer["rows"]:
+        row["steps"] *= 16
+    for slower, anchor in ((1, "left"), (160, "center")):  # far below, or at the same height
+        for row in longer["rows"]:
+            row["median_s"] = row["p10_s"] = row["p90_s"] = slower * 1e-6 * row["steps"] / 16
+        figure = per_neuron_step({"your run": mine, "the page": longer})
+        (inside,) = (note for note in figure.layout.annotations if note.text.endswith("eager, your run"))
+        assert inside.xanchor == anchor
+
+
 def test_published_curves_name_their_hardware_and_have_no_floor():
     published = records.load("spikingjelly_rtx2080ti")
     alone = curves(races(published), "x2")

@@ -188,6 +188,8 @@ def test_on_logarithmic_axes_zeros_are_left_out_and_names_stand_at_exponents():
     assert np.isnan(np.asarray(figure.data[0].y)[1])
     assert figure.layout.xaxis.type == figure.layout.yaxis.type == "log"
     assert figure.layout.xaxis.tickvals == (1, 2, 5)
+    assert lines({"a": [5, 5.4, 6]}, log="y").layout.yaxis.tickvals == (5, 5.5, 6)  # of 1, 2, 5, 10, … only 5
+    assert lines({"a": [5, 5.4, 6]}, log="y", between=(1, 10)).layout.yaxis.tickvals == (1, 2, 5, 10)
     figure = lines({"a": ([1, 100], [1, 1000])}, log="xy", marks={"m": 10}, levels={"l": 100})
     level, mark = figure.layout.annotations
     assert mark.x == pytest.approx(1) and level.y == pytest.approx(2)  # as plotly wants annotations,

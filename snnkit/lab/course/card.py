@@ -149,7 +149,8 @@ def _short(value: Any, depth: int) -> str:
         return "\n".join(f"{name} = {_short(item, depth - 1)}" for name, item in value.items())
     if isinstance(value, (tuple, list)):
         inner = ", ".join([_short(item, depth - 1) for item in value[:ITEMS]] + ["…"] * (len(value) > ITEMS))
-        return f"({inner})" if isinstance(value, tuple) else f"[{inner}]"
+        comma = "," * (len(value) == 1)
+        return f"({inner}{comma})" if isinstance(value, tuple) else f"[{inner}]"
     if isinstance(value, float):
         return f"{value:.6g}"
     if callable(value):

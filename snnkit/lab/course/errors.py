@@ -18,8 +18,9 @@ _HINTS: list[tuple[str, str]] = [
         "The first argument of `torch.where` is a comparison, for example `spike > 0`.",
     ),
     (
-        r"must be Tensor, not (float|int)",
-        "A function of `torch` needs a tensor. For a Python number there is `math`: `math.exp`, `math.sqrt`, …",
+        r"must be Tensor, not (float|int)|arguments - got \((int, )?float",
+        "A function of `torch` needs a tensor. For a Python number there is `math` (`math.exp`, `math.sqrt`, …), and "
+        "Python's own `max` and `min`.",
     ),
     (
         r"^(NameError|UnboundLocalError)",
@@ -72,7 +73,7 @@ _HINTS: list[tuple[str, str]] = [
     ),
     (r"^IndexError.*out of (bounds|range)", "An index is too large. The last one of n is n - 1."),
     (
-        r"not implemented for '(Float|Double|Half|BFloat16)'",
+        r"not implemented for '(Float|Double|Half|BFloat16)'|slice indices must be integers|interpreted as an integer",
         "This needs whole numbers. `//` divides into whole numbers, `/` does not; `.long()` makes them.",
     ),
     (r"used as indices", "An index is a whole number: `.long()` makes one."),

@@ -53,7 +53,9 @@ _OPS = [("sub", (4, 4), (4,)), ("mul", (4,), (4,)), ("add", (4, 4), (4,)), ("ge"
 
 def _every_operation_by_itself(candidate: Any, reference: Any) -> None:
     for ops in (_OPS, [("add", (4, 4), (4,))], [("zeros", (), (4,))]):
-        result = expect.parts(candidate(ops), 3, _THREE)[0]
+        message = "The bytes that an operation reads are a tuple of numbers, and so are those that it writes."
+        with expect.explained(TypeError, "'tuple'", message, inputs={"ops": ops}, hint=0):
+            result = expect.parts(candidate(ops), 3, _THREE)[0]
         message = "Each operation alone reads all its tensors and writes its result."
         reads, writes = sum(sum(op[1]) for op in ops), sum(sum(op[2]) for op in ops)
         hint = 1 if writes and result in (reads, writes) else 0
@@ -79,6 +81,7 @@ def _fused_training(candidate: Any, reference: Any) -> None:
 
 
 _FIRE = ATan()
+_FIRED = "`fire(v - 1.0)` gives spikes of the dtype of v, with a gradient."
 
 
 def _run(candidate: Any, x: Tensor) -> Tensor:
@@ -104,7 +107,9 @@ def _many_neurons(candidate: Any, reference: Any) -> None:
         v, rest = torch.tensor([0.0, 0.5, 0.0], dtype=dtype), torch.tensor([0.0, 0.0, 2.0], dtype=dtype)
         result = _step(candidate, x, v, rest)
         for name, part in zip(("spike", "v", "rest"), result, strict=True):
-            expect.tensor(part, x, f"`{name}` is a tensor with a number for each neuron, of the dtype of x.", hint=1)
+            message = f"`{name}` is a tensor with a number for each neuron, of the dtype of x."
+            compared = name == "spike" and isinstance(part, Tensor) and part.dtype != x.dtype  # (v >= 1.0).float()
+            expect.tensor(part, x, message, hint=_FIRED if compared else 1)
 
 
 def _two_steps_of_rest(candidate: Any, reference: Any) -> None:

@@ -177,6 +177,8 @@ def _order(candidate: Any, reference: Any) -> None:
         message = "Every sample is done once, in order, even if memory ran out."
         expect.tensor(result, torch.arange(count), message, inputs=inputs, hint=2)
         expect.close(result, 2 * torch.arange(count), message, inputs=inputs, hint=2)
+        twice = len(fn.done) - count
+        expect.true(not twice, message, inputs=inputs, yours=f"samples done twice: {twice}", hint=2)
 
 
 def _one_is_too_many(candidate: Any, reference: Any) -> None:
@@ -211,10 +213,11 @@ class Fits:
 
     Attributes:
         sizes: of the calls so far; ``failed``: of the last one, if memory ran out in it, else 0.
+        done: the samples that it has doubled.
     """
 
     def __init__(self, most: int, late: int = 99, error: type[Exception] = torch.OutOfMemoryError) -> None:
-        self.most, self.late, self.error, self.sizes, self.failed = most, late, error, [], 0
+        self.most, self.late, self.error, self.sizes, self.failed, self.done = most, late, error, [], 0, []
 
     def __call__(self, samples: Tensor) -> Tensor:
         self.sizes.append(len(samples))
@@ -229,6 +232,7 @@ class Fits:
         if len(samples) > (2 if (samples >= self.late).any() else self.most):
             self.failed = len(samples)
             raise self.error("out of memory")
+        self.done += samples.tolist()
         return 2 * samples
 
 

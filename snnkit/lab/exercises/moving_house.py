@@ -63,7 +63,9 @@ def _state() -> tuple:
 
 def _moved(candidate: Any, state: Any, device: str = AWAY) -> Any:
     message = "Only a tensor has `.to`: a state may also be None, a tuple, or a NamedTuple."
+    plain = "A plain tuple is not made like a NamedTuple: it takes all its parts as one argument."
     with (
+        expect.explained(TypeError, "tuple expected at most 1 argument", plain, hint=3),
         expect.explained(AttributeError, "has no attribute 'to'", message, hint=2),
         expect.explained(AttributeError, "'NoneType' object has no attribute 'to'", message, hint=1),
     ):
@@ -78,7 +80,7 @@ def _a_tensor(candidate: Any, reference: Any) -> None:
 
 
 def _nothing_stays_nothing(candidate: Any, reference: Any) -> None:
-    for state in ((None,), (None, (None, torch.ones(2)))):
+    for state in ((None, (None, torch.ones(2))), (None,)):
         result = _moved(candidate, state, "cpu")
         message = "A layer without state has None in its place. It stays None, in the same place."
         same = isinstance(result, tuple) and len(result) == len(state) and result[0] is None
@@ -138,7 +140,8 @@ def _the_gain(candidate: Any, reference: Any) -> None:
     message = "`gain` is given, not learned: no optimizer may change it, so it is not a parameter."
     expect.true("gain" not in dict(net.named_parameters()), message, yours="a parameter", expected="a buffer", hint=1)
     message = "`gain` belongs to the network: .to() must find it, so it is a buffer."
-    expect.true("gain" in dict(net.named_buffers()), message, yours="a plain attribute", expected="a buffer", hint=1)
+    lost = "None" if net.gain is None else "a plain attribute"  # register_buffer returns None
+    expect.true("gain" in dict(net.named_buffers()), message, yours=lost, expected="a buffer", hint=1)
     message = "`gain` is saved: without it a loaded network would scale its input by the wrong numbers."
     expect.true("gain" in net.state_dict(), message, yours="not in state_dict()", hint=2)
     for gain in (_GAIN, _GAIN.flip(0)):
@@ -226,7 +229,12 @@ def _few_bytes(candidate: Any, reference: Any) -> None:
 def build(candidate: Any, gain: Tensor, sizes: tuple[int, ...] = (6, 5, 3)) -> nn.Module:
     """A learner's network; "to do" while one of its attributes is still ``...``."""
     message = "register_buffer makes the attribute itself: there must be no attribute of that name before."
-    with expect.explained(KeyError, "already exists", message, hint=1):
+    number = "A Parameter holds a tensor: a Python number is none."
+    words = "'float' object has no attribute|'int' object has no attribute"
+    with (
+        expect.explained(KeyError, "already exists", message, hint=1),
+        expect.explained(AttributeError, words, number, hint=3),
+    ):
         net = candidate(sizes, gain)
     if any(value is ... for value in vars(net).values()):
         raise NotWritten("A `...` is still in your code.")

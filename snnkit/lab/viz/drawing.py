@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -147,7 +147,10 @@ def whole_ticks(values: Any, most: int = 12) -> list[int] | None:
 
 
 def log_ticks(values: Any) -> list[float] | None:
-    """Ticks at 1, 2, 5, 10, 20, … for a logarithmic axis over at most three decades; None beyond (powers of ten)."""
+    """Ticks at 1, 2, 5, 10, 20, … for a logarithmic axis over at most three decades; None beyond (powers of ten).
+
+    Closer where only one of those is between the values.
+    """
     array = np.asarray(values, dtype=float)
     array = array[np.isfinite(array) & (array > 0)]
     if array.size == 0:
@@ -157,6 +160,11 @@ def log_ticks(values: Any) -> list[float] | None:
         return None
     decades = range(math.floor(low) - 1, math.ceil(high) + 1)
     ticks = [float(f"{digit}e{decade}") for decade in decades for digit in (1, 2, 5)]
+    if high - low > 1e-3 and sum(low <= math.log10(tick) <= high for tick in ticks) < 2:
+        least, most = float(array.min()), float(array.max())
+        steps = (float(f"{digit}e{math.floor(math.log10(most - least)) - 1}") for digit in (2, 5, 10, 20, 50))
+        step = next(step for step in steps if step >= (most - least) / 4)
+        return [float(f"{i * step:.12g}") for i in range(math.ceil(least / step), math.floor(most / step) + 1)]
     return [tick for tick in ticks if low - 0.2 <= math.log10(tick) <= high + 0.2]
 
 
@@ -272,6 +280,7 @@ def label_lines(
     plot: float,
     log: str = "",
     axis: str = "",
+    alone: Container[str] = (),
 ) -> bool:
     """Names beside the ends of their lines, in place of a legend. False, and nothing is drawn, if they have no room.
 
@@ -281,6 +290,7 @@ def label_lines(
         plot: height in pixels.
         log: which axes are logarithmic: "", "x", "y" or "xy".
         axis: number of the panel's axes as plotly counts them: "", "2", …
+        alone: those that have room to the right of an end within the plot; the names of others stand above it.
     """
     texts = {name: textwrap.wrap(name, _LABEL_WIDTH) or [""] for name in ends}
     tall = {name: _LABEL_ROW * len(lines) for name, lines in texts.items()}
@@ -306,6 +316,9 @@ def label_lines(
     boxes: list[tuple[float, float, float, float]] = []
     for name in inside:  # above its own end, as other lines go on to the right of it
         wide = 26 + _LETTER * max(map(len, texts[name]))
+        if name in alone and _NARROW * (1 - shares[name]) > wide:
+            lifts[name] = 0.0
+            continue
         left = _NARROW * shares[name] - (0 if shares[name] < 0.3 else wide / 2)
         bottom = wanted[name] + 7
         for x0, x1, y0, y1 in sorted(boxes, key=lambda box: box[2]):  # and above those that it would cover
@@ -320,6 +333,7 @@ def label_lines(
         if name in lifts:
             place = {"x": _note_at(x, "x" in log), "xref": f"x{axis}", "yshift": lifts[name], "yanchor": "bottom"}
             place["xanchor"] = "left" if shares[name] < 0.3 else "center"
+            place |= {} if lifts[name] else {"xanchor": "left", "xshift": 8, "yanchor": "middle"}
         else:
             place = {"x": 1, "xref": f"x{axis} domain", "xshift": 8, "xanchor": "left"}
             place |= {"yshift": centres[name] - wanted[name], "yanchor": "middle"}

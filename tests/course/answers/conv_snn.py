@@ -168,6 +168,7 @@ UPDATES = [
     (update("zero", "backward", "norm / scale", "bare step"), "the true step", 1, "a step of its own"),
     (update("zero", "backward", "norm", "unscale", "clip", "step", "update"), "the true step", 2, "the scaled norm"),
     (update("zero", "backward", "unscale", "clip", "update"), "the true step", 6, "never stepped"),
+    (update("zero", "backward", "unscale", "clip", "update", "step"), "the true step", 5, "updated before the step"),
     (update("zero", "backward", "norm / scale", "clip", "step", "update"), "clipped", 3, "clipped first"),
     (update("zero", "backward", "unscale", "clip", "norm", "step", "update", which=1), "clipped", 2, "clipped norm"),
     (update("zero", "backward", "unscale", "clip", "bare step", "update"), "overflow", 4, "a step after unscaling"),

@@ -229,6 +229,16 @@ def keeping_what_was_done(fn, samples, size):
             size //= 2
 
 
+def starting_again(fn, samples, size):
+    """Throws away what was done."""
+    try:
+        return torch.cat([fn(part) for part in samples.split(size)])
+    except OUT_OF_MEMORY:
+        if size == 1:
+            raise
+        return starting_again(fn, samples, size // 2)
+
+
 def one_part_too_many(fn, samples, size):
     done, start = [], 0
     while start <= len(samples):
@@ -249,6 +259,7 @@ HALVES = [
     (halver(then=lambda start, size: (start + size, size // 2)), "order", 2),
     (halver(stop=False), "one is too many", 3),
     (keeping_what_was_done, "order", 2),
+    (starting_again, "order", 2),
     (halver(caught=torch.OutOfMemoryError), "order", 4),
     (halver(caught=MemoryError), "order", 1),
     (halver(caught=(RuntimeError, MemoryError)), "other errors", 4),

@@ -61,6 +61,7 @@ MOVES = [
     (mover(join=lambda old, new: MembraneState(new[0]) if hasattr(old, "v") else tuple(new)), "every level", 3),
     (mover(tensor=lambda t, device: t.detach().to(device)), "the gradient", 4),
     (mover(tensor=lambda t, device: t.data.to(device)), "the gradient", 4),
+    (mover(join=lambda state, parts: type(state)(*parts)), "None", 3, "every tuple from its fields"),
     (lambda state, device: state.to(device), "None", 2, "all at once"),
     (one_level, "None", 1),
 ]
@@ -160,6 +161,8 @@ REPAIRS = [
     (network(volume=lambda: nn.Parameter(torch.ones(3))), "the volume", 3),
     (_Extra, "it moves", 4),
     (_InTheWay, "lists", 1),
+    (network(gain=lambda g: None), "the gain", 1, "what register_buffer returns"),
+    (network(volume=lambda: nn.Parameter(1.0)), "lists", 3, "a parameter without a tensor"),
     (_given(lambda out, net: 2 * out), "it loads", 2, "twice"),
     (_given(lambda out, net: out / net.volume), "it loads", 2, "no volume"),
 ]

@@ -32,6 +32,7 @@ _MODES = ("inference", "training")
 _FORWARD = "forward"  # as products call it
 _PEER = "snnTorch"
 _MODELLED = "by a model whose constants are partly assumed; never run"
+_NEAR = 12  # pixels from a label to a line
 _ROW = 46  # pixels of a network, of a framework
 _FLOOR = {"colour": theme.TEXT, "dash": "dash", "width": 1.5}
 
@@ -492,10 +493,27 @@ def _label(
     layout: Any = figure.layout
     ranges = layout[f"xaxis{axis}"].range, layout[f"yaxis{axis}"].range
     ends = {name: (point[0], point[1], looks[name]["colour"]) for name, point in there.items()}
+    alone = {name for name in there if _alone(curves, panel, name, ranges[1], plot)}
     ends |= more or {}
     figure.update_layout(height=plot + theme.MARGIN["t"] + theme.MARGIN["b"])
-    if len(there) < len(names) or not label_lines(figure, ends, *ranges, plot=plot, log="xy", axis=axis):
+    look = {"plot": plot, "log": "xy", "axis": axis, "alone": alone}
+    if len(there) < len(names) or not label_lines(figure, ends, *ranges, **look):
         legend_below(figure, plot, names)
+
+
+def _alone(curves: Curves, panel: int, name: str, heights: Sequence[float], plot: float) -> bool:
+    """No other line of the panel comes near the height of this line's end, to the right of it."""
+    x, y = max(point[:2] for point in curves[panel, name])
+    for (its, other), line in curves.items():
+        if its != panel or other == name:
+            continue
+        across, up = np.log10(np.array(sorted(point[:2] for point in line))).T
+        right = np.append(across[across > math.log10(x)], math.log10(x))
+        off = np.interp(right, across, up, left=math.nan, right=math.nan) - math.log10(y)
+        off = off[np.isfinite(off)]
+        if off.size and (off.min() * off.max() < 0 or abs(off).min() * plot < _NEAR * (heights[1] - heights[0])):
+            return False
+    return True
 
 
 def _where(record: Record) -> str:

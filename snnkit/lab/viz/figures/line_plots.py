@@ -95,7 +95,7 @@ def lines(
         at = checks.number(f"marks[{name!r}]", place, above=0 if "x" in log else None)
         add_mark(figure, name, at, every_x[every_x > 0] if "x" in log else every_x, log="x" in log)
     across_look = {"title_text": x_title} | (scale_of("x", log, every_x) or {"tickvals": whole_ticks(every_x)})
-    up_look = {"title_text": y_title} | scale_of("y", log, every_y)
+    up_look = {"title_text": y_title} | scale_of("y", log, every_y if between is None else between)
     x_ends = ends_of(every_x, "x" in log, zero=False)
     y_ends = ends_of(every_y, "y" in log, (levels or {}).values())
     if between is not None:
