@@ -108,12 +108,12 @@ class _InTheWay(NestedSNN):
         self.register_buffer("gain", gain)
 
 
-def _given(change=lambda out, net: out, x=lambda x, net: x, forgets=False):
+def _given(change=lambda out, net: out, x=lambda x, net: x, forgets=False, alone=False):
     """The right answer to exercise 2 with other inputs or outputs."""
 
     def forward(self, inputs, state=None):
         out, state = NestedSNN.forward(self, x(inputs, self), None if forgets else state)
-        return change(out, self), state
+        return change(out, self) if alone else (change(out, self), state)
 
     return type("Answer", (NestedSNN,), {"forward": forward})
 
@@ -159,6 +159,7 @@ REPAIRS = [
     (network(volume=lambda: 1.0), "the volume", 3),
     (network(volume=lambda: nn.Parameter(torch.ones(3))), "the volume", 3),
     (_Extra, "it moves", 4),
+    (_given(lambda out, net: out, alone=True), "it moves", "Only `__init__`", "the output alone"),
     (_InTheWay, "lists", 1),
     (_given(lambda out, net: 2 * out), "it loads", 2, "twice"),
     (_given(lambda out, net: out / net.volume), "it loads", 2, "no volume"),
