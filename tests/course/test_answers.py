@@ -4,12 +4,15 @@ The answers themselves are in ``tests/course/answers``.
 """
 
 import inspect
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from snnkit.lab.course import exercises, grade, notebooks
+from snnkit.lab.course import exercises, grade, notebooks, order
+from snnkit.lab.tools.project import find
+from snnkit.lab.workshop import timetable
 from tests.course.answers import answers, named
 
 EVERY = [(exercise, answers(exercise)) for notebook in notebooks() for exercise in exercises(notebook)]
@@ -41,6 +44,15 @@ def test_a_mistake_fails_its_check_with_its_hint(exercise, mistake):
         assert mistake.hint in outcome.hint
     else:
         assert outcome.hint == ("" if mistake.hint is None else exercise.hints[mistake.hint]), outcome
+
+
+def test_what_a_facilitator_page_calls_a_common_mistake_fails_its_check():
+    failing = {(order.label(exercise.key), mistake.check) for exercise, table in EVERY for mistake in table.wrong}
+    columns = ("exercise", "what they do", "check that fails", "what to answer")
+    for page in timetable.pages(find(Path(__file__).parent).root, timetable.FACILITATOR).values():
+        (rows,) = timetable.tables(page, columns)
+        unknown = [cells for _, cells in rows if (cells["exercise"], cells["check that fails"]) not in failing]
+        assert rows and unknown == []
 
 
 @pytest.mark.parametrize(("exercise", "answer"), _cases("right"))

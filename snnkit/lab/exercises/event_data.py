@@ -270,6 +270,10 @@ def _many_events(candidate: Any, reference: Any) -> None:
     recording = drawn(300, (5, 6), 20_000, seed=4)
     result, want = candidate(recording, 300), reference(recording, 300)
     expect.close(result, want, "300 events anywhere on the sensor.", inputs={"size": "5 × 6", "within": 300}, hint=0)
+    crowd = made([(100, 4, 3, 1), *((200 + n, 0, 0, 1) for n in range(200)), (600, 3, 2, 1)], (5, 6))
+    message = "A neighbour of the last fired 500 µs before. A far pixel fired 200 times since then."
+    hint = "Keep one number per pixel, for the whole recording: when one of its neighbours fired last."
+    expect.true(bool(candidate(crowd, 1000)[-1]), message, inputs={"within": 1000}, yours=False, hint=hint)
 
 
 EXERCISES = [

@@ -165,7 +165,8 @@ def _it_moves(candidate: Any, reference: Any) -> None:
     left = module_tree(net).left_behind
     message = f'After .to("{AWAY}") nothing is left behind.'
     expect.true(not left, message, yours=f"left behind: {', '.join(left)}", expected="nothing", hint=4)
-    out, _ = net(torch.rand(4, 2, 6, device=AWAY))
+    both = "`forward` returns two things, as it did: the output, the state."
+    out, _ = expect.parts(net(torch.rand(4, 2, 6, device=AWAY)), 2, both, hint="Only `__init__` needs repair.")
     expect.tensor(out, torch.empty(4, 2, 3, device=AWAY), "The moved network runs where it is now.", hint=4)
 
 

@@ -97,7 +97,10 @@ def _one_input_for_each_centre(candidate: Any, reference: Any) -> None:
 def _best_at_its_centre(candidate: Any, reference: Any) -> None:
     result = _answers(candidate, torch.tensor([[-2.0], [0.0], [1.0]]), CENTRES, 0.5)
     message = "At its own centre a field answers with 1."
-    expect.close(result.diagonal(), torch.ones(3), message, inputs={"x": CENTRES, "centres": CENTRES}, hint=1)
+    inputs = {"x": CENTRES, "centres": CENTRES}
+    expect.close(result.diagonal(), torch.ones(3), message, inputs=inputs, hint=1)
+    message = "Other fields answer with less than 1."
+    expect.true((result < 1) | torch.eye(3, dtype=torch.bool), message, inputs=inputs, yours=result, hint=1)
 
 
 def _half_width(candidate: Any, reference: Any) -> None:
@@ -135,6 +138,8 @@ def _energy_not_height(candidate: Any, reference: Any) -> None:
     wave = torch.tensor([1.0, 0.0, 0.0, 0.0, 0.7, -0.7, 0.7, 0.0])
     message = "Three samples of 0.7 have more energy than one of 1: square them, and add the squares up."
     _cut(candidate, wave, 3, message, torch.tensor([0.7, -0.7, 0.7]), 1)
+    wave = torch.tensor([0.0, 0.9, 0.3, 0.0, 0.65, 0.65, 0.0])
+    _cut(candidate, wave, 2, "The squares of 0.9 and 0.3 add up to 0.9, those of twice 0.65 to 0.845.", wave[1:3], 1)
     wave = torch.tensor([0.0, 0.5, -0.5, 0.5, 0.0, 0.3, 0.3, 0.3])
     message = "Samples below 0 are as loud as those above."
     _cut(candidate, wave, 3, message, wave[1:4], 1)
@@ -192,7 +197,7 @@ EXERCISES = [
         difficulty=2,
         hints=(
             "`x.unsqueeze(-1)` is [B, columns, 1]. Less `centres` [K], it is [B, columns, K]. `flatten(1)` comes last.",
-            "The exponent is 0 where `x` equals the centre.",
+            "The exponent is 0 where `x` equals the centre, and below 0 elsewhere.",
             "Equation (1): the squared distance, divided by 2 σ². Mind the brackets around `2 * sigma**2`.",
             "`flatten(1)` of [B, columns, K] keeps the K fields of a number side by side.",
         ),

@@ -91,6 +91,11 @@ def global_seed(x, steps, generator=None):
     return (torch.rand(steps, *x.shape, dtype=x.dtype, device=x.device) < x).to(x.dtype)
 
 
+def the_seed_of_all(x, steps, generator=None):
+    torch.manual_seed(0)
+    return poisson_encode(x, steps)
+
+
 def at_the_generators_place(shape, generator, dtype, device):
     return torch.rand(shape, generator=generator, dtype=dtype, device=generator.device)
 
@@ -152,6 +157,7 @@ WRONG = {
         (poisson(rate=lambda x, steps: x**2), "rate", 3, "squared"),
         (poisson(draw=lambda shape, generator, **like: torch.rand(shape, **like)), "repeatable", 4, "no generator"),
         (seed_inside, "repeatable", 4),
+        (the_seed_of_all, "shape, dtype and values", "changes nothing else"),
         (seed_if_alone, "repeatable", 4),
         (poisson(draw=at_the_generators_place), "repeatable", "is None", "never alone"),
         (global_seed, "shape, dtype and values", "torch.Generator"),

@@ -68,6 +68,20 @@ def forgets_after_a_hundred(recording, within):
     return supported(recording, within) & first
 
 
+def looks_back(events):
+    """Every event against so many before it."""
+
+    def answer(recording, within):
+        t, x, y = (getattr(recording, name).tolist() for name in "txy")
+        found = []
+        for i in range(len(t)):
+            before = range(max(i - events, 0), i)
+            found.append(any(max(abs(x[i] - x[j]), abs(y[i] - y[j])) == 1 and t[i] - t[j] <= within for j in before))
+        return torch.tensor(found)
+
+    return answer
+
+
 def in_pairs(recording, within):
     """Every event against every other."""
     t, x, y = (getattr(recording, name).long() for name in "txy")
@@ -106,6 +120,8 @@ WITNESSES = [
     (witness(tell=one_by_one()), "at the edge", 4, "one by one"),
     (witness(tell=one_by_one(lambda place, size: place % size)), "at the edge", 4, "round the corner"),
     (forgets_after_a_hundred, "many events", 0),
+    (looks_back(4), "many events", 0, "the last four"),
+    (looks_back(100), "many events", "one number per pixel", "the last hundred"),
 ]
 
 WAYS = [in_pairs, on_a_larger_map]

@@ -30,6 +30,12 @@ def by_item(mem, x, fire, beta=0.9, threshold=1.0):
     return fire(mem - threshold), mem
 
 
+def by_one_item(mem, x, fire, beta=0.9, threshold=1.0):
+    reset = 1.0 if mem.item() > threshold else 0.0
+    mem = beta * mem + x - reset * threshold
+    return fire(mem - threshold), mem
+
+
 def by_mask(mem, x, fire, beta=0.9, threshold=1.0):
     was = mem > threshold
     mem = beta * mem + x
@@ -88,6 +94,7 @@ NEURONS = [
     (lambda *given, **options: leaky(*given, **options)[::-1], "the numbers", 5, "swapped"),
     (lambda *given, **options: leaky(*given, **options)[1], "the numbers", 5, "the membrane alone"),
     (by_item, "a static graph", 1),
+    (by_one_item, "the numbers", 1),
     (by_mask, "a static graph", 2),
     (by_heaviside, "a static graph", 2),
     (neuron(lambda mem, x, fire, b, th: b * mem + x - fire(mem - th) * th), "the gradient", 4, "through the reset"),

@@ -145,6 +145,7 @@ BOUNDS = [
     (the_whole_weight_shrinks, "room", 2),
     (cut_at_mu_0_only, "overshoot", 1),
     (one_after_the_other, "at once", 3),
+    (scaled(lambda w, mu: 1.0 if mu == 0 else 1 - w, lambda w, mu: 1.0 if mu == 0 else w), "in between", 4, "an if"),
     (scaled(lambda w, mu: 1 - mu * w, lambda w, mu: 1 - mu * (1 - w)), "in between", 4),
 ]
 
@@ -252,6 +253,14 @@ def rule(
     return answer
 
 
+def weights_first(pre, post, w, tau, up, down, traces=None):
+    x, y = (torch.zeros_like(pre[0]), torch.zeros_like(post[0])) if traces is None else traces
+    for pre_t, post_t in zip(pre, post, strict=True):
+        w = (w + up * torch.outer(post_t, x) - down * torch.outer(y, pre_t)).clamp(0, 1)
+        x, y = math.exp(-1 / tau) * x + pre_t, math.exp(-1 / tau) * y + post_t
+    return w, (x, y)
+
+
 def cut_after_each(pre, post, w, tau, up, down, traces=None):
     x, y = (torch.zeros_like(pre[0]), torch.zeros_like(post[0])) if traces is None else traces
     for pre_t, post_t in zip(pre, post, strict=True):
@@ -275,6 +284,7 @@ RULES = [
     (rule(shrink=lambda pre, post, x, y: torch.outer(post, pre)), "post, then pre", 2),
     (rule(shrink=lambda pre, post, x, y: -torch.outer(y, pre)), "post, then pre", 2),
     (rule(early=True), "in the same step", 3),
+    (weights_first, "pre, then post", 1),
     (rule(trace=lambda keep, x, spikes: torch.maximum(keep * x, spikes)), "every pair counts", 4),
     (rule(trace=lambda keep, x, spikes: torch.where(spikes > 0, spikes, keep * x)), "every pair counts", 4),
     (rule(cut=lambda w: w), "between 0 and 1", 5),

@@ -109,12 +109,12 @@ class _InTheWay(NestedSNN):
         self.register_buffer("gain", gain)
 
 
-def _given(change=lambda out, net: out, x=lambda x, net: x, forgets=False):
+def _given(change=lambda out, net: out, x=lambda x, net: x, forgets=False, alone=False):
     """The right answer to exercise 2 with other inputs or outputs."""
 
     def forward(self, inputs, state=None):
         out, state = NestedSNN.forward(self, x(inputs, self), None if forgets else state)
-        return change(out, self), state
+        return change(out, self) if alone else (change(out, self), state)
 
     return type("Answer", (NestedSNN,), {"forward": forward})
 
@@ -160,6 +160,7 @@ REPAIRS = [
     (network(volume=lambda: 1.0), "the volume", 3),
     (network(volume=lambda: nn.Parameter(torch.ones(3))), "the volume", 3),
     (_Extra, "it moves", 4),
+    (_given(lambda out, net: out, alone=True), "it moves", "Only `__init__`", "the output alone"),
     (_InTheWay, "lists", 1),
     (network(gain=lambda g: None), "the gain", 1, "what register_buffer returns"),
     (network(volume=lambda: nn.Parameter(1.0)), "lists", 3, "a parameter without a tensor"),

@@ -144,6 +144,18 @@ DEAD = [
     (lambda u, s, f: (u < 0).all(dim=(0, 1)), "silent and deaf", 2),
     (lambda u, s, f: (u.amax((0, 1)) < 0) & (s.derivative(u).mean((0, 1)) < 0.2), "silent and deaf", 2),
     (lambda u, s, f: (u.amax((0, 1)) < 0) & (s.derivative(u).mean((0, 1)) < f), "silent and deaf", 2),
+    (
+        lambda u, s, f: (u.amax((0, 1)) < 0) & (s.derivative(u).mean(0) < f).all(0),
+        "silent and deaf",
+        2,
+        "the mean over time",
+    ),
+    (
+        lambda u, s, f: (u.amax((0, 1)) < 0) & (s.derivative(u).mean(1) < f).all(0),
+        "silent and deaf",
+        2,
+        "the mean over samples",
+    ),
     (lambda u, s, f: (u.amax((0, 1)) < 0) & (s.derivative(u[-1]).amax(0) < f), "silent and deaf", 2),
     (lambda u, s, f: (u < -1).all(dim=(0, 1)), "ask the surrogate", 3),
     (lambda u, s, f: (u < 1).all(dim=(0, 1)) & _slope(u, s, f).all(dim=(0, 1)), "ask the surrogate", 3),

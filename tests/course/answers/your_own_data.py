@@ -97,6 +97,11 @@ def without_the_first(wave, length):
     return loudest(wave[1:], length) if len(wave) > length else loudest(wave, length)
 
 
+def from_the_highest(wave, length):
+    start = min(int(wave.argmax()), len(wave) - length)
+    return wave[start : start + length]
+
+
 def zeros_before(wave, length):
     missing = length - len(wave)
     return torch.nn.functional.pad(wave, (missing, 0)) if missing > 0 else loudest(wave, length)
@@ -149,7 +154,8 @@ WRONG = {
             "three axes",
         ),
         (lambda x, centres, sigma: 1 - fields(x, centres, sigma), "best at its centre", 1),
-        (bumps(lambda d, s: d / s), "half width", 2, "not squared"),
+        (bumps(lambda d, s: -(d**2) / (2 * s**2)), "best at its centre", 1, "the other sign"),
+        (bumps(lambda d, s: d / s), "best at its centre", 1, "not squared"),
         (bumps(lambda d, s: (d / s) ** 2), "half width", 2, "no 2"),
         (bumps(lambda d, s: d**2 / 2 * s**2), "half width", 2, "brackets"),
         (bumps(lambda d, s: d**2 / (2 * s)), "half width", 2, "sigma not squared"),
@@ -166,6 +172,8 @@ WRONG = {
         (around_the_highest, "a part of this length", 1),
         (by_parts(lambda parts: parts.amax(1)), "a part of this length", 1, "the first with the highest"),
         (by_parts(lambda parts: parts.abs().amax(1) + 1e-3 * parts.square().sum(1)), "energy not height", 1),
+        (from_the_highest, "energy not height", 1),
+        (by_parts(lambda parts: parts.abs().sum(1)), "energy not height", 1, "sizes"),
         (by_parts(lambda parts: parts.sum(1)), "a part of this length", 1, "the sum"),
         (without_the_last, "at the ends", 2),
         (without_the_first, "at the ends", 2),
