@@ -27,7 +27,7 @@ def test_it_is_complete_when_all_but_the_optional_exercises_are_passed(progress,
     course.start(order.notebooks_of("research")[0])
     made = course.certificate("research", "Ada")
     assert made.complete and "Still to do" not in repr(made) + made.html()
-    assert "exercises passed" in repr(made) and "20 your own data" in repr(made)
+    assert "exercises passed" in repr(made) and "20 · Your own data" in repr(made)
 
 
 def test_the_page_has_the_name_as_text_and_counts_hints(progress, tmp_path):
@@ -54,7 +54,7 @@ def test_every_notebook_is_in_one_track_and_numbers_go_up():
 def test_a_copy_of_an_earlier_notebook_is_told_where_its_exercises_are(monkeypatch):
     monkeypatch.delitem(order.NUMBERS, "preflight")
     monkeypatch.setitem(order.MOVED, "preflight.1", "encodings.1")
-    with pytest.raises(ValueError, match=r"earlier edition.*are in 03 encodings, and what .* `snnkit lab --to NEW"):
+    with pytest.raises(ValueError, match=r"earlier edition.*are in 03 · Turning the world into spikes, and what .* `snnkit lab --to NEW"):
         course.start("preflight")
     assert order.named("preflight.1") == "encodings.1"
     with pytest.raises(ValueError, match=r"prediction of its notebook.*'encodings.z'.* copy of an earlier version"):

@@ -57,11 +57,10 @@ class Certificate:
         """Notebook, exercises passed, predictions right of those made, and quiz answers right; one row a notebook."""
         rows = []
         for one in self.scorecards:
-            name = f"{order.label(one.notebook)} {one.notebook.replace('_', ' ')}"
             made = sum(status not in ("skipped", "to make") for status in one.predictions)
             right = f"{one.predictions.count('right')} of {made}" if made else "–"
             answers = f"{one.quiz.count(True)} of {len(one.quiz)}"
-            rows.append((name, f"{one.passed} of {len(one.required)}", right, answers))
+            rows.append((order.titled(one.notebook), f"{one.passed} of {len(one.required)}", right, answers))
         return rows
 
     def card(self) -> Card:

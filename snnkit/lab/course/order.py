@@ -27,6 +27,28 @@ NUMBERS = {
     "your_own_data": 20,
     "sweeps": 21,
 }
+#: How readers know a notebook: its title, up to the colon.
+TITLES = {
+    "preflight": "Pre-flight",
+    "first_spiking_neuron": "Your first spiking neuron",
+    "surrogate_gradients": "Learning through a step",
+    "encodings": "Turning the world into spikes",
+    "train_your_first_network": "Train your first spiking network",
+    "microspike": "Microspike",
+    "event_data": "Events and time",
+    "local_learning": "Local learning",
+    "open_challenge": "The open challenge",
+    "moving_house": "Moving house",
+    "fused_neurons": "Fused multi-step neurons",
+    "conv_snn": "A 128-channel conv SNN with AMP",
+    "memory_precision_batching": "Memory, precision, batching",
+    "event_driven_layers": "Spikes that pay",
+    "scaling_out": "Scaling out with Lightning",
+    "ipu_cuda": "IPU against CUDA",
+    "taking_a_network_home": "Taking a network home",
+    "your_own_data": "Your own data",
+    "sweeps": "Sweeps",
+}
 NOTEBOOKS = tuple(NUMBERS)  #: in their order; a notebook's file has its number before its name
 
 # The first edition, whose progress files of format 1 hold numbers, and what has another place since.
@@ -91,6 +113,11 @@ def label(key: str) -> str:
     return f"{NUMBERS[name]:02d}{dot}{rest}" if name in NUMBERS else key
 
 
+def titled(notebook: str) -> str:
+    """A notebook as its first line names it: "03 · Turning the world into spikes" for "encodings"."""
+    return f"{label(notebook)} · {TITLES[notebook]}" if notebook in TITLES else label(notebook)
+
+
 def named(label: Any) -> Any:
     """The reverse of ``label``: "encodings.1" for "03.1", which is what a card shows. All else stays as it is.
 
@@ -119,9 +146,9 @@ EARLIER = "if this notebook is a copy of an earlier version, `snnkit lab --to NE
 
 
 def where_now(notebook: str) -> str:
-    """Where the exercises of a notebook of an earlier edition are today: "08 open challenge, 21 sweeps"."""
+    """Where the exercises of a notebook of an earlier edition are today: "08 · The open challenge; 21 · Sweeps"."""
     now = dict.fromkeys(notebook_of(new) for old, new in MOVED.items() if notebook_of(old) == notebook)
-    return ", ".join(f"{label(name)} {name.replace('_', ' ')}" for name in sorted(now, key=label))
+    return "; ".join(titled(name) for name in sorted(now, key=label))
 
 
 def is_of_the_past(notebook: str) -> bool:
