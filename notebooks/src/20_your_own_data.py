@@ -589,13 +589,17 @@ without_spikes = (ann(test).argmax(1) == test_digits).float().mean().item()
 curves = {}
 for start in (0.5, 0.0):
     snn = interop.ann_to_snn(ann, x[:500], v_init=start)  # images to measure activations
-    out, _ = snn(encode.repeat(test, 32))  # [T, N, 10]
+    out, _ = snn(encode.repeat(test, 100))  # [T, N, 10]
     curves[f"v₀ = {start:g}"] = loss.accuracy_over_time(out, test_digits)
-first = 1 + int((curves["v₀ = 0.5"] >= without_spikes - 0.01).int().argmax())
-title = f"After {first} steps the converted network is within one point of the ANN"
+half = curves["v₀ = 0.5"]
+close = (half >= without_spikes - 0.01).nonzero().flatten().tolist()  # none: this network takes longer
+first = 1 + close[0] if close else math.inf
+title = f"After {first} step{'s' * (first != 1)} the converted network is within one point of the ANN"
+if not close:
+    title = f"After {len(half)} steps the converted network is still {100 * (without_spikes - half[-1]):.1f} points below the ANN"
 viz.show(viz.figures.accuracy_over_time(curves, without_spikes, title=title))
 for name, right in curves.items():
-    print(name + ": " + ", ".join(f"T = {t}: {right[t - 1]:.1%}" for t in (1, 2, 4, 8, 16, 32)))
+    print(name + ": " + ", ".join(f"T = {t}: {right[t - 1]:.1%}" for t in (1, 2, 4, 8, 16, 32, 100)))
 outcome("your_own_data.f", sum(first > limit for limit in (1, 10, 100)))
 
 # %% [markdown]

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from snnkit.lab.course import card as cards, gate, predictions, progress, question
+from snnkit.lab.course import card as cards, gate, order, predictions, progress, question
 from snnkit.lab.tools.project import find
 from tests.course.test_predictions import TEXT
 
@@ -130,6 +130,34 @@ def test_cards_are_readable_on_a_page_of_the_site(shown, scheme):
     expect(shown.locator(".outcome").nth(1)).to_contain_text("Not this time")
     assert shown.locator(".course .head").count() > 4
     assert shown.evaluate(PALE) == []
+
+
+# One of each scale and unit of the course.
+NUMBER_LINES = {
+    (one["low"], one["high"], one["unit"]): one
+    for notebook in order.NOTEBOOKS
+    for one in question.read(notebook)["predictions"].values()
+    if one["kind"] == "number"
+}
+CUT = """() => [...document.querySelectorAll('.number-line svg')].flatMap(svg => [...svg.querySelectorAll('text')]
+    .filter(text => { const {x, width} = text.getBBox(); return x < 0 || x + width > svg.clientWidth; })
+    .map(text => text.textContent))"""
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_no_text_of_a_number_line_is_cut(page, tmp_path, width):
+    pieces = []
+    for (low, high, _), one in NUMBER_LINES.items():
+        for guess, truth in ((low, high), ((3 * low + high) / 4, (low + 3 * high) / 4)):
+            data = {"line": None, "question": one, "truth": truth, "record": RECORD | {"guess": guess}}
+            pieces.append(cards.page("outcomePage", data, ""))
+    file = tmp_path / "lines.html"
+    file.write_text(f"<!DOCTYPE html><meta charset='utf-8'><link rel='icon' href='data:,'>{''.join(pieces)}")
+    page.set_viewport_size({"width": width, "height": 800})
+    page.goto(file.as_uri())
+    expect(page.locator(".number-line svg")).to_have_count(len(pieces))
+    page.wait_for_timeout(200)  # lines are drawn again once their width is known
+    assert page.evaluate(CUT) == []
 
 
 def test_a_number_is_read_and_laid_on_a_line_with_the_result(shown):
