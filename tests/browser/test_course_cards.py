@@ -93,6 +93,28 @@ def test_a_run_that_nobody_watches_shows_results_and_leaves_guessing_to_readers(
     expect(page.locator(".outcome")).to_contain_text("Right. You were 90 % sure.")
 
 
+# Rules of JupyterLab and MathJax, and what they make of a line of text and of a formula.
+JUPYTERLAB = """<style>
+.jp-OutputArea-output pre { word-break: break-all; overflow-wrap: break-word; white-space: pre-wrap }
+.jp-RenderedMarkdown { overflow: auto; width: 200px }
+mjx-container { display: inline-block; position: relative; margin-left: 180px; white-space: nowrap }
+mjx-assistive-mml { position: absolute !important; left: 0; width: auto !important; overflow: hidden !important }
+</style><div class="jp-OutputArea"><div class="jp-OutputArea-output"><pre>long lines</pre></div></div>
+<div class="jp-RenderedMarkdown"><mjx-container>x<mjx-assistive-mml>a copy</mjx-assistive-mml></mjx-container></div>
+"""
+
+
+def test_a_notebook_with_cards_breaks_lines_between_words_and_has_no_scroll_bars_for_formulas(page):
+    wide = "() => [...document.querySelectorAll('.jp-RenderedMarkdown')].some(one => one.scrollWidth > one.clientWidth)"
+    page.set_content(JUPYTERLAB)
+    expect(page.locator("pre")).to_have_css("word-break", "break-all")
+    assert page.evaluate(wide)
+    asked = cards.page("predictPage", {"line": None, "question": QUESTIONS[0], "record": None}, "")
+    page.set_content(JUPYTERLAB + asked)
+    expect(page.locator("pre")).to_have_css("word-break", "normal")
+    assert not page.evaluate(wide)
+
+
 THEMES = ("pydata_sphinx_theme/styles/pydata-sphinx-theme.css", "sphinx_book_theme/styles/sphinx-book-theme.css")
 # Texts that stand out less than 4 : 1 from what is behind them.
 PALE = """() => {

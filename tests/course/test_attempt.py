@@ -66,7 +66,7 @@ def test_a_stub_is_to_do_and_gives_the_reference(stub, capsys):
 def test_a_wrong_answer_shows_the_first_violation_and_gives_the_reference(capsys):
     assert attempt("trial.1", lambda v, x, beta: v + x) is leak
     out = capsys.readouterr().out
-    assert "failed (0 of 2 checks hold)" in out and "Without input the potential" in out
+    assert "failed (check 1 of 2)" in out and "Without input the potential" in out
     assert "[0.45 0.9 ]" in out and "[0.5 1. ]" in out and "v shrinks." in out and "The input is added" not in out
     outcome = grade("trial.1", lambda v, x, beta: beta * v)
     assert (outcome.status, outcome.check, outcome.passed) == ("failed", "input charges", 1)
