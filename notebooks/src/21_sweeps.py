@@ -61,6 +61,7 @@ DEVICE: str = "auto"  # "cpu", "cuda" or "auto": the CPU here, as these networks
 # %%
 import os
 import tempfile
+import textwrap
 from pathlib import Path
 
 import polars
@@ -131,7 +132,7 @@ question = {
 try:
     sweep.load(question | {"parameters": {"RATE_PENALTIES": [0.0, 0.01]}})  # a typing error
 except sweep.ManifestError as error:
-    print(error, end="\n\n")
+    print(textwrap.fill(str(error), 100), end="\n\n")
 manifest = sweep.load(question)
 for run in manifest.runs:
     print(run.id, {name: run.parameters[name] for name in ("RATE_PENALTY", "SEED")})

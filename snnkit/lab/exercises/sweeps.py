@@ -84,6 +84,9 @@ def _its_error(candidate: Any, reference: Any) -> None:
         inputs = {"a": a, "b": b}
         if math.isclose(float(result), apart, rel_tol=1e-3):
             raise Violation(message, inputs=inputs, yours=result, expected=reference(a, b)[1], hint=1)
+        message = (
+            "The error is that of the mean: the standard deviation of the differences by the root of their number."
+        )
         expect.close(result, reference(a, b)[1], message, inputs=inputs, hint=2)
 
 
