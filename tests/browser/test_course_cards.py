@@ -101,10 +101,11 @@ mjx-container { display: inline-block; position: relative; margin-left: 180px; w
 mjx-assistive-mml { position: absolute !important; left: 0; width: auto !important; overflow: hidden !important }
 </style><div class="jp-OutputArea"><div class="jp-OutputArea-output"><pre>long lines</pre></div></div>
 <div class="jp-RenderedMarkdown"><mjx-container>x<mjx-assistive-mml>a copy</mjx-assistive-mml></mjx-container></div>
+<div class="jp-OutputArea-output jupyter-widgets">Error displaying widget: model not found</div>
 """
 
 
-def test_a_notebook_with_cards_breaks_lines_between_words_and_has_no_scroll_bars_for_formulas(page):
+def test_cards_mend_what_jupyterlab_does_to_long_lines_formulas_and_widgets_of_the_past(page):
     wide = "() => [...document.querySelectorAll('.jp-RenderedMarkdown')].some(one => one.scrollWidth > one.clientWidth)"
     page.set_content(JUPYTERLAB)
     expect(page.locator("pre")).to_have_css("word-break", "break-all")
@@ -113,6 +114,9 @@ def test_a_notebook_with_cards_breaks_lines_between_words_and_has_no_scroll_bars
     page.set_content(JUPYTERLAB + asked)
     expect(page.locator("pre")).to_have_css("word-break", "normal")
     assert not page.evaluate(wide)
+    lost = page.locator(".jupyter-widgets")
+    expect(lost).to_have_css("font-size", "0px")
+    assert "Run this cell again" in lost.evaluate("one => getComputedStyle(one, '::before').content")
 
 
 THEMES = ("pydata_sphinx_theme/styles/pydata-sphinx-theme.css", "sphinx_book_theme/styles/sphinx-book-theme.css")
