@@ -195,24 +195,25 @@ export function numberLine(question, guess, truth) {
   /** @param {number} value */
   const share = (value) => (log ? Math.log(value / low) / Math.log(high / low) : (value - low) / (high - low));
   asWide(element, (width) => {
-    /** @param {number} value */
-    const at = (value) => 14 + (width - 28) * share(value), parts = [];
     const powers = [...Array(40).keys()].map((i) => 10 ** (i - 20)).filter((one) => one >= low && one <= high);
     const ticks = log ? powers : ticksOf(low, high, 5);
+    const edge = Math.max(14, ...ticks.map((tick) => 4 * tickText(tick).length)); // half a number at either end
+    /** @param {number} value */
+    const at = (value) => edge + (width - 2 * edge) * share(value), parts = [];
     if (truth !== null) {
       const from = at(Math.max(low, truth - near)), to = at(truth + near);
       parts.push(shape("rect", {class: "near", x: from, width: Math.max(2, to - from), y: 34, height: 16, rx: 3}));
     }
-    parts.push(shape("line", {class: "base", x1: 14, x2: width - 14, y1: 42, y2: 42}));
+    parts.push(shape("line", {class: "base", x1: edge, x2: width - edge, y1: 42, y2: 42}));
     for (const tick of ticks) {
       parts.push(shape("line", {class: "base", x1: at(tick), x2: at(tick), y1: 42, y2: 47}));
       parts.push(letters("tick", at(tick), truth === null ? 62 : 88, tickText(tick)));
     }
     /** @param {number} value @param {string} kind @param {string} words @param {number} y */
     const mark = (value, kind, words, y) => {
-      const x = at(value), [to, end] = x > width - 90 ? [7, "end"] : x < 90 ? [-7, "start"] : [0, "middle"];
+      const x = at(value), half = Math.min(width / 2, 4.5 * words.length);
       parts.push(shape("path", {class: `${kind} mark`, d: `M${x} 42l-7 ${kind === "guess" ? -11 : 11}h14z`}));
-      parts.push(letters(`${kind} label`, x + to, y, words, end));
+      parts.push(letters(`${kind} label`, Math.min(width - half, Math.max(half, x)), y, words));
     };
     mark(guess, "guess", `you: ${written(guess)} ${unit}`, 22);
     if (truth !== null) mark(truth, "result", `result: ${written(truth)} ${unit}`, 70);

@@ -61,6 +61,7 @@ DEVICE: str = "auto"  # "cpu", "cuda" or "auto": the CPU here, as these networks
 # %%
 import os
 import tempfile
+import textwrap
 from pathlib import Path
 
 import polars
@@ -99,7 +100,8 @@ def one_setting(penalty=0.003, hidden=8, runs=trained):
     figure = figures.pareto(runs, maximise="accuracy", minimise="spikes", log="x")
     mark = {"symbol": "star", "size": 13, "color": viz.theme.GREEN}
     figure.add_scatter(x=eight["spikes"].to_list(), y=eight["accuracy"].to_list(), mode="markers", marker=mark)
-    silent = f", {8 - len(eight)} never fires" if len(eight) < 8 else ""
+    count = 8 - len(eight)
+    silent = f"; {count} never fire{'s' * (count == 1)}" if count else ""
     title = f"Same setting, scores from {eight['score'].min():.2f} to {eight['score'].max():.2f}{silent}"
     figure.update_layout(title={"text": title}, showlegend=False)
     return figure.update_yaxes(range=[0.45, 1.03])
@@ -131,7 +133,7 @@ question = {
 try:
     sweep.load(question | {"parameters": {"RATE_PENALTIES": [0.0, 0.01]}})  # a typing error
 except sweep.ManifestError as error:
-    print(error, end="\n\n")
+    print(textwrap.fill(str(error), 100), end="\n\n")
 manifest = sweep.load(question)
 for run in manifest.runs:
     print(run.id, {name: run.parameters[name] for name in ("RATE_PENALTY", "SEED")})

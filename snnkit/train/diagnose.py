@@ -86,8 +86,8 @@ class Diagnosis:
         return [
             (
                 f"{layer.name} {layer.kind}", shown(layer.rate, ".3f"), shown(layer.silent, ".0%"),
-                shown(layer.always, ".0%"), shown(layer.felt, ".0%"), shown(layer.gradient, ".1e"),
-                shown(layer.weight, ".1e"), shown(layer.change, ".1e"),
+                shown(layer.always, ".0%"), shown(layer.felt, ".0%"), shown(layer.gradient, ".2g"),
+                shown(layer.weight, ".2g"), shown(layer.change, ".2g"),
             )
             for layer in self.layers
         ]  # fmt: skip
@@ -735,7 +735,7 @@ def _silence(layer: Layer, before: list[Layer], steps: int) -> Finding:
     what += f": {layer.silent:.0%} of its neurons never fire"
     if layer.membrane > -math.inf:
         what += f"; the largest membrane is {layer.membrane:.2g}, the threshold {layer.threshold:.3g}"
-    times, lower = _round_up(2 / layer.reach) if layer.reach > 1e-6 else "3", "lower its threshold {} times"
+    times, lower = _round_up(2 / layer.reach) if layer.reach > 1e-6 else "3", "divide its threshold by {}"
     if abs(layer.rest) > 0.1 * layer.gap:
         what += f", and at rest it is {layer.rest:.3g}"
         lower = "bring threshold and reset nearer together (v_threshold=1 and v_reset=0 suit inputs of about 1)"

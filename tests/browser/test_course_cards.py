@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from snnkit.lab.course import card as cards, gate, predictions, progress, question
+from snnkit.lab.course import card as cards, gate, order, predictions, progress, question
 from snnkit.lab.tools.project import find
 from tests.course.test_predictions import TEXT
 
@@ -93,6 +93,32 @@ def test_a_run_that_nobody_watches_shows_results_and_leaves_guessing_to_readers(
     expect(page.locator(".outcome")).to_contain_text("Right. You were 90 % sure.")
 
 
+# Rules of JupyterLab and MathJax, and what they make of a line of text and of a formula.
+JUPYTERLAB = """<style>
+.jp-OutputArea-output pre { word-break: break-all; overflow-wrap: break-word; white-space: pre-wrap }
+.jp-RenderedMarkdown { overflow: auto; width: 200px }
+mjx-container { display: inline-block; position: relative; margin-left: 180px; white-space: nowrap }
+mjx-assistive-mml { position: absolute !important; left: 0; width: auto !important; overflow: hidden !important }
+</style><div class="jp-OutputArea"><div class="jp-OutputArea-output"><pre>long lines</pre></div></div>
+<div class="jp-RenderedMarkdown"><mjx-container>x<mjx-assistive-mml>a copy</mjx-assistive-mml></mjx-container></div>
+<div class="jp-OutputArea-output jupyter-widgets">Error displaying widget: model not found</div>
+"""
+
+
+def test_cards_mend_what_jupyterlab_does_to_long_lines_formulas_and_widgets_of_the_past(page):
+    wide = "() => [...document.querySelectorAll('.jp-RenderedMarkdown')].some(one => one.scrollWidth > one.clientWidth)"
+    page.set_content(JUPYTERLAB)
+    expect(page.locator("pre")).to_have_css("word-break", "break-all")
+    assert page.evaluate(wide)
+    asked = cards.page("predictPage", {"line": None, "question": QUESTIONS[0], "record": None}, "")
+    page.set_content(JUPYTERLAB + asked)
+    expect(page.locator("pre")).to_have_css("word-break", "normal")
+    assert not page.evaluate(wide)
+    lost = page.locator(".jupyter-widgets")
+    expect(lost).to_have_css("font-size", "0px")
+    assert "Run this cell again" in lost.evaluate("one => getComputedStyle(one, '::before').content")
+
+
 THEMES = ("pydata_sphinx_theme/styles/pydata-sphinx-theme.css", "sphinx_book_theme/styles/sphinx-book-theme.css")
 # Texts that stand out less than 4 : 1 from what is behind them.
 PALE = """() => {
@@ -130,6 +156,34 @@ def test_cards_are_readable_on_a_page_of_the_site(shown, scheme):
     expect(shown.locator(".outcome").nth(1)).to_contain_text("Not this time")
     assert shown.locator(".course .head").count() > 4
     assert shown.evaluate(PALE) == []
+
+
+# One of each scale and unit of the course.
+NUMBER_LINES = {
+    (one["low"], one["high"], one["unit"]): one
+    for notebook in order.NOTEBOOKS
+    for one in question.read(notebook)["predictions"].values()
+    if one["kind"] == "number"
+}
+CUT = """() => [...document.querySelectorAll('.number-line svg')].flatMap(svg => [...svg.querySelectorAll('text')]
+    .filter(text => { const {x, width} = text.getBBox(); return x < 0 || x + width > svg.clientWidth; })
+    .map(text => text.textContent))"""
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_no_text_of_a_number_line_is_cut(page, tmp_path, width):
+    pieces = []
+    for (low, high, _), one in NUMBER_LINES.items():
+        for guess, truth in ((low, high), ((3 * low + high) / 4, (low + 3 * high) / 4)):
+            data = {"line": None, "question": one, "truth": truth, "record": RECORD | {"guess": guess}}
+            pieces.append(cards.page("outcomePage", data, ""))
+    file = tmp_path / "lines.html"
+    file.write_text(f"<!DOCTYPE html><meta charset='utf-8'><link rel='icon' href='data:,'>{''.join(pieces)}")
+    page.set_viewport_size({"width": width, "height": 800})
+    page.goto(file.as_uri())
+    expect(page.locator(".number-line svg")).to_have_count(len(pieces))
+    page.wait_for_timeout(200)  # lines are drawn again once their width is known
+    assert page.evaluate(CUT) == []
 
 
 def test_a_number_is_read_and_laid_on_a_line_with_the_result(shown):

@@ -3,12 +3,16 @@
 import dataclasses
 import threading
 
+import numpy as np
 import pytest
+import torch
 
 from snnkit.lab import course
 from snnkit.lab.course import attempt, attempts, exercise as registry, grade, hint, scorecard, solution
 from snnkit.lab.course.card import Card, Line
 from snnkit.lab.course.exercise import Check, Exercise, Violation
+from snnkit.lab.course.sandbox import Candidate
+from snnkit.lab.exercises import local_learning
 from tests.course.examples import ANSWER, EXERCISE, HINTS, install, leak
 
 
@@ -66,7 +70,7 @@ def test_a_stub_is_to_do_and_gives_the_reference(stub, capsys):
 def test_a_wrong_answer_shows_the_first_violation_and_gives_the_reference(capsys):
     assert attempt("trial.1", lambda v, x, beta: v + x) is leak
     out = capsys.readouterr().out
-    assert "failed (0 of 2 checks hold)" in out and "Without input the potential" in out
+    assert "failed (check 1 of 2)" in out and "Without input the potential" in out
     assert "[0.45 0.9 ]" in out and "[0.5 1. ]" in out and "v shrinks." in out and "The input is added" not in out
     outcome = grade("trial.1", lambda v, x, beta: beta * v)
     assert (outcome.status, outcome.check, outcome.passed) == ("failed", "input charges", 1)
@@ -230,3 +234,44 @@ def test_pressing_while_a_cell_runs_loses_nothing():
         thread.join()
     entry = scorecard("trial").exercises[0]
     assert (entry.attempts, entry.hints) == (4, 2)
+
+
+def _adds(v, x, beta):
+    v += x
+    x.numpy()[...] = 7
+    return v
+
+
+def _adds_and_raises(v, x, beta):
+    v.zero_()
+    raise ValueError("too late")
+
+
+@pytest.mark.parametrize("spoils", [_adds, _adds_and_raises])
+def test_values_of_a_check_that_an_answer_changes_are_put_back(spoils):
+    """They may be the exercise's own, which other checks and later attempts use."""
+    given = [torch.ones(3), torch.ones(3), 0.5]
+    watched = Candidate(spoils, EXERCISE).answer
+    with pytest.raises((Violation, ValueError)):
+        watched(*given)
+    assert torch.equal(given[0], torch.ones(3)) and torch.equal(given[1], torch.ones(3))
+    inside = {"pair": [np.ones(2), (torch.ones(2),)]}
+
+    def spoils_what_is_inside(both):
+        both["pair"][0][:] = 3
+        both["pair"][1][0].add_(1)
+        return 0
+
+    with pytest.raises(Violation, match="must not change its inputs"):
+        Candidate(spoils_what_is_inside, EXERCISE).answer(inside)
+    assert inside["pair"][0].tolist() == inside["pair"][1][0].tolist() == [1, 1]
+
+
+def test_an_answer_in_place_leaves_the_weights_of_the_exercise():
+    def in_place(pre, post, w, tau, up, down, traces=None):
+        w += 0.2
+        return w, traces
+
+    before = local_learning._START.clone()
+    assert "in place" in grade("local_learning.4", in_place).message
+    assert torch.equal(local_learning._START, before)

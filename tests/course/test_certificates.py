@@ -38,6 +38,14 @@ def test_the_page_has_the_name_as_text_and_counts_hints(progress, tmp_path):
     assert "Research: so far" in page
 
 
+def test_predictions_are_counted_where_some_were_made(progress):
+    course.start("sweeps")
+    assert "21 · Sweeps: 0 of 3 exercises, no predictions, quiz 0 of 3" in repr(course.certificate("research"))
+    progress.locked("sweeps.a", 2.0, 70)
+    course.start("sweeps")
+    assert "0 of 3 exercises, 0 of 1 predictions right, quiz" in repr(course.certificate("research"))
+
+
 def test_an_unknown_track_is_refused_with_the_ones_there_are():
     with pytest.raises(ValueError, match="track must be one of 'spikes', 'machines', 'research', but it is 'spike'"):
         course.certificate("spike")
@@ -54,7 +62,7 @@ def test_every_notebook_is_in_one_track_and_numbers_go_up():
 def test_a_copy_of_an_earlier_notebook_is_told_where_its_exercises_are(monkeypatch):
     monkeypatch.delitem(order.NUMBERS, "preflight")
     monkeypatch.setitem(order.MOVED, "preflight.1", "encodings.1")
-    with pytest.raises(ValueError, match=r"earlier edition.*are in 03 encodings, and what .* `snnkit lab --to NEW"):
+    with pytest.raises(ValueError, match=r"earlier edition.*in 03 · Turning the world into spikes, .*lab --to NEW"):
         course.start("preflight")
     assert order.named("preflight.1") == "encodings.1"
     with pytest.raises(ValueError, match=r"prediction of its notebook.*'encodings.z'.* copy of an earlier version"):

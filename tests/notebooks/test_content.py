@@ -73,6 +73,12 @@ def test_at_most_a_sixth_of_the_minutes_is_optional(name):
 
 
 @each_notebook
+def test_certificates_know_a_notebook_by_its_title(name):
+    (title,) = re.findall(r"(?m)^# # (.+)$", source(name))
+    assert title.partition(":")[0] == order.titled(name[3:])
+
+
+@each_notebook
 def test_exercises_quiz_scorecard_and_the_way_on_come_in_this_order(name):
     text, name_only = source(name), name[3:]
     code = re.sub(r"(?m)^#.*\n", "", text)

@@ -334,11 +334,14 @@ def test_a_penalty_may_be_a_function_of_the_update():
 
 def test_entries_come_back_best_first(tmp_path, thrifty):
     folder = tmp_path / "board"
-    assert challenge.board(folder, references=False).entries == ()
+    empty = challenge.board(folder, references=False)
+    assert empty.entries == () and "; no entry yet" in repr(empty)
     entry = challenge.submit("Ada", thrifty, folder, note="sixteen")
+    assert "; 1 entry by 1 person\n" in repr(challenge.board(folder))
     worse = challenge.submit("ada", small(), folder)
     challenge.submit("Bob", small(), folder)
     board = challenge.board(folder, references=False)
+    assert "; 3 entries by 2 people\n" in repr(board)
     assert board.entries[0] == entry and {e.name for e in board.entries} == {"Ada", "ada", "Bob"} and not board.refused
     assert [e.name for e in board.best()] == ["Ada", "Bob"] and worse in board.entries
     assert entry.neurons == "LIF, LIF" and entry.parameters == 178

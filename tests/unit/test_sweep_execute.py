@@ -343,12 +343,23 @@ def call(*words):
     return CliRunner().invoke(main, ["sweep", *map(str, words)])
 
 
+def test_lines_count_up_where_runs_end_at_the_same_time(tmp_path, fake, monkeypatch, capsys):
+    def all_at_once(one, runs, at_once, note, stop):
+        for ended in [one(run) for run in runs]:
+            note(ended)
+
+    monkeypatch.setattr(runner, "in_parallel", all_at_once)
+    sweep.run(asked(tmp_path))
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]] == ["1/4", "2/4", "3/4", "4/4"]
+
+
 def test_the_command_says_what_it_does_and_skips(manifest, tmp_path, fake):
     done = call(manifest())
     assert done.exit_code == 0, done.output
     lines = done.output.splitlines()
     assert lines[0] == "4 runs to do, 0 done before"
     assert sum(line.endswith("  A=1  RATE=0.5  score 0.125") for line in lines[1:5]) == 1
+    assert [line.split()[0] for line in lines[1:5]] == ["1/4", "2/4", "3/4", "4/4"]
     assert lines[5] == f"4 runs, 0 failed: {tmp_path / 'out' / 'results.csv'}, results.parquet"
     again = call(manifest())
     assert again.output.startswith("0 runs to do, 4 done before\n") and again.exit_code == 0

@@ -140,6 +140,19 @@ def label(figure, name):
     return next(note for note in figure.layout.annotations if plain(note.text).replace("\n", " ") == f"● {name}")
 
 
+@pytest.mark.parametrize(
+    ("curve", "anchors"),
+    [
+        ([0.2, 0.4, 0.6], ("right", "bottom")),  # the curve is below the level 1.0
+        ([1.05, 1.05, 1.05], ("right", "top")),
+        ([0.0, 0.9, 1.05], ("left", "bottom")),
+    ],
+)
+def test_the_name_of_a_level_hides_no_curve(curve, anchors):
+    (note,) = lines({"a": curve}, levels={"a guess at random": 1.0}).layout.annotations
+    assert (note.xanchor, note.yanchor) == anchors and np.sign(note.yshift) == (1 if anchors[1] == "bottom" else -1)
+
+
 def test_a_name_is_beside_the_end_of_its_line_and_none_covers_another():
     series = {"up": [0.0, 10.0], "near": [0.0, 9.9], "down": ([1, 2], [5.0, 0.0]), "short": ([1.0, 1.2], [2.0, 8.0])}
     figure = lines(series)

@@ -94,8 +94,9 @@ class Board:
         return figure
 
     def _heading(self) -> str:
-        counted = f"{len(self.entries)} of {len(self.best())} people" if self.entries else "none yet"
-        return f"The challenge, score = accuracy - {PRICE} · spikes; entries: {counted}"
+        entries, people = len(self.entries), len(self.best())
+        by = f"{entries} entr{'y' if entries == 1 else 'ies'} by {people} {'person' if people == 1 else 'people'}"
+        return f"The challenge, score = accuracy - {PRICE} · spikes; {by if entries else 'no entry yet'}"
 
     def _notes(self) -> list[str]:
         return [f"Not read: {file}: {why}" for file, why in self.refused]

@@ -202,6 +202,7 @@ def _card(exercise: Exercise, outcome: Outcome, every: Sequence[Line] = ()) -> C
     """The card of an attempt: the first violated property, your value and the expected one, and where help is."""
     held = every[0].text.count(TONES["good"][0]) if every else outcome.passed
     tally = f"{held} of {outcome.total} checks"
+    failed = f"{tally} hold" if every else f"check {outcome.passed + 1} of {outcome.total}"  # the others have not run
     printed = [Line(outcome.printed, label="printed", code=True)] if outcome.printed else []
     if outcome.status == "passed":
         return Card("good", exercise.heading, f"passed ({tally})", [*every, *printed])
@@ -222,7 +223,7 @@ def _card(exercise: Exercise, outcome: Outcome, every: Sequence[Line] = ()) -> C
     lines += printed
     if outcome.hint:
         lines.append(Line(outcome.hint, label="Hint"))
-    return Card("bad", exercise.heading, f"failed ({tally} hold)", [*lines, onward])
+    return Card("bad", exercise.heading, f"failed ({failed})", [*lines, onward])
 
 
 def _plot(exercise: Exercise, answer: Any) -> None:

@@ -22,6 +22,7 @@ table { border-collapse: collapse; width: 100%; margin: 1.2rem 0 } td, th { padd
 td:first-child, th:first-child { text-align: left } tr + tr { border-top: 1px solid #7f7f7f55 }
 .note { opacity: .8; font-size: .9rem }
 """
+_NONE = "–"  # in place of a share of nothing
 
 
 @dataclass(frozen=True)
@@ -57,16 +58,15 @@ class Certificate:
         """Notebook, exercises passed, predictions right of those made, and quiz answers right; one row a notebook."""
         rows = []
         for one in self.scorecards:
-            name = f"{order.label(one.notebook)} · {order.TITLES[one.notebook]}"
             made = sum(status not in ("skipped", "to make") for status in one.predictions)
-            right = f"{one.predictions.count('right')} of {made}" if made else "–"
+            right = f"{one.predictions.count('right')} of {made}" if made else _NONE
             answers = f"{one.quiz.count(True)} of {len(one.quiz)}"
-            rows.append((name, f"{one.passed} of {len(one.required)}", right, answers))
+            rows.append((order.titled(one.notebook), f"{one.passed} of {len(one.required)}", right, answers))
         return rows
 
     def card(self) -> Card:
         lines = [
-            Line(f"{exercises} exercises, predictions right {right}, quiz {answers}", label=name)
+            Line(f"{exercises} exercises, {_predicted(right)}, quiz {answers}", label=name)
             for name, exercises, right, answers in self.rows()
         ]
         if 0 < len(self.missing) < self.required:
@@ -108,6 +108,10 @@ class Certificate:
 
     def _repr_html_(self) -> str:
         return self.card().html()
+
+
+def _predicted(right: str) -> str:
+    return "no predictions" if right == _NONE else f"{right} predictions right"
 
 
 @checks.arguments

@@ -27,7 +27,7 @@ NUMBERS = {
     "your_own_data": 20,
     "sweeps": 21,
 }
-#: Their headings, up to a colon.
+#: How readers know a notebook: its title, up to the colon.
 TITLES = {
     "preflight": "Pre-flight",
     "first_spiking_neuron": "Your first spiking neuron",
@@ -113,6 +113,11 @@ def label(key: str) -> str:
     return f"{NUMBERS[name]:02d}{dot}{rest}" if name in NUMBERS else key
 
 
+def titled(notebook: str) -> str:
+    """A notebook as its first line names it: "03 · Turning the world into spikes" for "encodings"."""
+    return f"{label(notebook)} · {TITLES[notebook]}" if notebook in TITLES else label(notebook)
+
+
 def named(label: Any) -> Any:
     """The reverse of ``label``: "encodings.1" for "03.1", which is what a card shows. All else stays as it is.
 
@@ -141,9 +146,9 @@ EARLIER = "if this notebook is a copy of an earlier version, `snnkit lab --to NE
 
 
 def where_now(notebook: str) -> str:
-    """Where the exercises of a notebook of an earlier edition are today: "08 open challenge, 21 sweeps"."""
+    """Where the exercises of a notebook of an earlier edition are today: "08 · The open challenge; 21 · Sweeps"."""
     now = dict.fromkeys(notebook_of(new) for old, new in MOVED.items() if notebook_of(old) == notebook)
-    return ", ".join(f"{label(name)} {name.replace('_', ' ')}" for name in sorted(now, key=label))
+    return "; ".join(titled(name) for name in sorted(now, key=label))
 
 
 def is_of_the_past(notebook: str) -> bool:

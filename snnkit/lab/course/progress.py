@@ -332,7 +332,7 @@ class Scorecard:
         required = self.required
         solved = sum(row.status == "solution" for row in required)
         word = f"{self.passed} of {len(required)} exercises passed" + (f", {solved} solved" if solved else "")
-        title = f"Notebook {order.label(self.notebook)}"
+        title = f"Notebook {order.titled(self.notebook)}"
         return Card("good" if self.passed + solved == len(required) else "open", title, word, lines)
 
     def __repr__(self) -> str:

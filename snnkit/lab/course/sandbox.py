@@ -151,7 +151,13 @@ class Candidate:
         def answer(*args: Any, **kwargs: Any) -> Any:
             given = {f"argument {i + 1}": a for i, a in enumerate(args)} | kwargs
             before = {} if in_place else {name: fingerprint(value) for name, value in given.items()}
-            self.last = result = function(*args, **kwargs)
+            changed: list[str] = []
+            try:
+                self.last = result = function(*args, **kwargs)
+            finally:  # also where it raises: later checks use the same values
+                changed = [name for name, was in before.items() if fingerprint(given[name]) != was]
+                for name in changed:
+                    _put_back(given[name], before[name])
             if result is None and not _is_stub(function):
                 raise NotWritten("Your function returned None. Is a `return` missing?")
             expect.written(result)
@@ -160,15 +166,14 @@ class Candidate:
                 kind = type(result).__name__
                 hint = "Use `return`. With `yield`, `(… for … in …)` or `async`, nothing is computed."
                 raise Violation(f"The function returned a {kind}, not a result.", yours=f"a {kind}", hint=hint)
-            for name, was in before.items():
-                if fingerprint(given[name]) != was:
-                    raise Violation(
-                        "The function must not change its inputs in place.",
-                        yours=f"{name} was changed",
-                        expected="inputs as they were",
-                        hint="In-place operations (`+=`, `x[...] =`, methods ending in `_`) change what the caller "
-                        "still uses. Change a copy instead.",
-                    )
+            if changed:
+                raise Violation(
+                    "The function must not change its inputs in place.",
+                    yours=f"{changed[0]} was changed",
+                    expected="inputs as they were",
+                    hint="In-place operations (`+=`, `x[...] =`, methods ending in `_`) change what the caller "
+                    "still uses. Change a copy instead.",
+                )
             return result
 
         # Of anything but a function, reading a name may run its code.
@@ -201,6 +206,25 @@ def fingerprint(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [fingerprint(item) for item in value]
     return id(value)
+
+
+def _put_back(value: Any, was: Any) -> None:
+    """Undo what changed in place in ``value`` since its fingerprint ``was``, as far as this has its bytes."""
+    if isinstance(value, Tensor):
+        content = was[1] if was else None
+        if content is not None and (now := _bytes(value)) is not None and len(now) == len(content):
+            ctypes.memmove(value.untyped_storage().data_ptr(), content, len(content))
+    elif isinstance(value, np.ndarray):
+        if value.flags.writeable and value.nbytes == len(was) and not value.dtype.hasobject:
+            value[...] = np.frombuffer(was, value.dtype).reshape(value.shape)
+    elif isinstance(value, dict):
+        for item, (_, then) in zip(value.values(), was, strict=False):
+            if type(then) is not int:
+                _put_back(item, then)
+    elif isinstance(value, (list, tuple)):
+        for item, then in zip(value, was, strict=False):
+            if type(then) is not int:  # an id: nothing to put back
+                _put_back(item, then)
 
 
 def _bytes(tensor: Tensor) -> bytes | None:

@@ -148,7 +148,10 @@ def _seeded(*shape: int, seed: int = 0) -> Tensor:
 
 def _stdp(candidate: Any, pre: Tensor, post: Tensor, w: Tensor, **changes: Any) -> Any:
     given = {"tau": 10.0, "up": 0.1, "down": 0.05} | changes
-    return expect.parts(candidate(pre, post, w, **given), 2, "It returns two things: w, traces.", hint=0)
+    message = "w is [N, M], as in torch.outer: a row for each neuron, a column for each input."
+    with expect.explained(RuntimeError, "size of tensor", message, hint=1):
+        answer = candidate(pre, post, w, **given)
+    return expect.parts(answer, 2, "It returns two things: w, traces.", hint=0)
 
 
 _START = torch.tensor([[0.5, 0.4], [0.3, 0.6], [0.5, 0.5]])  # from 2 inputs to 3 neurons

@@ -70,7 +70,7 @@ EXERCISES = [
         hints=(
             "PyTorch subtracts nothing from True: `correct.float()`. Its mean is the accuracy.",
             "One score for each sample: `each = correct.float() - price * spikes`. The score is `each.mean()`.",
-            "With the scores of the samples in `each`: `each.std() / len(each) ** 0.5`.",
+            "With the scores of the samples in `each`: `each.std() / len(each) ** 0.5`. This `std()` divides by N - 1.",
             "Don't add an error of the accuracy and one of the spikes: use the spread of the scores of the samples.",
         ),
     ),
@@ -80,8 +80,8 @@ EXERCISES = [
         penalty_at,
         [
             expect.same("the start", 0, ZERO, *_at(0), *_at(0, updates=50, warm_up=1.0)),
-            expect.same("after the warm-up", 1, WHOLE, *_at(100, 150, 199), *_at(60, 99, updates=100, warm_up=0.25)),
             expect.same("on the way", 2, EVENLY, *_at(25, 50, 75), *_at(20, 60, updates=400, penalty=0.2, warm_up=0.2)),
+            expect.same("after the warm-up", 1, WHOLE, *_at(100, 150, 199), *_at(60, 99, updates=100, warm_up=0.25)),
             expect.same("no warm-up", 3, AT_ONCE, *_at(0, 1, 120, warm_up=0.0)),
         ],
         hints=(

@@ -84,6 +84,9 @@ def _its_error(candidate: Any, reference: Any) -> None:
         inputs = {"a": a, "b": b}
         if math.isclose(float(result), apart, rel_tol=1e-3):
             raise Violation(message, inputs=inputs, yours=result, expected=reference(a, b)[1], hint=1)
+        message = (
+            "The error is that of the mean: the standard deviation of the differences by the root of their number."
+        )
         expect.close(result, reference(a, b)[1], message, inputs=inputs, hint=2)
 
 
@@ -91,7 +94,7 @@ def _its_error(candidate: Any, reference: Any) -> None:
 
 TWO = {"valid": torch.tensor([0.95, 0.98, 0.97, 0.96]), "test": torch.tensor([0.96, 0.97, 0.95, 0.995])}
 BY_VALID = "You choose before you look at the test samples: by `valid` alone."
-FRESH = "What you report is measured on samples that played no part in choosing."
+FRESH = "You report the accuracy of the chosen network, on samples that played no part in choosing it."
 ANYONE = "Return the number of the chosen network, counted from 0, and its own accuracy."
 
 

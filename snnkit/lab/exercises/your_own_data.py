@@ -83,7 +83,9 @@ ROWS = torch.tensor([[0.0, -2.0], [1.5, 0.3]])
 
 def _answers(candidate: Any, x: Tensor, centres: Tensor, sigma: float) -> Tensor:
     inputs = {"x": x, "centres": centres, "sigma": sigma}
-    result = expect.written(candidate(x, centres, sigma))
+    message = "Each number meets each centre: `x` [B, columns] needs one more axis."
+    with expect.explained(RuntimeError, "size of tensor", message, inputs=inputs, hint=0):
+        result = expect.written(candidate(x, centres, sigma))
     like = x.new_empty(len(x), x.shape[1] * len(centres))
     expect.tensor(result, like, inputs=inputs, hint=0)
     return result
@@ -123,7 +125,8 @@ def _fields_of_a_number_side_by_side(candidate: Any, reference: Any) -> None:
 
 def _cut(candidate: Any, wave: Tensor, length: int, message: str, wanted: Tensor, hint: int) -> None:
     inputs = {"wave": wave, "length": length}
-    result = expect.written(candidate(wave, length))
+    with expect.explained(RuntimeError, "maximum size", message, inputs=inputs, hint=3):  # of `unfold`, a short wave
+        result = expect.written(candidate(wave, length))
     expect.tensor(result, wanted, inputs=inputs, hint=0)
     expect.close(result, wanted, message, inputs=inputs, hint=hint)
 
@@ -211,8 +214,8 @@ EXERCISES = [
         difficulty=2,
         hints=(
             "Return a tensor [length]: a slice `wave[start : start + length]`.",
-            "The energy of a part is the sum of its squares. `wave.square().cumsum(0)` is the energy up to a sample; "
-            "that of a part is the difference of two.",
+            "The energy of a part is the sum of its squares. `wave.square().cumsum(0)` is the energy up to a sample. "
+            "That of a part is the difference of two, and the first part starts from 0: put a 0 before the sums.",
             "There are n - length + 1 places to start. `.argmax()` of the energies is the best.",
             "`torch.nn.functional.pad(wave, (0, missing))` puts zeros at the end.",
             "`unfold` and a loop look at `length` samples for each start. Two values of a running sum are enough.",

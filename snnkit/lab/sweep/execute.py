@@ -76,6 +76,7 @@ def _execute(
 ) -> None:
     kernels = runner.Kernels(manifest.notebook.path.parent, manifest.out, at_once=at_once, limit=manifest.seconds)
     done: set[str] = set()  # here or by another process
+    untold: set[str] = set()  # of these, those whose line comes later
 
     def one(run: Run) -> RunResult | None:
         with folder.claimed(run.id) as mine:
@@ -84,6 +85,7 @@ def _execute(
             if folder.result(run.id) == before.get(run.id):
                 ended = execute(run, manifest, kernels)
                 folder.write(ended)  # at once: while a table is written, a kill would take what waits for its turn
+                untold.add(run.id)
                 done.add(run.id)
                 return ended
             done.add(run.id)
@@ -93,11 +95,12 @@ def _execute(
         if ended is None:
             return
         folder.write_table()
+        untold.discard(ended.run)
         if not quiet:
             varied = {name: value for name, value in ended.parameters.items() if name not in manifest.fixed}
             given = "  ".join(f"{name}={show_value(value)}" for name, value in varied.items())
             metrics = "  ".join(f"{name} {show_value(value)}" for name, value in ended.metrics.items())
-            place = f"{len(done)}/{len(todo)}  {ended.status:<6}  {ended.seconds:6.1f} s"
+            place = f"{len(done - untold)}/{len(todo)}  {ended.status:<6}  {ended.seconds:6.1f} s"
             print(f"{place}  {given}  {ended.error or metrics}", flush=True)
 
     left, reported = todo, quiet

@@ -254,11 +254,55 @@ def add_marks(
     figure.add_trace(kind(x=x, y=compact(places), mode="markers", marker=marker, **look), row=row, col=col)
 
 
-def add_level(figure: go.Figure, name: str, height: float, *, log: bool = False) -> None:
-    """A dashed line across the whole plot, with its name at the right end. ``log``: on a logarithmic axis."""
+def add_level(
+    figure: go.Figure,
+    name: str,
+    height: float,
+    curves: Sequence[tuple[np.ndarray, np.ndarray]],
+    x_ends: Sequence[float],
+    y_ends: Sequence[float],
+    *,
+    plot: float,
+    log: str = "",
+) -> None:
+    """A dashed line across the whole plot, with its name at an end of it, where it hides least of the curves.
+
+    Args:
+        curves: x and y of each.
+        x_ends, y_ends: ends of the axes: exponents of ten on a logarithmic one.
+        plot: height of the plot in pixels.
+        log: which axes are logarithmic.
+    """
     figure.add_hline(y=height, line=RULER)
-    at = {"x": 1, "xref": "paper", "xanchor": "right", "yanchor": "bottom", "yshift": 5}
-    figure.add_annotation(text=name, y=_note_at(height, log), **at, **NOTE)
+    across = [(_scaled(x, x_ends, "x" in log), _scaled(y, y_ends, "y" in log)) for x, y in curves]
+    level, wide = float(_scaled(np.array([height]), y_ends, "y" in log)[0]), _LETTER * len(name) / _NARROW
+    tall = (_LABEL_ROW + 5) / plot
+    places = [(x, y) for x in ("right", "left") for y in ("bottom", "top")]  # the first is usual
+
+    def hidden(place: tuple[str, str]) -> float:
+        left, right = (1 - wide, 1.0) if place[0] == "right" else (0.0, wide)
+        low, high = (0.0, tall) if place[1] == "bottom" else (-tall, 0.0)
+        if level + low < 0:
+            return math.inf  # among the numbers of the x axis; above the plot there is room
+        points = 0
+        for x, y in across:
+            if (np.diff(x) >= 0).all() and len(x):  # a line, not marks or a curve that comes back
+                u = np.linspace(left, right, 50)
+                x, y = u, np.interp(u, x, y, left=math.nan, right=math.nan)
+            points += int(((x >= left) & (x <= right) & (y > level + low) & (y < level + high)).sum())
+        return points
+
+    side, edge = min(places, key=hidden)
+    at = {"x": 1 if side == "right" else 0, "xref": "paper", "xanchor": side}
+    at |= {"yanchor": edge, "yshift": 5 if edge == "bottom" else -5}
+    figure.add_annotation(text=name, y=_note_at(height, "y" in log), **at, **NOTE)
+
+
+def _scaled(values: np.ndarray, ends: Sequence[float], log: bool) -> np.ndarray:
+    """Where ``values`` are between the ends of their axis, 0 to 1."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        values = np.log10(values) if log else np.asarray(values, dtype=float)
+    return (values - ends[0]) / ((ends[1] - ends[0]) or 1.0)
 
 
 def add_mark(figure: go.Figure, name: str, place: float, values: Any, *, log: bool = False) -> None:

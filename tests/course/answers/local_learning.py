@@ -271,6 +271,7 @@ def cut_after_each(pre, post, w, tau, up, down, traces=None):
 
 
 RULES = [
+    (rule(grow=lambda pre, post, x, y: torch.outer(x, post)), "weights like w", 1, "rows for inputs"),
     (cut_after_each, "between 0 and 1", 5),
     (rule(keep=lambda tau: math.exp(-1 / int(tau))), "pre, then post", 1, "whole tau"),
     (lambda *given, **named: [stdp(*given, **named)[0].float(), 0], "weights like w", 0, "float32 only"),

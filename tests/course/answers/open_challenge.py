@@ -31,6 +31,7 @@ SCORES = [
     (scorer(score=lambda correct, spikes, price, **_: (correct.mean() - price * spikes.sum()).item()), "the score", 1),
     (scorer(error=lambda each, **_: each.std().item()), "the error", 2),
     (scorer(error=lambda each, **_: each.std().item() / len(each)), "the error", 2),
+    (scorer(error=lambda each, **_: each.std(correction=0).item() / len(each) ** 0.5), "the error", "divides by N - 1"),
     (scorer(error=lambda each, **_: each.var().item() / len(each) ** 0.5), "the error", 2),
     (scorer(error=added_up), "sample by sample", 3, "errors added up"),
     (scorer(error=lambda correct, **_: correct.std().item() / len(correct) ** 0.5), "sample by sample", 3),
@@ -60,11 +61,17 @@ PENALTIES = [
         1,
         "beyond the penalty",
     ),
-    (lambda update, updates, penalty, warm_up: penalty * update / updates, "after the warm-up", 1, "no end"),
+    (lambda update, updates, penalty, warm_up: penalty * update / updates, "on the way", 2, "no end"),
+    (
+        lambda update, updates, penalty, warm_up: penalty * min(1.0, update / (warm_up * updates)) / 2,
+        "on the way",
+        2,
+        "half the penalty",
+    ),
     (
         lambda update, updates, penalty, warm_up: min(1.0, update / (warm_up * updates)) if warm_up else 1.0,
-        "after the warm-up",
-        1,
+        "on the way",
+        2,
         "a share, not a penalty",
     ),
     (

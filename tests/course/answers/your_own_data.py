@@ -102,6 +102,18 @@ def from_the_highest(wave, length):
     return wave[start : start + length]
 
 
+def by_sums_alone(wave, length):
+    """Its sums don't begin with 0, so it never finds the first part."""
+    energy = wave.square().cumsum(0)
+    start = int((energy[length:] - energy[:-length]).argmax())
+    return wave[start : start + length]
+
+
+def not_padded(wave, length):
+    parts = wave.unfold(0, length, 1)
+    return parts[int(parts.square().sum(1).argmax())]
+
+
 def zeros_before(wave, length):
     missing = length - len(wave)
     return torch.nn.functional.pad(wave, (missing, 0)) if missing > 0 else loudest(wave, length)
@@ -153,6 +165,12 @@ WRONG = {
             0,
             "three axes",
         ),
+        (
+            lambda x, centres, sigma: torch.exp(-((x - centres) ** 2) / (2 * sigma**2)),
+            "one input for each centre",
+            0,
+            "no axis more",
+        ),
         (lambda x, centres, sigma: 1 - fields(x, centres, sigma), "best at its centre", 1),
         (bumps(lambda d, s: -(d**2) / (2 * s**2)), "best at its centre", 1, "the other sign"),
         (bumps(lambda d, s: d / s), "best at its centre", 1, "not squared"),
@@ -178,6 +196,8 @@ WRONG = {
         (without_the_last, "at the ends", 2),
         (without_the_first, "at the ends", 2),
         (zeros_before, "a short wave", 3),
+        (not_padded, "a short wave", 3),
+        (by_sums_alone, "a part of this length", "put a 0 before the sums"),
         (by_parts(lambda parts: parts.square().sum(1), missing=1.0), "a short wave", 3, "ones"),
         (in_steps, "a second of sound", 2),
         (by_parts(lambda parts: parts.square().sum(1)), "a second of sound", 4, "a copy of each part"),

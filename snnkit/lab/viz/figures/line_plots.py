@@ -88,12 +88,8 @@ def lines(
             end = max(drawn.tolist(), key=lambda i: float(across[i]))
             last[str(name)] = float(across[end]), float(up[end]), inks[name]
     every_x, every_y = (np.concatenate(column) for column in zip(*points, strict=True))
-    for name, height in (levels or {}).items():
-        above = 0 if "y" in log else None  # on a logarithmic axis there is nothing at 0 and below
-        add_level(figure, name, checks.number(f"levels[{name!r}]", height, above=above), log="y" in log)
-    for name, place in (marks or {}).items():
-        at = checks.number(f"marks[{name!r}]", place, above=0 if "x" in log else None)
-        add_mark(figure, name, at, every_x[every_x > 0] if "x" in log else every_x, log="x" in log)
+    above = 0 if "y" in log else None  # on a logarithmic axis there is nothing at 0 and below
+    heights = {name: checks.number(f"levels[{name!r}]", height, above=above) for name, height in (levels or {}).items()}
     across_look = {"title_text": x_title} | (scale_of("x", log, every_x) or {"tickvals": whole_ticks(every_x)})
     up_look = {"title_text": y_title} | scale_of("y", log, every_y if between is None else between)
     x_ends = ends_of(every_x, "x" in log, zero=False)
@@ -101,6 +97,11 @@ def lines(
     if between is not None:
         low, high = between
         y_ends = [math.log10(low), math.log10(high)] if "y" in log else [low, high]
+    for name, height in heights.items():
+        add_level(figure, name, height, points, x_ends, y_ends, plot=_PLOT, log=log)
+    for name, place in (marks or {}).items():
+        at = checks.number(f"marks[{name!r}]", place, above=0 if "x" in log else None)
+        add_mark(figure, name, at, every_x[every_x > 0] if "x" in log else every_x, log="x" in log)
     finish(figure, title, across_look | {"range": x_ends}, up_look | {"range": y_ends}, height=_HEIGHT)
     labelled = labels and len(series) > 1 and label_lines(figure, last, x_ends, y_ends, plot=_PLOT, log=log)
     return figure.update_layout(showlegend=len(series) > 1 and not labelled)
