@@ -81,14 +81,14 @@ def _multiplied(layer: nn.Linear, x: Tensor, work: int) -> Tensor:
     return nn.functional.linear(x, layer.weight, layer.bias)
 
 
-def keep(x: Tensor, outputs: int) -> tuple[Tensor, ...]:
-    """What is kept of plain spikes x [B, I] for the gradient of weights [O, I]: lists where these pay, or bytes."""
+def compressed(x: Tensor, outputs: int) -> tuple[Tensor, ...]:
+    """Plain spikes x [B, I] as the gradient of weights [O, I] needs them later: lists where these pay, or bytes."""
     spikes = None if _may_change_saved() else _listed(x, outputs)
     return (x.to(torch.uint8),) if spikes is None else spikes[:2]
 
 
-def kept(tensors: Sequence[Tensor], rows: int, inputs: int, dtype: torch.dtype) -> Tensor | Spikes:
-    """The first ``rows`` of what was kept of spikes [B, inputs]."""
+def decompressed(tensors: Sequence[Tensor], rows: int, inputs: int, dtype: torch.dtype) -> Tensor | Spikes:
+    """The first ``rows`` of spikes [B, inputs] that were ``compressed`` to ``tensors``."""
     if len(tensors) == 1:
         return tensors[0][:rows].to(dtype)
     starts, columns = tensors

@@ -49,8 +49,8 @@ def max_pool(pool: nn.MaxPool2d, x: Tensor) -> Tensor | None:
 
 
 def window_after(neuron: nn.Module, pool: nn.MaxPool2d, x: Tensor, steps: int) -> int:
-    """The side of the windows if the kernel of the neuron before ``pool`` may do its work (``engine.unroll``), so that
-    no spikes of full size are kept; 0 where it may not, or where that is not faster. x: one of ``steps``, [B, C, H, W].
+    """The side of the windows if the kernel of the neuron before ``pool`` may do its work (``engine.unroll``), and no
+    spikes of full size are stored; 0 where it may not, or where that is not faster. x: one of ``steps``, [B, C, H, W].
     """
     if pool._forward_pre_hooks or pool._forward_hooks or all_changes or (all_observers and observers_of(neuron)):
         return 0

@@ -49,7 +49,7 @@ def unroll(
         repeat: ``x`` is one step [B, ...], repeated so many times. The result is the same as with an expanded ``x``,
             but its gradient is summed over time at once, and not first written T times.
         window: pool the outputs of x [T, B, C, H, W] as ``torch.nn.MaxPool2d(window)`` does, or 0. The C++ engine does
-            it at once, if ``x`` is channels-last and H a multiple of it: then not all outputs are kept in memory.
+            it at once, if ``x`` is channels-last and H a multiple of it, and no outputs of full size take memory.
 
     Returns:
         out: [T, B, ...] in the dtype of ``x``, or ``out_dtype``; [T, B, C, H // window, W // window] if pooled.

@@ -86,7 +86,7 @@ class Kernels(Protocol):
     """The kernels of an engine. ``wanted``: whether each parameter, and the weight, wants a gradient."""
 
     def has_outputs(self, equation: Equation, wanted: Sequence[bool]) -> bool:
-        """Whether backward has the outputs for the gradient of the weight, or those of forward must be kept."""
+        """Whether backward has the outputs for the gradient of the weight, or those of forward must be saved."""
         ...
 
     def forward(self, layer: Layer, wanted: Sequence[bool] | None) -> tuple[Tensor, list[Tensor], Tensor | None, bool]:
@@ -111,16 +111,16 @@ class Kernels(Protocol):
 class Products(Protocol):
     """How the gradient of weights [O, I] is made of that of their product [B, O] and its input [B, I]."""
 
-    def keep(self, x: Tensor, outputs: int) -> Sequence[Tensor]:
-        """What is kept of spikes x, in little memory."""
+    def compressed(self, x: Tensor, outputs: int) -> Sequence[Tensor]:
+        """Spikes x in little memory."""
         ...
 
-    def kept(self, tensors: Sequence[Tensor], rows: int, inputs: int, dtype: torch.dtype) -> Any:
-        """The first rows of what was kept, as ``weight_gradient`` takes them."""
+    def decompressed(self, tensors: Sequence[Tensor], rows: int, inputs: int, dtype: torch.dtype) -> Any:
+        """The first rows of what was compressed, as ``weight_gradient`` takes them."""
         ...
 
     def weight_gradient(self, gradient: Tensor, x: Any) -> Tensor:
-        """x: the input, or some rows of what was kept of it."""
+        """x: the input, or rows of it that are ``decompressed``."""
         ...
 
 
@@ -164,7 +164,7 @@ def run(
 
 @dataclass
 class _Call:
-    """The layer and, once forward has run, what it was told, and whether its weights and last state were finite."""
+    """The layer and, once forward has run, what it ``wanted``, and whether its weights and last state were finite."""
 
     engine: str
     equation: Equation
@@ -197,11 +197,11 @@ class _Recurrent(torch.autograd.Function):
         if hasattr(compiled, "expect_backward"):  # of a compiler that is another process
             compiled.expect_backward(layer, call.wanted)  # type: ignore[attr-defined]
         out, last, saved, call.is_finite = compiled.forward(layer, call.wanted)
-        kept: Sequence[Tensor] = ()
+        spikes: Sequence[Tensor] = ()
         if call.wanted[-1] and not compiled.has_outputs(call.equation, call.wanted):
-            kept = call.products.keep(out.flatten(0, 1), out.shape[2])
+            spikes = call.products.compressed(out.flatten(0, 1), out.shape[2])
         ctx.call = call
-        ctx.save_for_backward(*tensors, saved, *kept)
+        ctx.save_for_backward(*tensors, saved, *spikes)
         ctx.set_materialize_grads(False)
         return (out, *last)
 
@@ -210,7 +210,7 @@ class _Recurrent(torch.autograd.Function):
         call: _Call = ctx.call
         every = ctx.saved_tensors
         inputs = len(ctx.needs_input_grad) - 1
-        tensors, saved, kept = every[:inputs], every[inputs], every[inputs + 1 :]
+        tensors, saved, spikes = every[:inputs], every[inputs], every[inputs + 1 :]
         given = [g for g in gradients if g is not None]
         higher = torch.is_grad_enabled() and any(t.requires_grad for t in (*tensors, *given))
         if higher or recorder() or foreign(*tensors, *given):
@@ -232,7 +232,7 @@ class _Recurrent(torch.autograd.Function):
         if needed[-1] and results.weight is None:
             first, later = results.x[0], results.x[1:].flatten(0, 1)
             rows, features = later.shape
-            pairs = [(first, layer.before), (later, call.products.kept(kept, rows, features, later.dtype))]
+            pairs = [(first, layer.before), (later, call.products.decompressed(spikes, rows, features, later.dtype))]
         d_weight = sum(call.products.weight_gradient(d, out) for d, out in pairs) if pairs else None
         d_bias = [] if layer.bias is None else [results.x.sum((0, 1))]
         d_state = results.state[: len(layer.state)]

@@ -90,8 +90,8 @@ def test_any_size_and_any_number_of_spikes(features, batch, steps, offset, calls
 def test_a_large_layer_keeps_its_spikes_as_lists_or_as_bytes(offset, kept, calls, monkeypatch):
     made = layer(LIF(surrogate=Triangle(), detach_reset=True), 512, scale=0.2)
     x = torch.randn(17, 65, 512, dtype=torch.float64) + offset  # more bytes than are written past the cache
-    seen, keep = [], linear.keep
-    monkeypatch.setattr(linear, "keep", lambda *some: seen.append(keep(*some)) or seen[-1])
+    seen, compressed = [], linear.compressed
+    monkeypatch.setattr(linear, "compressed", lambda *some: seen.append(compressed(*some)) or seen[-1])
     found = passed(with_engine(made, "cpp"), x)
     assert_equal(found, passed(with_engine(made, "eager"), x), 1e-10)
     assert [len(tensors) for tensors in seen] == [kept]

@@ -49,7 +49,7 @@ def one_value(equation: Equation, wanted: tuple[bool, ...]) -> Split | None:
     """The sweeps of ``split``, of which forward is the first, if backward needs one value of each step, or none.
 
     ``wanted``: whether each parameter, and the weight, needs a gradient. That of the weight takes the outputs: only
-    spikes can be kept in little memory.
+    spikes can be saved in little memory.
     """
     forward, need_outputs = programs(equation).forward, wanted[-1]
     fires = any(op.name == forward.results[0] and op.kind in CASTS and op.dtypes[0] == torch.bool for op in forward.ops)
@@ -123,8 +123,8 @@ def forward_source(
 def backward_source(
     equation: Equation, dims: tuple[int, ...], wanted: tuple[bool, ...], needs: tuple[bool, ...]
 ) -> tuple[str, tuple[float, ...], int]:
-    """(text, constants, numbers that it saves of a neuron's step) of the backward kernel; ``wanted``: what forward was
-    told; ``needs``: the same now, as fewer gradients may be needed in the end. If forward saved the inputs, it also
+    """(text, constants, numbers that it saves of a neuron's step) of the backward kernel; ``wanted``: as in forward;
+    ``needs``: the same now, as fewer gradients may be needed in the end. If forward saved the inputs, it also
     writes the outputs again for the gradient of the weight.
 
     tensors: (what forward saved,) d_out, the gradient of x, the weight, room for it in blocks, the gradient of the
