@@ -9,6 +9,10 @@
 #include <new>
 #include <vector>
 
+#if defined(__AVX__)
+#include <immintrin.h>
+#endif
+
 namespace {
 
 // Rows of gradients in the cache at a time: 256 KiB of float32.

@@ -7,7 +7,8 @@
 #include <algorithm>
 #include <type_traits>
 
-#if defined(__AVX__)
+// Parsing it takes a third of a second, as long as compiling a kernel: only where conversions of float16 need it.
+#if defined(__AVX__) && defined(HALF)
 #include <immintrin.h>
 #endif
 
@@ -81,7 +82,7 @@ inline const bfloat16* narrowed(bfloat16* to, const S* from, int64_t n) {
 template <typename S>
 inline const S* widened(S* to, const _Float16* from, int64_t n) {
   int64_t i = 0;
-#if defined(__F16C__)
+#if defined(__F16C__) && defined(HALF)
   if constexpr (sizeof(S) == 4)
     for (; i + 8 <= n; i += 8)
       _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i))));
@@ -93,7 +94,7 @@ inline const S* widened(S* to, const _Float16* from, int64_t n) {
 template <typename S>
 inline const _Float16* narrowed(_Float16* to, const S* from, int64_t n) {
   int64_t i = 0;
-#if defined(__F16C__)
+#if defined(__F16C__) && defined(HALF)
   if constexpr (sizeof(S) == 4)
     for (; i + 8 <= n; i += 8)
       _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i),
@@ -120,6 +121,20 @@ __attribute__((always_inline)) inline void prefetch(const T* row, int64_t stride
   for (size_t i = 0; i < strip; i += 64 / sizeof(T)) __builtin_prefetch(p + i);
 }
 
+#if defined(__AVX__)
+typedef long long Line __attribute__((vector_size(VECTOR), may_alias));
+
+inline void stream(Line* to, Line value) {
+#if defined(__clang__)
+  __builtin_nontemporal_store(value, to);
+#elif defined(__AVX512F__)
+  __builtin_ia32_movntdq512(to, value);
+#else
+  __builtin_ia32_movntdq256(to, value);
+#endif
+}
+#endif
+
 // Copy a strip to its place. An ordinary store first reads the line that it overwrites; a streaming one does not, which
 // saves a third of all traffic where the output is larger than the cache.
 inline void flush(void* to, const void* from, size_t bytes, bool streaming) {
@@ -127,20 +142,13 @@ inline void flush(void* to, const void* from, size_t bytes, bool streaming) {
   char* d = static_cast<char*>(to);
   const char* s = static_cast<const char*>(from);
   if (streaming) {
-#if defined(__AVX512F__)
-    constexpr size_t W = 64;
-#else
-    constexpr size_t W = 32;
-#endif
-    const size_t head = std::min(bytes, size_t(-reinterpret_cast<uintptr_t>(d)) % W);
+    const size_t head = std::min(bytes, size_t(-reinterpret_cast<uintptr_t>(d)) % VECTOR);
     std::memcpy(d, s, head);
     size_t i = head;
-    for (; i + W <= bytes; i += W) {
-#if defined(__AVX512F__)
-      _mm512_stream_si512(reinterpret_cast<__m512i*>(d + i), _mm512_loadu_si512(s + i));
-#else
-      _mm256_stream_si256(reinterpret_cast<__m256i*>(d + i), _mm256_loadu_si256(reinterpret_cast<const __m256i*>(s + i)));
-#endif
+    for (; i + VECTOR <= bytes; i += VECTOR) {
+      Line value;
+      std::memcpy(&value, s + i, VECTOR);
+      stream(reinterpret_cast<Line*>(d + i), value);
     }
     std::memcpy(d + i, s + i, bytes - i);
     return;
@@ -177,7 +185,7 @@ inline bool all_finite(const S* values, int64_t n) {
 // Streaming stores are weakly ordered: other threads may look only after this.
 inline void settle() {
 #if defined(__AVX__)
-  _mm_sfence();
+  __builtin_ia32_sfence();
 #endif
 }
 

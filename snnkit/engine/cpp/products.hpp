@@ -1,6 +1,10 @@
 // Products of a few samples with recurrent weights, as rows of weights that are added: all rows, or those of the values
 // that are not zero. The sum runs in vectors over the outputs, so each output adds in the order of the inputs.
 
+#if defined(__AVX__)
+#include <immintrin.h>
+#endif
+
 namespace {
 
 // Rows of a dense product at a time, as many as there are registers for: of AVX2, 16.
