@@ -62,6 +62,10 @@ class Pass(NamedTuple):
         return Pass(self.equation, self.x.flatten(1), state, [p.reshape(-1) if p.dim() else p for p in self.parameters])
 
 
+# Side of the windows that kernels pool. (Places are saved in a byte, which would do up to 16.)
+LARGEST_WINDOW = 8
+
+
 class Pooling(NamedTuple):
     """Windows in which the outputs of channels-last images [B, C, H, W] are pooled, and what these images become.
 
@@ -75,16 +79,20 @@ class Pooling(NamedTuple):
 
     @staticmethod
     def of(window: int, images: Layout) -> Pooling | None:
-        """Of images that are stored so; None if they have no rows of whole windows, one after the other."""
-        if len(images.shape) != 4 or images.order != (0, 2, 3, 1) or images.shape[2] % window:
+        """Of images that are stored so; None if they have no rows of whole windows, one after the other, or windows are
+        too large: a kernel has code for each place of one."""
+        if (
+            window > LARGEST_WINDOW
+            or len(images.shape) != 4
+            or images.order != (0, 2, 3, 1)
+            or images.shape[2] % window
+        ):
             return None
         batch, channels, height, width = images.shape
         rows, columns = height // window, width // window
         strides = (rows * columns * channels, 1, columns * channels, channels)
         shape = torch.Size((batch, channels, rows, columns))
-        return (
-            Pooling((window, width, channels), Layout(shape, images.order, strides, False)) if shape.numel() else None
-        )
+        return Pooling((window, width, channels), Layout(shape, images.order, strides, False))
 
 
 class Gradients(NamedTuple):
@@ -367,15 +375,15 @@ class _Call:
         return 1 + self.equation.states * (1 + self.every)
 
 
-class _ThenPool(nn.Module):
+class _PooledStep(nn.Module):
     """A step whose output is pooled, by PyTorch's operations."""
 
-    def __init__(self, first: Callable | nn.Module, window: int) -> None:
+    def __init__(self, neuron: Callable | nn.Module, window: int) -> None:
         super().__init__()
-        self.first, self.window = first, window
+        self.neuron, self.window = neuron, window
 
     def step(self, x: Tensor, state: Any) -> tuple[Tensor, Any]:
-        out, after = in_dtype(self.first, x.dtype)(x, state)
+        out, after = in_dtype(self.neuron, x.dtype)(x, state)
         return nn.functional.max_pool2d(out, self.window), after
 
 
@@ -438,7 +446,7 @@ class _Unrolled(torch.autograd.Function):
             state = call.rebuild(tensors[1 : 1 + equation.states])
             require_same_step(step, equation, state, tensors[0].device)
             if pooling:
-                step, names = _ThenPool(step, pooling.sides[0]), [f"first.{name}" for name in names]
+                step, names = _PooledStep(step, pooling.sides[0]), [f"neuron.{name}" for name in names]
             how = (Origin(step, call.rebuild), names, equation.dtype, call.out_dtype, call.repeat)
             return (None, *recorded_backward(*how, tensors, gradients, needed))
         if transformed and layout:

@@ -6,7 +6,7 @@ from torch import nn
 
 from snnkit import engine
 from snnkit.engine import autograd, unroll
-from snnkit.neuron import IF, LIF, Leaky
+from snnkit.neuron import IF, LI, LIF, Leaky
 from snnkit.nn import Sequential, ablate, recording
 
 from .zoo import FEATURES, ZOO
@@ -86,6 +86,13 @@ def test_any_size_gives_the_bits_of_the_two_layers(dtype, window, height, width,
     assert torch.equal(one[0], out) and torch.equal(one[1], last.v)
     assert one[0].dtype == dtype and (one[0].stride() == out.stride() or not is_able)
     assert_equal(one, expected, 0 if dtype in (torch.float32, torch.float64) else 2e-2)
+
+
+def test_large_windows_are_pooled_by_pytorch(pooled):
+    x = images(2, 2, 3, 17, 17)
+    x[:, :, :, 16, 15] = 9.0  # place 287 of a window: too large for a byte
+    assert_equal(passed(LI(), x, 17, "cpp"), passed(LI(), x, 17, "eager"))
+    assert pooled == [False]
 
 
 def test_infinite_and_missing_values_are_pooled_as_by_pytorch():
