@@ -2,7 +2,7 @@
 
 /**
  * Takes the scheme of the page around this one, if there is one.
- * @param {HTMLElement} [whole] as high as the frame should be; without it, the frame stays as it is
+ * @param {HTMLElement} [whole] the frame becomes as high as this has ever been at its width; without it, it stays as it is
  */
 export function fitIn(whole) {
   if (parent === self) return;
@@ -10,7 +10,13 @@ export function fitIn(whole) {
     const theme = event.source === parent && event.data?.snnkit?.theme;
     if (theme === "dark" || theme === "light") document.body.dataset.theme = theme;
   });
-  const say = () => parent.postMessage({snnkit: {height: whole?.offsetHeight}}, "*");
+  // What a page says while it plays takes two lines or four: its frame grows with it and stays, so that the text below stays.
+  let height = 0, width = 0;
+  const say = () => {
+    if (whole) height = Math.max(whole.offsetHeight, whole.offsetWidth === width ? height : 0);
+    width = whole?.offsetWidth ?? 0;
+    parent.postMessage({snnkit: {height}}, "*");
+  };
   if (whole) new ResizeObserver(say).observe(whole);
   else say();
 }

@@ -181,14 +181,28 @@ def test_an_embedded_playground_has_the_scheme_of_its_page(page, tmp_path, embed
 def test_an_embedded_page_has_the_scheme_of_its_page_and_shows_all(page, tmp_path, compact, embedded_in_the_dark):
     """A dark page where the system is light, as JupyterLab can be."""
     body = embedded_in_the_dark(pages.reader(tmp_path / "reader.html"), height=100, compact=compact)
-    inside = page.frame_locator("iframe").locator("#page").evaluate("one => one.offsetHeight")
-    assert inside > 300 and page.locator("iframe").evaluate("one => one.clientHeight") == inside
+    fits = "frame => frame.clientHeight === frame.contentDocument.querySelector('#page').offsetHeight"
+    page.wait_for_function(f"frame => frame.clientHeight > 300 && ({fits})(frame)", arg=page.query_selector("iframe"))
     page.evaluate("() => { document.body.style.color = '#111'; document.body.dataset.jpThemeLight = 'true'; }")
     expect(body).to_have_css("background-color", "rgb(255, 255, 255)")
     taken_out_and_back(
         page, "iframe", "document.body.style.color = '#eee'; document.body.dataset.jpThemeLight = 'false'"
     )
     expect(body).to_have_css("background-color", "rgb(17, 17, 17)")
+
+
+def test_an_embedded_page_that_says_less_leaves_the_text_below_it_where_it_is(page, tmp_path, embedded_in_the_dark):
+    """While a network runs, the lines of its answer change."""
+    embedded_in_the_dark(pages.reader(tmp_path / "reader.html"), height=100, compact=True)
+    inside, frame = page.frame_locator("iframe").locator("#page"), page.query_selector("iframe")
+    inside.evaluate("one => { one.style.minHeight = '900px'; }")
+    page.wait_for_function("frame => frame.clientHeight >= 900", arg=frame)
+    high = frame.evaluate("frame => frame.clientHeight")
+    inside.evaluate("one => { one.style.minHeight = ''; }")
+    page.wait_for_timeout(300)
+    assert inside.evaluate("one => one.offsetHeight") < 900 and frame.evaluate("frame => frame.clientHeight") == high
+    page.set_viewport_size({"width": 900, "height": 800})
+    page.wait_for_function("([frame, high]) => frame.clientHeight !== high", arg=[frame, high])
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
