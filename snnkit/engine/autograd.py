@@ -316,12 +316,12 @@ def run(
         tensors += [p.to(x.device, equation.dtype) for p in tensors_of(step).values()]
     if inside_functional_transform():
         layout = layout._replace(usual=False)  # samples become neurons, which must be flat for that
-        call = _Call(engine, equation, step, rebuild, out_dtype, 0, every, None)
-        results = _Unrolled.apply(call, *_saveable(layout.arranged(equation, tensors)))
+        call = Call(engine, equation, step, rebuild, out_dtype, 0, every, None)
+        results = Unrolled.apply(call, *_saveable(layout.arranged(equation, tensors)))
         results = [layout.restored(t) for t in results[: call.results]]  # type: ignore[index]
         is_finite = call.is_finite
     elif torch.is_grad_enabled() and True in [t.requires_grad for t in tensors]:
-        call = _Call(engine, equation, step, rebuild, out_dtype, 0 if once is None else len(x), every, layout, pooling)
+        call = Call(engine, equation, step, rebuild, out_dtype, 0 if once is None else len(x), every, layout, pooling)
         tensors[0] = x if once is None else once
         results = _unrolled(call, *map(_unwrap_if_dead, _saveable(tensors)))
         is_finite = call.is_finite
@@ -337,13 +337,18 @@ def run(
     return results[0], rebuild(results[1 : 1 + states]), after, is_finite
 
 
+def form_of(tensor: Tensor) -> tuple[torch.dtype, tuple[int, ...], bool]:
+    """How it is stored; autograd's hooks may give back what was saved in another form."""
+    return tensor.dtype, tensor.stride(), tensor.is_neg()
+
+
 def _saveable(tensors: Sequence[Tensor]) -> list[Tensor]:
     """Autograd saves no tensors that were made in inference mode."""
     return [t.clone() if t.is_inference() else t for t in tensors]
 
 
 @dataclass(slots=True)
-class _Call:
+class Call:
     """All but tensors that autograd's functions take and leave: what runs, and what was seen.
 
     Attributes:
@@ -387,11 +392,11 @@ class _PooledStep(nn.Module):
         return nn.functional.max_pool2d(out, self.window), after
 
 
-class _Unrolled(torch.autograd.Function):
+class Unrolled(torch.autograd.Function):
     """(call, x, *state, *parameters) -> (out, *last, *states, *saved)."""
 
     @staticmethod
-    def forward(call: _Call, *tensors: Tensor) -> tuple[Tensor, ...]:
+    def forward(call: Call, *tensors: Tensor) -> tuple[Tensor, ...]:
         layout, equation, repeat = call.layout, call.equation, call.repeat
         needs = (tensors[0].requires_grad, *[p.requires_grad for p in tensors[1 + equation.states :]])
         first = True in [s.requires_grad for s in tensors[1 : 1 + equation.states]]
@@ -417,12 +422,12 @@ class _Unrolled(torch.autograd.Function):
             ctx.mark_non_differentiable(*saved)
         every = (*tensors, *saved)
         ctx.save_for_backward(*every)
-        ctx.call, ctx.arguments, ctx.forms = call, len(tensors), [(t.dtype, t.stride(), t.is_neg()) for t in every]
+        ctx.call, ctx.arguments, ctx.forms = call, len(tensors), [*map(form_of, every)]
         ctx.set_materialize_grads(False)  # most losses do not look at the last state
 
     @staticmethod
     def backward(ctx, *gradients: Tensor | None):
-        call: _Call = ctx.call
+        call: Call = ctx.call
         every = ctx.saved_tensors  # once: under activation checkpointing, looking again is an error
         equation, layout, needed = call.equation, call.layout, ctx.needs_input_grad[1:]
         first, gradients = 1 + equation.states, gradients[: call.results]
@@ -431,7 +436,7 @@ class _Unrolled(torch.autograd.Function):
             # still wrapped.
             every, gradients = unwrap_dead_wrappers(every), unwrap_dead_wrappers(gradients)
         is_arranged = call.is_arranged
-        if [(t.dtype, t.stride(), t.is_neg()) for t in every] != ctx.forms:  # a hook of autograd's changed their form
+        if [*map(form_of, every)] != ctx.forms:  # a hook of autograd's changed their form
             every = tuple(_in_form(t, *form[:2]) for t, form in zip(every, ctx.forms, strict=True))
             is_arranged = False
         tensors, saved = every[: ctx.arguments], every[ctx.arguments :]
@@ -462,7 +467,7 @@ class _Unrolled(torch.autograd.Function):
             likes = [run.x, *run.state]
         for i, (like, g) in enumerate(zip(likes, gradients, strict=False)):
             if g is None:
-                g = _zeros(like, sequence=i == 0, shared=not transformed)
+                g = zeros(like, sequence=i == 0, shared=not transformed)
             elif layout:
                 g = layout.step(g) if i else (pooling.layout if pooling else layout).sequence(g)
             d.append(g)
@@ -485,25 +490,25 @@ class _Unrolled(torch.autograd.Function):
             raise RuntimeError(f"the backward pass can't be compiled ({error}); use engine='eager'") from None
         if layout:
             pairs = zip(tensors, results, needed, strict=True)
-            results = [_like(t, layout.restored(d)) if need else None for t, d, need in pairs]  # type: ignore[arg-type]
+            results = [alike(t, layout.restored(d)) if need else None for t, d, need in pairs]  # type: ignore[arg-type]
         return (None, *results)
 
     @staticmethod
-    def vmap(info, in_dims, call: _Call, *tensors: Tensor):
+    def vmap(info, in_dims, call: Call, *tensors: Tensor):
         _, of_x, *dims = in_dims
         samples = _Samples(info.batch_size, tensors[0], of_x)  # a sequence: under transforms nothing is repeated
         rest = [samples.together(t, d) for t, d in zip(tensors[1:], dims, strict=True)]
         # The saved values have another shape then; without them, backward recomputes them.
-        every = _Unrolled.apply(call, samples.x, *rest)
+        every = Unrolled.apply(call, samples.x, *rest)
         results = [samples.apart(t) for t in every[: call.results]]  # type: ignore[index]
         return tuple(results), tuple(t.dim() - 2 for t in results)
 
 
 # PyTorch's own ``apply`` binds arguments to the signature of ``forward``; that takes longer than a small layer.
-_unrolled = super(torch.autograd.Function, _Unrolled).apply  # pyright: ignore[reportAttributeAccessIssue]
+_unrolled = super(torch.autograd.Function, Unrolled).apply  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def _gradients(call: _Call, run: Pass, saved: Sequence[Tensor], d: Gradients) -> list[Tensor | None]:
+def _gradients(call: Call, run: Pass, saved: Sequence[Tensor], d: Gradients) -> list[Tensor | None]:
     """Those of x, of the first state and of the parameters."""
     more = {"pooling": call.pooling} if call.pooling else {}
     d_x, d_state, d_parameters = backend(call.engine).backward(run, saved, d, **more)
@@ -512,7 +517,7 @@ def _gradients(call: _Call, run: Pass, saved: Sequence[Tensor], d: Gradients) ->
     return [d_x, *d_state[: call.equation.states], *d_parameters]
 
 
-def _zeros(like: Tensor, sequence: bool, shared: bool) -> Tensor:
+def zeros(like: Tensor, sequence: bool, shared: bool) -> Tensor:
     """Zeros that take the memory of one, or, where kernels read them step by step, of a step of a ``sequence``.
     ``shared``: other passes read it, too, so no transform may see it."""
     if shared:
@@ -525,7 +530,7 @@ def _shared_zeros(shape: torch.Size, dtype: torch.dtype, device: torch.device, s
     return torch.zeros(shape[1:] if sequence else (), dtype=dtype, device=device).expand(shape)
 
 
-def _like(tensor: Tensor, gradient: Tensor) -> Tensor:
+def alike(tensor: Tensor, gradient: Tensor) -> Tensor:
     """The ``gradient`` of a tensor in its shape, summed where it was one number for many neurons."""
     if gradient.shape == tensor.shape:
         return gradient
@@ -561,7 +566,7 @@ class _Backward(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(call: _Call, needs: tuple[bool, ...], given: tuple[bool, ...], *tensors: Tensor) -> tuple[Tensor, ...]:
+    def forward(call: Call, needs: tuple[bool, ...], given: tuple[bool, ...], *tensors: Tensor) -> tuple[Tensor, ...]:
         equation = call.equation
         count = 1 + equation.states + equation.parameters
         run = Pass.of(equation, tensors[:count], call.repeat)
@@ -584,7 +589,7 @@ class _Backward(torch.autograd.Function):
         )
 
     @staticmethod
-    def vmap(info, in_dims, call: _Call, needs: tuple[bool, ...], given: tuple[bool, ...], *tensors: Tensor):
+    def vmap(info, in_dims, call: Call, needs: tuple[bool, ...], given: tuple[bool, ...], *tensors: Tensor):
         _, _, _, *dims = in_dims
         equation, states = call.equation, call.equation.states
         samples = _Samples(info.batch_size, tensors[0], dims[0])

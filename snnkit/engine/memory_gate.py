@@ -137,6 +137,16 @@ def as_stored(tensor: Tensor) -> Tensor:
     return tensor.resolve_neg() if tensor.is_neg() else tensor
 
 
+def keys_of(tensor: Tensor) -> int:
+    """PyTorch's dispatch keys of a tensor: its device, form and wrappers, and whether it is of inference mode."""
+    return _keys(tensor).raw_repr()
+
+
+def as_saved(tensor: Tensor) -> tuple:
+    """How a tensor is stored: hooks of autograd may return what was saved in another form, or without its memory."""
+    return tensor.dtype, tensor.stride(), keys_of(tensor), is_plain(tensor)
+
+
 def is_plain(tensor: Any) -> bool:
     """Whether a kernel may read it just as it is stored: no ``foreign`` one, none with a negative bit."""
     known = type(tensor) in (Tensor, nn.Parameter) and not _keys(tensor).raw_repr() & ~_PLAIN

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from snnkit import checks
-from snnkit.engine import autograd, eager
+from snnkit.engine import eager, warm
 from snnkit.engine.autograd import CompilationFailed, Pooling
 from snnkit.engine.memory_gate import inside_functional_transform, is_watched, parameters_and_buffers, shows_values
 from snnkit.engine.observe import Seen, all_changes, all_observers, observers_of, with_changes
@@ -130,7 +130,7 @@ def _run(
 ) -> tuple[Tensor, Any, Any]:
     """(out, last state, the states after ``every`` step or None). ``found``: the plan from a shared state at rest."""
     many = every and len(x) > 1  # the last state is that after a single step
-    plan, layout, rest = found or planned(engine, step, x, state, many)  # type: ignore[misc]
+    plan, layout, rest, known = found or planned(engine, step, x, state, many)  # type: ignore[misc]
     start, result, pooling = state if rest is None else rest, None, None
     while result is None and plan.equation is not None:
         if window:
@@ -138,7 +138,7 @@ def _run(
             pooling = Pooling.of(window, layout) if is_able else None  # type: ignore[arg-type]
         try:
             how = (layout, once, many, pooling)
-            result = autograd.run(plan.engine, plan.equation, step, x, start, out_dtype, *how)  # type: ignore[arg-type]
+            result = warm.run(known, rest is not None, plan.engine, plan.equation, step, x, start, out_dtype, *how)  # type: ignore[arg-type]
         except CompilationFailed as error:
             # Another compiler may be able to.
             pooling = None
@@ -157,7 +157,7 @@ def _run(
         out = _pooled(out, window)
     if every and not many:
         states = eager.stacked([last])
-    if x.device.type == "cpu" and not is_finite and shows_values(x, *last):
+    if not is_finite and x.device.type == "cpu" and shows_values(x, *last):
         _check_finite(x, last, step)
     if out.dtype == torch.float16 and shows_values(out):
         _check_float16(out, step)

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 
 from snnkit.engine.autograd import Layout, backend
-from snnkit.engine.memory_gate import FREED, foreign, is_watched, recorder, tensors_of
+from snnkit.engine.memory_gate import FREED, foreign, is_watched, keys_of, recorder, tensors_of
 from snnkit.engine.program import is_exact
 from snnkit.engine.reading import Opaque, Places, Reading, owner_of, reading_of
 from snnkit.engine.trace import Disturbed, Equation, NotElementwise, name_of, trace
@@ -181,11 +181,13 @@ def _unreadable(step: Callable | nn.Module, *tensors: Tensor) -> str:
 
 
 class Planned(NamedTuple):
-    """A plan, the layout of x for a compiled engine, and the state at rest that calls share, if one was asked for."""
+    """A plan, the layout of x for a compiled engine, the state at rest that calls share, if one was asked for, and what
+    ``warm.run`` remembers of such calls."""
 
     plan: Plan
     layout: Layout | None = None
     rest: Any = None
+    warm: dict[Hashable, Any] | None = None
 
 
 class _Plans(NamedTuple):
@@ -227,7 +229,7 @@ def planned(engine: str, step: Callable | nn.Module, x: Tensor, state: Any, ever
     inner = every and torch.is_grad_enabled() and any(t.requires_grad for t in (x, *(state or ()), *own.values()))
     known = _current(step)
     start = None if state is None else (type(state), len(state))
-    key = (engine, x.shape, x.stride(), x.dtype, x.device, inner, start, *own)
+    key = (engine, x.shape, x.stride(), x.dtype, x.device, keys_of(x), inner, start, *own)
     found = None if known is None else known.calls.get(key)
     if found is not None:
         return found
@@ -246,7 +248,7 @@ def planned(engine: str, step: Callable | nn.Module, x: Tensor, state: Any, ever
             return str(reason)
 
     try:
-        found = Planned(make_plan(_facts(engine, x, "", inner), equation, x.device), Layout.of(x), rest)
+        found = Planned(make_plan(_facts(engine, x, "", inner), equation, x.device), Layout.of(x), rest, {})
     except Disturbed as reason:  # of this call: the next one may be able to
         return Planned(Plan("eager", str(reason), fallback=True), None, rest)
     if known is not None:

@@ -36,7 +36,7 @@ def test_where_bytes_make_no_sense(call, error, message):
 
 def test_a_backward_pass_without_room_says_how_much_was_needed(monkeypatch):
     out, _ = LIF(engine="cpp")(torch.rand(4, 2, 3, requires_grad=True))
-    monkeypatch.setattr(cpp._Launch, "__call__", lambda *arguments: 1)
+    monkeypatch.setattr(cpp.Launch, "__call__", lambda *arguments: 1)
     with pytest.raises(MemoryError, match=r"backward over 4 steps needs \d+ B of scratch memory.*fewer steps"):
         out.sum().backward()
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from snnkit.engine import cpp
+from snnkit.engine import cpp, warm
 from snnkit.neuron import IF, LI, PLIF, CubaLIF, Leaky
 from snnkit.nn import Sequential
 
@@ -54,14 +54,18 @@ def test_channels_last_stays_so():
 
 def test_no_sequence_of_gradients_is_made(monkeypatch):
     """Behind a plain layer with a static input, a neuron's gradient is one step from the start."""
-    made, backward = [], cpp.backward
+    made = []
 
-    def watched(*arguments):
-        result = backward(*arguments)
-        made.append(result[0].shape)
-        return result
+    def watched(backward):
+        def call(*arguments):
+            result = backward(*arguments)
+            made.append(result[0].shape)
+            return result
 
-    monkeypatch.setattr(cpp, "backward", watched)
+        return call
+
+    monkeypatch.setattr(cpp, "backward", watched(cpp.backward))
+    monkeypatch.setattr(warm.Warm, "gradients", watched(warm.Warm.gradients))
     first, last = Leaky(0.9, engine="cpp"), Leaky(0.9, engine="cpp")
     net = Sequential(nn.Linear(8, 64), first, nn.Linear(64, 4), last)
     net(torch.rand(2, 8).expand(16, 2, 8))[0].sum().backward()

@@ -29,10 +29,13 @@ from snnkit.tables import size_of
 
 __all__ = [
     "STREAMING",
+    "Launch",
     "backward",
+    "backward_launch",
     "backward_source",
     "expect_backward",
     "forward",
+    "forward_launch",
     "forward_source",
     "load",
     "supports",
@@ -45,6 +48,7 @@ __all__ = [
 _FORWARD_TILE, _BACKWARD_TILE = 512 * 1024, 256 * 1024
 _MOST_OF_LONG = 4 * 1024 * 1024
 _CACHED_RUN, _RUN, _SHORTEST_RUN = 2048, 1024, 512
+_CPU = torch.device("cpu")
 _LINE, _STRIP = 16, 128  # float32 numbers of a cache line, and of a strip of the kernels
 
 # Outputs of this size and more are written around the cache: whoever reads them next would not find them there anyway.
@@ -81,9 +85,7 @@ def forward(
 ) -> Forward:
     """Run over x. See ``autograd.Backend``; out is pooled, where asked for, and then the places of maxima are saved."""
     equation, x, state, parameters = run
-    same = tuple([is_one_for_all(s) for s in state])
-    kind = (equation, x.dtype, out_dtype, run.dims, every)
-    launch = _forward_launch(*kind, x.shape, x.stride(0), same, threads_for(x), pooling and pooling.sides)
+    launch = forward_launch(run, out_dtype, every, pooling)
     last = [launch.empty(launch.one, equation.dtype) for _ in state]
     states = [launch.empty(launch.sequence, equation.dtype) for _ in state] if every else []
     if pooling is None:
@@ -93,34 +95,44 @@ def forward(
         out, chosen = POOL.empty(shape, out_dtype), (POOL.empty(shape, torch.uint8),)
     done = launch(x, out, *chosen, *state, *last, *states, *parameters)
     if done > 1:
-        raise MemoryError("neurons need scratch memory for the state of a few thousand, which is not available")
+        raise launch.out_of_memory()
     return Forward(out, last, chosen, done != 0, states)
+
+
+def forward_launch(run: Pass, out_dtype: torch.dtype, every: bool = False, pooling: Pooling | None = None) -> Launch:
+    """The kernel that ``forward`` calls, for tensors of these shapes and strides."""
+    equation, x, state, _ = run
+    same = tuple([is_one_for_all(s) for s in state])
+    kind = (equation, x.dtype, out_dtype, run.dims, every)
+    return _forward_launch(*kind, x.shape, x.stride(0), same, threads_for(x), pooling and pooling.sides)
 
 
 def backward(run: Pass, saved: Sequence[Tensor], d: Gradients, pooling: Pooling | None = None) -> Results:
     """Gradients from those of out and of the last state. See ``autograd.Backend``."""
     (equation, x, state, parameters), (d_out, d_last, needs, summed, d_states, first) = run, d
-    same = tuple([is_one_for_all(s) for s in (*state, *d_last)])
-    given = d.given
-    kind = (equation, x.dtype, run.dims, needs, summed, given, first)
-    strides = x.stride(0), d_out.stride(0)
-    launch = _backward_launch(*kind, x.shape, strides, same, threads_for(x), pooling and pooling.sides)
+    launch = backward_launch(run, d, pooling)
     d_x = None
     if needs[0]:
         d_x = launch.empty(launch.one, equation.dtype) if summed else launch.empty(launch.sequence, x.dtype)
     d_first = [launch.empty(launch.one, equation.dtype) for _ in d_last] if first else []
     d_parameters = [launch.empty(launch.one, equation.dtype) if need else None for need in needs[1:]]
     sequences, sums = ((), (d_x, *d_parameters)) if summed else ((d_x,), d_parameters)
-    every = [d_states[i] for i in given]
+    every = [d_states[i] for i in d.given]
     if launch(x, d_out, *saved, *sequences, *state, *d_last, *d_first, *every, *parameters, *sums):
-        raise MemoryError(
-            f"backward over {len(x)} steps needs {size_of(launch.scratch)} of scratch memory, which is not available; "
-            "use fewer steps at once (truncated backpropagation) or fewer threads (torch.set_num_threads)"
-        )
+        raise launch.out_of_memory()
     for i, parameter in enumerate(parameters):
         if needs[1 + i] and parameter.dim() == 0:
             d_parameters[i] = d_parameters[i].sum()  # type: ignore[union-attr]
     return d_x, d_first or [None] * len(d_last), d_parameters
+
+
+def backward_launch(run: Pass, d: Gradients, pooling: Pooling | None = None) -> Launch:
+    """The kernel that ``backward`` calls, for tensors of these shapes and strides."""
+    equation, x, state, _ = run
+    same = tuple([is_one_for_all(s) for s in (*state, *d.last)])
+    kind = (equation, x.dtype, run.dims, d.needs, d.summed, d.given, d.first)
+    strides = x.stride(0), d.out.stride(0)
+    return _backward_launch(*kind, x.shape, strides, same, threads_for(x), pooling and pooling.sides)
 
 
 @functools.lru_cache(maxsize=512)
@@ -141,7 +153,11 @@ def expect_backward(
         toolchain.load_ahead(source)
 
 
-class _Launch:
+# Of addresses, by how many.
+_packed = functools.cache(lambda count: struct.Struct(f"{count}P").pack)
+
+
+class Launch:
     """A kernel and all of its arguments but the tensors; making one takes longer than a small layer."""
 
     def __init__(
@@ -157,7 +173,7 @@ class _Launch:
         self.constants = (ctypes.c_double * len(constants))(*constants)
         sizes = (shape[0], shape[1:].numel(), *sizes)
         self.sizes = struct.pack(f"{len(sizes)}q", *sizes)
-        self.threads, self.scratch = threads, scratch
+        self.steps, self.threads, self.scratch = shape[0], threads, scratch
         self.small = shape.numel() * 8 < SMALLEST
         # Shapes and strides of the results.
         self.sequence = shape, torch.empty(shape, device="meta").stride()
@@ -166,14 +182,23 @@ class _Launch:
     def empty(self, form: tuple[torch.Size, tuple[int, ...]], dtype: torch.dtype) -> Tensor:
         """Room for a result; small ones, whose calls are short, do without a call of the pool."""
         if self.small:  # ``torch.empty`` takes twice as long: it looks for names of dimensions first
-            return torch.empty_strided(*form, dtype=dtype, device="cpu")
+            return torch.empty_strided(*form, dtype=dtype, device=_CPU)
         shape = form[0]
         large = shape.numel() * dtype.itemsize >= SMALLEST
         return POOL.empty(shape, dtype) if large else torch.empty(shape, dtype=dtype, device="cpu")
 
     def __call__(self, *tensors: Tensor | None) -> int:
         pointers = [t.data_ptr() for t in tensors if t is not None]
-        return self.run(struct.pack(f"{len(pointers)}P", *pointers), self.constants, self.sizes, self.threads)
+        return self.run(_packed(len(pointers))(*pointers), self.constants, self.sizes, self.threads)
+
+    def out_of_memory(self) -> MemoryError:
+        """What a kernel means that found no room to work in."""
+        if not self.scratch:
+            return MemoryError("neurons need scratch memory for the state of a few thousand, which is not available")
+        return MemoryError(
+            f"backward over {self.steps} steps needs {size_of(self.scratch)} of scratch memory, which is not "
+            "available; use fewer steps at once (truncated backpropagation) or fewer threads (torch.set_num_threads)"
+        )
 
 
 @functools.lru_cache(maxsize=512)
@@ -188,7 +213,7 @@ def _forward_launch(
     same: tuple[bool, ...],
     threads: int,
     sides: tuple[int, int, int] | None,
-) -> _Launch:
+) -> Launch:
     """Of ``shape`` [T, *N]; ``stride`` of x in time; ``same``: whether a state is one value for all neurons; ``sides``:
     of windows, and the width and channels of the images, if they are pooled."""
     window, *of_images = sides or (0,)
@@ -197,7 +222,7 @@ def _forward_launch(
     most = _FORWARD_TILE // max(_size(equation) * len(same), 1) if streaming else _CACHED_RUN
     # Pooled neurons: a row of windows at a time, whose spikes stay in the nearest cache.
     tile = prod(sides) if sides else _tile(shape[1:].numel(), threads, most, streaming)
-    return _Launch(source, constants, shape, (stride, tile, streaming, *of_images, *same), threads)
+    return Launch(source, constants, shape, (stride, tile, streaming, *of_images, *same), threads)
 
 
 @functools.lru_cache(maxsize=512)
@@ -214,7 +239,7 @@ def _backward_launch(
     same: tuple[bool, ...],
     threads: int,
     sides: tuple[int, int, int] | None,
-) -> _Launch:
+) -> Launch:
     """As ``_forward_launch``; ``strides`` of x and the gradient of out; ``same``: also of gradients of last states."""
     window, *of_images = sides or (0,)
     source, constants, rows = backward_source(equation, x, dims, needs, summed, given, first, window)
@@ -224,7 +249,7 @@ def _backward_launch(
     streaming = shape.numel() * x.itemsize >= STREAMING
     tile = prod(sides) if sides else _tile(shape[1:].numel(), threads, most, streaming)
     sizes = (*strides, tile, streaming, *of_images, *same)
-    return _Launch(source, constants, shape, sizes, threads, scratch=threads * tile * shape[0] * rows * _size(equation))
+    return Launch(source, constants, shape, sizes, threads, scratch=threads * tile * shape[0] * rows * _size(equation))
 
 
 # OpenMP's threads do not survive a fork, and a child that calls for them waits forever.
