@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import math
 from collections.abc import Callable
 from importlib.resources import files
 from typing import Any
@@ -26,7 +27,8 @@ from snnkit.engine.page_pool import fresh
 
 __all__ = ["kernels", "max_pool", "observer", "window_after"]
 
-# Windows for which there is a kernel, the fewest channels that fill its vectors, and the fewest inputs that pay for it.
+# Windows for which there is a kernel, the fewest channels that fill its vectors where these are last, and the fewest
+# inputs that pay for it.
 _WINDOWS = (2, 3, 4)
 _CHANNELS = 32
 _INPUTS = 2**18
@@ -55,7 +57,12 @@ def window_after(neuron: nn.Module, pool: nn.MaxPool2d, x: Tensor, steps: int) -
     if pool._forward_pre_hooks or pool._forward_hooks or all_changes or (all_observers and observers_of(neuron)):
         return 0
     window = _window(pool, x)
-    fits = window and x.shape[2] % window == 0 and steps * window * x[0, :, 0].numel() <= _MOST_OF_A_ROW
+    fits = (
+        window
+        and not x.is_contiguous()
+        and x.shape[2] % window == 0
+        and steps * window * x[0, :, 0].numel() <= _MOST_OF_A_ROW
+    )
     return window if fits else 0
 
 
@@ -75,7 +82,6 @@ def _window(pool: nn.MaxPool2d, x: Tensor) -> int:
         and is_plain(x)
         and x.numel() >= _INPUTS
         and x.dim() == 4
-        and x.shape[1] >= _CHANNELS
         and sides[0] in _WINDOWS
         and sides[1:] == [sides[0], 0, 1]
         and min(x.shape[2:]) >= sides[0]
@@ -87,7 +93,7 @@ def _window(pool: nn.MaxPool2d, x: Tensor) -> int:
         and not (pool._backward_hooks or pool._backward_pre_hooks or "forward" in vars(pool))
         and not torch.nn.modules.module._has_any_global_hook()
         and not is_watched()  # vmap's tensors know no channels-last
-        and x.is_contiguous(memory_format=torch.channels_last)
+        and (x.is_contiguous() or (x.is_contiguous(memory_format=torch.channels_last) and x.shape[1] >= _CHANNELS))
         and kernels() is not None
     )
     return (sides[0] or 0) if pays else 0
@@ -113,15 +119,17 @@ def kernels() -> ctypes.CDLL | None:
 
 
 class _MaxPool(torch.autograd.Function):
-    """x [B, C, H, W] -> [B, C, H / window, W / window], both channels-last."""
+    """x [B, C, H, W] -> [B, C, H / window, W / window], both channels-last or both contiguous."""
 
     @staticmethod
     def forward(ctx, x: Tensor, window: int) -> Tensor:
         batch, channels, height, width = x.shape
-        out = _channels_last((batch, channels, height // window, width // window), x.dtype)
-        chosen = torch.empty(batch, height // window, width // window, channels, dtype=torch.uint8, device="cpu")
-        _pool("forward", window, (x, out, chosen), x.shape, out)
-        ctx.window, ctx.shape = window, x.shape
+        ctx.window, ctx.shape, ctx.last = window, x.shape, not x.is_contiguous()
+        rows, columns = height // window, width // window
+        out = _empty((batch, channels, rows, columns), x.dtype, ctx.last)
+        stored = (batch, rows, columns, channels) if ctx.last else out.shape
+        chosen = torch.empty(stored, dtype=torch.uint8, device="cpu")
+        _pool("forward", ctx, (x, out, chosen), out)
         ctx.save_for_backward(chosen)
         return out
 
@@ -129,36 +137,39 @@ class _MaxPool(torch.autograd.Function):
     def backward(ctx, gradient: Tensor):  # type: ignore[override]
         chosen = ctx.saved_tensors[0].to(torch.uint8).contiguous()  # hooks may store it in another form
         if is_left_to_pytorch(gradient):
-            return _unpooled(gradient, chosen, ctx.window, ctx.shape), None
-        d_x = _channels_last(ctx.shape, gradient.dtype)
-        gradient = gradient.resolve_neg().contiguous(memory_format=torch.channels_last)
-        _pool("backward", ctx.window, (gradient, chosen, d_x), ctx.shape, d_x)
+            places = chosen.permute(0, 3, 1, 2) if ctx.last else chosen
+            return _unpooled(gradient, places, ctx.window, ctx.shape), None
+        d_x = _empty(ctx.shape, gradient.dtype, ctx.last)
+        kind = torch.channels_last if ctx.last else torch.contiguous_format
+        gradient = gradient.resolve_neg().contiguous(memory_format=kind)
+        _pool("backward", ctx, (gradient, chosen, d_x), d_x)
         return d_x, None
 
 
 def _unpooled(gradient: Tensor, chosen: Tensor, window: int, shape: torch.Size) -> Tensor:
     """The gradient of x in PyTorch's operations, so that it has a gradient itself."""
     places = torch.arange(window * window, device=chosen.device).view(window, window)
-    here = chosen.permute(0, 3, 1, 2)[..., None, None] == places
+    here = chosen[..., None, None] == places
     parts = torch.where(here, gradient[..., None, None] + 0.0, 0.0)  # [B, C, rows, columns, window, window]
     height, width = parts.shape[2] * window, parts.shape[3] * window
     pooled = parts.transpose(-3, -2).reshape(*shape[:2], height, width)
     return nn.functional.pad(pooled, (0, shape[3] - width, 0, shape[2] - height))
 
 
-def _channels_last(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-    batch, channels, height, width = shape
-    memory = fresh((batch * channels * height * width,), dtype, torch.device("cpu"))
-    strides = (channels * height * width, 1, width * channels, channels)
+def _empty(shape: tuple[int, ...], dtype: torch.dtype, last: bool) -> Tensor:
+    """Memory for images, channels-last or contiguous."""
+    memory = fresh((math.prod(shape),), dtype, torch.device("cpu"))
+    _, channels, height, width = shape
+    within = (1, width * channels, channels) if last else (height * width, width, 1)
+    strides = (channels * height * width, *within)
     # Not a view of flat memory: autograd treats in-place changes of views differently.
     return torch.empty(0, dtype=dtype, device="cpu").set_(memory.untyped_storage(), 0, shape, strides)  # type: ignore[arg-type]
 
 
-def _pool(way: str, window: int, tensors: tuple[Tensor, ...], shape: torch.Size, written: Tensor) -> None:
-    batch, channels, height, width = shape
+def _pool(way: str, ctx, tensors: tuple[Tensor, ...], written: Tensor) -> None:
+    batch, channels, height, width = ctx.shape
     pointers = (ctypes.c_void_p * 3)(*(t.data_ptr() for t in tensors))
-    streaming = written.nbytes >= STREAMING
-    sizes = (ctypes.c_int64 * 5)(batch, height, width, channels, streaming)
-    threads = threads_for(written)
-    kernel = getattr(kernels(), f"{way}_{str(written.dtype).removeprefix('torch.')}_{window}")
-    kernel(pointers, sizes, ctypes.c_int(threads))
+    images, depth = (batch, channels) if ctx.last else (batch * channels, 1)
+    sizes = (ctypes.c_int64 * 5)(images, height, width, depth, written.nbytes >= STREAMING)
+    kind = f"{way}{'' if ctx.last else '_plain'}_{str(written.dtype).removeprefix('torch.')}_{ctx.window}"
+    getattr(kernels(), kind)(pointers, sizes, ctypes.c_int(threads_for(written)))

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
 
 from snnkit.lab.course import expect
 from snnkit.lab.course.exercise import Check, Exercise, Violation
@@ -169,8 +170,13 @@ def _with_labels(candidate: Any, reference: Any) -> None:
 
 
 def _the_rules(candidate: Any, reference: Any) -> None:
-    report = ipu.check(candidate(_readout(), rates), pictures(), device_iterations=3)
+    model = candidate(_readout(), rates)
+    report = ipu.check(model, pictures(), device_iterations=3)
     ready(report, {"one loss": 6 if "no loss" not in str(report) else 5, "batch": 0})
+    with _Marks() as marks:
+        model(*pictures())
+    message = "One mark is enough: PopTorch drops a mark that another loss is computed from."
+    expect.true(marks.count == 1, message, yours=f"{marks.count} marks", expected="1 mark", hint=6)
 
 
 def _the_crossover(candidate: Any, reference: Any) -> None:
@@ -251,6 +257,16 @@ def gradient(step: Callable[..., Any], fire: Callable[[Tensor], Tensor]) -> Tens
 def rates(out: Tensor, y: Tensor) -> Tensor:
     """None of its operations is one that PopTorch knows as a loss."""
     return ((out.mean(1) - F.one_hot(y, 3).to(out.dtype)) ** 2).mean()
+
+
+class _Marks(TorchFunctionMode):
+    """Counts the calls of ``ipu.identity_loss``, also those within another one, which no rule of PopTorch breaks."""
+
+    count = 0
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count += func is ipu.identity_loss
+        return func(*args, **(kwargs or {}))
 
 
 def pictures() -> tuple[Tensor, Tensor]:

@@ -140,7 +140,8 @@ def _the_gain(candidate: Any, reference: Any) -> None:
     message = "`gain` is given, not learned: no optimizer may change it, so it is not a parameter."
     expect.true("gain" not in dict(net.named_parameters()), message, yours="a parameter", expected="a buffer", hint=1)
     message = "`gain` belongs to the network: .to() must find it, so it is a buffer."
-    lost = "None" if net.gain is None else "a plain attribute"  # register_buffer returns None
+    plain = "None" if getattr(net, "gain", None) is None else "a plain attribute"  # register_buffer returns None
+    lost = plain if hasattr(net, "gain") else "no attribute `gain`"
     expect.true("gain" in dict(net.named_buffers()), message, yours=lost, expected="a buffer", hint=1)
     message = "`gain` is saved: without it a loaded network would scale its input by the wrong numbers."
     expect.true("gain" in net.state_dict(), message, yours="not in state_dict()", hint=2)
@@ -230,11 +231,10 @@ def _few_bytes(candidate: Any, reference: Any) -> None:
 def build(candidate: Any, gain: Tensor, sizes: tuple[int, ...] = (6, 5, 3)) -> nn.Module:
     """A learner's network; "to do" while one of its attributes is still ``...``."""
     message = "register_buffer makes the attribute itself: there must be no attribute of that name before."
-    number = "A Parameter holds a tensor: a Python number is none."
-    words = "'float' object has no attribute|'int' object has no attribute"
+    number = "A Parameter holds a tensor, and neither a number nor a list is one."
     with (
         expect.explained(KeyError, "already exists", message, hint=1),
-        expect.explained(AttributeError, words, number, hint=3),
+        expect.explained(AttributeError, "has no attribute 'detach'", number, hint=3),
     ):
         net = candidate(sizes, gain)
     if any(value is ... for value in vars(net).values()):

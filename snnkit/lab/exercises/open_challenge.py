@@ -87,7 +87,7 @@ EXERCISES = [
         hints=(
             "`update / updates` is the share of the training that is over. It is 0 at the start.",
             "Cut the rising line off at 1: `min(1.0, ...)`, and multiply by `penalty`.",
-            "The warm-up ends at update `warm_up * updates`: divide by this number.",
+            "The warm-up ends at update `warm_up * updates`: divide by this number, and multiply by `penalty`.",
             "Nothing can be divided by 0: `if warm_up == 0`, return `penalty` itself.",
         ),
     ),

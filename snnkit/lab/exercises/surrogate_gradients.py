@@ -123,7 +123,7 @@ def _one_answer_per_neuron(candidate: Any, reference: Any) -> None:
 # Five neurons, 3 steps, 2 samples: lost, fires once (far above threshold), comes near once, always near, fires once.
 _U = torch.full((3, 2, 5), -5.0)
 _U[1, 0, 1] = 3.0
-_U[0, 1, 2] = -0.9
+_U[1, 1, 2] = -0.9  # neither in the first step nor in the last
 _U[:, :, 3] = -0.9
 _U[2, 1, 4] = 0.5
 
@@ -135,11 +135,12 @@ def _silent_and_deaf(candidate: Any, reference: Any) -> None:
         (2, False, "A neuron that is near the threshold once, in one sample, can learn: it is not dead.", 2),
         (3, False, "A silent neuron with a gradient can still learn: it is not dead.", 1),
     )
-    result = candidate(_U, Triangle(1.0), 0.06)  # the mean slopes of the third are less, over any axis
-    for index, dead, message, hint in stories:
-        inputs = f"surrogate Triangle(1), floor 0.06, u of this neuron {_U[:, :, index].tolist()}"
-        yours = bool(result[index])
-        expect.true(yours == dead, message, inputs=inputs, yours=yours, expected=dead, hint=hint)
+    for u in (_U, _U.flip(1)):  # the samples in either order
+        result = candidate(u, Triangle(1.0), 0.06)  # the mean slopes of the third are less, over any axis
+        for index, dead, message, hint in stories:
+            inputs = f"surrogate Triangle(1), floor 0.06, u of this neuron {u[:, :, index].tolist()}"
+            yours = bool(result[index])
+            expect.true(yours == dead, message, inputs=inputs, yours=yours, expected=dead, hint=hint)
 
 
 def _ask_the_surrogate(candidate: Any, reference: Any) -> None:

@@ -79,10 +79,10 @@ SHIFT = "If a is better by the same amount with every seed, that amount is certa
 def _its_error(candidate: Any, reference: Any) -> None:
     for a, b in ((A, B), (A[:5], B[:5])):
         _, result = expect.parts(candidate(a, b), 2, "The answer is two values: a mean and its error.")
-        apart = math.sqrt((a.var().item() + b.var().item()) / len(a))
+        errors = [one.std().item() / math.sqrt(len(a)) for one in (a, b)]
         message = "The error is that of the differences: the effect of a seed on both networks cancels."
         inputs = {"a": a, "b": b}
-        if math.isclose(float(result), apart, rel_tol=1e-3):
+        if any(math.isclose(float(result), apart, rel_tol=1e-3) for apart in (sum(errors), math.hypot(*errors))):
             raise Violation(message, inputs=inputs, yours=result, expected=reference(a, b)[1], hint=1)
         message = (
             "The error is that of the mean: the standard deviation of the differences by the root of their number."

@@ -83,7 +83,7 @@ ROWS = torch.tensor([[0.0, -2.0], [1.5, 0.3]])
 
 def _answers(candidate: Any, x: Tensor, centres: Tensor, sigma: float) -> Tensor:
     inputs = {"x": x, "centres": centres, "sigma": sigma}
-    message = "Each number meets each centre: `x` [B, columns] needs one more axis."
+    message = "Each number meets each centre: `x` [B, columns] needs one more axis, the last."
     with expect.explained(RuntimeError, "size of tensor", message, inputs=inputs, hint=0):
         result = expect.written(candidate(x, centres, sigma))
     like = x.new_empty(len(x), x.shape[1] * len(centres))

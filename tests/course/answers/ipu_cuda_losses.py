@@ -45,6 +45,16 @@ def two_marked(self, x, y=None):
     return out, ipu.identity_loss(self.loss(out, y), "none")
 
 
+def marked_on_the_way(self, x, y=None):
+    out = self.net(x.flatten(1))
+    return out if y is None else (out, ipu.identity_loss(ipu.identity_loss(self.loss(out, y)) + 0, "none"))
+
+
+class MarksTheLossOfBoth(Training):
+    def __init__(self, net, loss):
+        super().__init__(net, lambda out, y: ipu.identity_loss(loss(out, y), "none"))
+
+
 def another_loss(self, x, y=None):
     out = self.net(x.flatten(1))
     return out if y is None else (out, ipu.identity_loss(F.cross_entropy(out.sum(1), y), "none"))
@@ -68,6 +78,9 @@ LOSSES = [
     (with_labels(backward_inside), "with labels", 4, "backward inside"),
     (model(unmarked), "the rules", 5, "unmarked"),
     (model(two_marked), "the rules", 6, "two marked"),
+    (with_labels(lambda out, loss: (out, ipu.identity_loss(loss))), "the rules", 6, "a mark around a mark"),
+    (model(marked_on_the_way), "the rules", 6, "a term and the sum marked"),
+    (MarksTheLossOfBoth, "the rules", 6, "marked in init and in forward"),
 ]
 
 

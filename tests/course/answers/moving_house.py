@@ -100,6 +100,15 @@ class _Extra(NestedSNN):
         self.mask = torch.ones(sizes[0])
 
 
+class _Renamed(NestedSNN):
+    """The buffer has another name than forward reads."""
+
+    def __init__(self, sizes, gain):
+        super().__init__(sizes, gain)
+        del self.gain
+        self.register_buffer("gains", gain)
+
+
 class _InTheWay(NestedSNN):
     """The attribute is there before the buffer."""
 
@@ -163,7 +172,10 @@ REPAIRS = [
     (_given(lambda out, net: out, alone=True), "it moves", "Only `__init__`", "the output alone"),
     (_InTheWay, "lists", 1),
     (network(gain=lambda g: None), "the gain", 1, "what register_buffer returns"),
+    (_Renamed, "the gain", 1),
     (network(volume=lambda: nn.Parameter(1.0)), "lists", 3, "a parameter without a tensor"),
+    (network(volume=lambda: nn.Parameter([1.0])), "lists", 3, "a parameter of a list"),
+    (network(volume=lambda: (1.0).item()), "lists", None, "another attribute of a number"),
     (_given(lambda out, net: 2 * out), "it loads", 2, "twice"),
     (_given(lambda out, net: out / net.volume), "it loads", 2, "no volume"),
 ]

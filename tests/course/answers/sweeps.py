@@ -99,6 +99,7 @@ PAIRS = [
     (lambda a, b: ((a - b).abs().mean().item(), paired(a, b)[1]), "the difference", 0),
     (lambda a, b: ((a - b).sum().item(), paired(a, b)[1]), "the difference", 0),
     (lambda a, b: ((a - b).mean().item(), ((a.var() + b.var()) / len(a)).sqrt().item()), "its error", 1, "apart"),
+    (lambda a, b: ((a - b).mean().item(), paired(a, 0 * a)[1] + paired(b, 0 * b)[1]), "its error", 1, "added up"),
     (with_error(lambda d: d.std().item()), "its error", 2),
     (with_error(lambda d: d.std(correction=0).item() / len(d) ** 0.5), "its error", 2, "by n, not by n - 1"),
     (with_error(lambda d: d.std().item() / len(d)), "its error", 2),
