@@ -36,9 +36,9 @@ def _number(value: float | int | bool, dtype: torch.dtype) -> str:
     if dtype == torch.bool:
         return "true" if value else "false"
     if math.isnan(value):
-        return f"{TYPES[dtype]}(NAN)"
+        return f"{TYPES[dtype]}(math::nan)"
     if math.isinf(value):
-        return f"{TYPES[dtype]}({'-' if value < 0 else ''}INFINITY)"
+        return f"{TYPES[dtype]}({'-' if value < 0 else ''}math::inf)"
     # Rounded here, as decimal text may round the other way.
     rounded = repr(torch.tensor(value, dtype=dtype).item())
     return f"({rounded}f)" if dtype == torch.float32 else f"({rounded})"
@@ -47,7 +47,7 @@ def _number(value: float | int | bool, dtype: torch.dtype) -> str:
 def _power(base: str, exponent: str, op: Op) -> str:
     if op.arguments[1] == 2:
         return f"{base} * {base}"
-    return f"std::pow({base}, {exponent})"
+    return f"math::pow({base}, {exponent})"
 
 
 def _in(type_: str):
@@ -62,20 +62,20 @@ _INFIX |= {"ge": ">=", "gt": ">", "le": "<=", "lt": "<", "eq": "==", "ne": "!="}
 _INFIX |= {"logical_and": "&&", "logical_or": "||", "bitwise_and": "&&", "bitwise_or": "||", "bitwise_xor": "!="}
 
 EXPRESSIONS = {
-    **{name: f"std::{name}({{0}})" for name in _FUNCTIONS},
-    **{name: f"std::{name}({{0}}, {{1}})" for name in ("fmod", "copysign", "atan2", "hypot")},
+    **{name: f"math::{name}({{0}})" for name in _FUNCTIONS},
+    **{name: f"math::{name}({{0}}, {{1}})" for name in ("fmod", "copysign", "atan2", "hypot")},
     **{name: f"{{0}} {sign} {{1}}" for name, sign in _INFIX.items()},
-    "div_trunc": "std::trunc({0} / {1})",
+    "div_trunc": "math::trunc({0} / {1})",
     "neg": "-{0}",
     "reciprocal": _in("{T}(1) / {0}"),
-    "abs": "std::fabs({0})",
+    "abs": "math::fabs({0})",
     "sign": _in("{T}({0} > 0) - {T}({0} < 0)"),
     "sgn": _in("{T}({0} > 0) - {T}({0} < 0)"),
     "pow": _power,
-    "rsqrt": _in("{T}(1) / std::sqrt({0})"),
-    "sigmoid": _in("{T}(1) / ({T}(1) + std::exp(-{0}))"),
-    "round": "std::nearbyint({0})",
-    "frac": "{0} - std::trunc({0})",
+    "rsqrt": _in("{T}(1) / math::sqrt({0})"),
+    "sigmoid": _in("{T}(1) / ({T}(1) + math::exp(-{0}))"),
+    "round": "math::nearbyint({0})",
+    "frac": "{0} - math::trunc({0})",
     # A NaN on either side stays one, as in PyTorch.
     "maximum": "({0} > {1} || {0} != {0}) ? {0} : {1}",
     "minimum": "({0} < {1} || {0} != {0}) ? {0} : {1}",
@@ -140,7 +140,7 @@ def forward_source(
         "bool finite = true, failed = false;",
         "#pragma omp parallel for num_threads(threads) schedule(static) reduction(&& : finite) reduction(|| : failed)",
         "for (int64_t begin = 0; begin < N; begin += tile) {",
-        "  const int64_t n = std::min(tile, N - begin);",
+        "  const int64_t n = min(tile, N - begin);",
         "  // Past the cache, the state is written once, in the end.",
         f"  const int64_t pitch = tile + 64 / sizeof(S), bytes = streaming ? {len(states)} * pitch * sizeof(S) : 0;",
         *_scratch(f"bytes + {'tile * sizeof(O)' if window else '1'}"),
@@ -154,7 +154,7 @@ def forward_source(
         *([] if window else ["    O* out_t = out + t * N + begin;"]),
         "    for (int64_t at = 0; at < n; at += STRIP) {",
         "      prefetch<STRIP, AHEAD>(x_t, x_stride, T - 1 - t, at, n);",
-        "      const int64_t m = std::min(STRIP, n - at);",
+        "      const int64_t m = min(STRIP, n - at);",
         "      const S* x_strip = widened(wide, x_t + at, m);",
         f"      S* spikes = direct<S>(out_t + at, strip, {'false' if window else 'streaming'});",
         *_loop(
@@ -225,7 +225,7 @@ def backward_source(
     onward = [
         "// Forward again: what the gradients need of each step is saved.",
         "if (at < ahead) {",
-        "  const int64_t m = std::min(STRIP, ahead - at);",
+        "  const int64_t m = min(STRIP, ahead - at);",
         "  prefetch<STRIP, AHEAD_OF_TWO>(x_t, x_stride, T - 1 - j, at, ahead);",
         "  const S* x_strip = widened(wide, x_t + at, m);",
         *_loop(
@@ -239,7 +239,7 @@ def backward_source(
     back = [
         "// Back in time.",
         "if (at < behind) {",
-        "  const int64_t m = std::min(STRIP, behind - at);",
+        "  const int64_t m = min(STRIP, behind - at);",
         *([] if window else ["  prefetch<STRIP, AHEAD_OF_TWO>(g_t, -g_stride, T - 1 - j, at, behind);"]),
         "  const S* g_strip = widened(wide_g, g_t + at, m);",
         *(
@@ -282,7 +282,7 @@ def backward_source(
         "#pragma omp parallel for num_threads(threads) schedule(static)",
         "for (int64_t part = 0; part < threads; ++part) {",
         *_scratch(f"({len(rows)} * T + {len(states) + len(carried) + 1}) * pitch * sizeof(S)"),
-        "  const int64_t from = tiles * part / threads * tile, to = std::min(tiles * (part + 1) / threads * tile, N);",
+        "  const int64_t from = tiles * part / threads * tile, to = min(tiles * (part + 1) / threads * tile, N);",
         *(f"  S* s{i} = scratch + ({len(rows)} * T + {i}) * pitch;" for i in states),
         *([f"  X* g_t = reinterpret_cast<X*>(scratch + ({len(rows)} * T + {len(states)}) * pitch);"] if window else []),
         *(f"  S* d{i} = scratch + ({len(rows)} * T + {len(states) + 1 + i}) * pitch;" for i in carried if not first),
@@ -293,19 +293,19 @@ def backward_source(
         "  bool in_order = true;",
         "  for (int64_t begin = from; begin < to + tile; begin += tile, in_order = !in_order) {",
         "    const int64_t before = begin - tile;",
-        "    const int64_t ahead = std::max(std::min(tile, to - begin), int64_t(0));",
-        "    const int64_t behind = begin == from ? 0 : std::min(tile, to - before);",
+        "    const int64_t ahead = max(min(tile, to - begin), int64_t(0));",
+        "    const int64_t behind = begin == from ? 0 : min(tile, to - before);",
         *(f"    if (ahead > 0) start(s{i}, first{i}, begin, ahead, same[{i}]);" for i in states),
         *(f"    S* d{i} = d_first{i} + before;" for i in carried if first),
         *(f"    if (behind > 0) start(d{i}, d_last{i}, before, behind, same[{len(states) + i}]);" for i in carried),
         *(f"    S* sum_{name} = d_{name} + before;" for name in sums),
-        *(f"    if (behind > 0) std::memset(sum_{name}, 0, behind * sizeof(S));" for name in sums),
+        *(f"    if (behind > 0) memset(sum_{name}, 0, behind * sizeof(S));" for name in sums),
         "    for (int64_t j = 0; j < T; ++j) {",
         "      const X* x_t = x + j * x_stride + begin;",
         *_indented(_pool_backward(window) if window else ["const X* g_t = g + (T - 1 - j) * g_stride + before;"], 6),
         *(f"      const S* h{i}_t = h{i} + (T - 1 - j) * N + before;" for i in given),
         *(f"      S* {row} = scratch + ({i} * T + (in_order ? j : T - 1 - j)) * pitch;" for i, row in enumerate(rows)),
-        "      for (int64_t at = 0; at < std::max(ahead, behind); at += STRIP) {",
+        "      for (int64_t at = 0; at < max(ahead, behind); at += STRIP) {",
         *_indented(back, 8),
         *(_indented(onward, 8) if rows else []),
         "      }",

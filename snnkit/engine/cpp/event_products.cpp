@@ -5,6 +5,7 @@
 // (forward) or of its gradient (backward), of 256 bytes; the sums are in registers, and the tile in the second-level
 // cache. Sums have fewer terms than those of dense products, in another order.
 
+#include <algorithm>
 #include <atomic>
 #include <new>
 #include <vector>
@@ -28,7 +29,7 @@ struct Sums {
   // One by one, as copying all is a call, or a slow instruction.
   explicit Sums(const S* from) {
 #pragma GCC unroll 16
-    for (int64_t i = 0; i < SIZE / LANES; ++i) std::memcpy(part + i, from + i * LANES, sizeof(V));
+    for (int64_t i = 0; i < SIZE / LANES; ++i) memcpy(part + i, from + i * LANES, sizeof(V));
   }
   void add(const S* from) {
     const Sums more(from);
@@ -37,7 +38,7 @@ struct Sums {
   }
   void store(S* to) const {
 #pragma GCC unroll 16
-    for (int64_t i = 0; i < SIZE / LANES; ++i) std::memcpy(to + i * LANES, part + i, sizeof(V));
+    for (int64_t i = 0; i < SIZE / LANES; ++i) memcpy(to + i * LANES, part + i, sizeof(V));
   }
 };
 
@@ -52,7 +53,7 @@ bool is_one(X x) { return x == 1; }
 template <typename X>
 uint64_t ones_of_64(const X* x, bool& binary) {
 #if defined(__AVX512F__)
-  if constexpr (std::is_same<X, float>::value) {
+  if constexpr (same_type<X, float>) {
     uint64_t one = 0, known = 0;
     for (int k = 0; k < 4; ++k) {
       const __m512 part = _mm512_loadu_ps(x + 16 * k);
@@ -64,7 +65,7 @@ uint64_t ones_of_64(const X* x, bool& binary) {
     return one;
   }
 #elif defined(__AVX__)
-  if constexpr (std::is_same<X, float>::value) {
+  if constexpr (same_type<X, float>) {
     uint64_t one = 0, known = 0;
     for (int k = 0; k < 8; ++k) {
       const __m256 part = _mm256_loadu_ps(x + 8 * k), is_one = _mm256_cmp_ps(part, _mm256_set1_ps(1), _CMP_EQ_OQ);
@@ -85,7 +86,7 @@ uint64_t ones_of_64(const X* x, bool& binary) {
   uint64_t bits = 0;
   for (int64_t i = 0; i < 64; i += 8) {
     uint64_t eight;
-    std::memcpy(&eight, one + i, 8);
+    memcpy(&eight, one + i, 8);
     bits |= (eight * 0x0102040810204080u) >> 56 << i;  // one multiplication gathers eight bytes in the highest
   }
   return bits;
@@ -95,7 +96,7 @@ uint64_t ones_of_64(const X* x, bool& binary) {
 template <typename X>
 uint64_t ones(const X* x, int64_t count, bool& binary) {
   X rest[64] = {};
-  if (count < 64) std::memcpy(rest, x, count * sizeof(X)), x = rest;
+  if (count < 64) memcpy(rest, x, count * sizeof(X)), x = rest;
   return ones_of_64(x, binary);
 }
 
@@ -131,7 +132,7 @@ int64_t spikes(const X* x, int64_t B, int64_t I, int64_t stride, int64_t most, i
       const int64_t before = n;
       bool binary = true;
       for (int64_t i = 0; i < I; i += 64) {
-        uint64_t bits = ones(x + b * stride + i, std::min<int64_t>(64, I - i), binary);
+        uint64_t bits = ones(x + b * stride + i, min<int64_t>(64, I - i), binary);
         const int64_t end = n + __builtin_popcountll(bits);
         // Eight at a time, of which some may be none: a branch for each one would be a guess.
         for (int64_t at = n; at == n || at < end; at += 8)
@@ -155,9 +156,9 @@ int64_t spikes(const X* x, int64_t B, int64_t I, int64_t stride, int64_t most, i
 template <typename X, typename S>
 bool transposed(const X* weight, int64_t I, int64_t outputs, S* to) {
   constexpr int64_t SIZE = Sums<S>::SIZE, LINE = 16;
-  if (outputs < SIZE) std::memset(to, 0, I * SIZE * sizeof(S));
+  if (outputs < SIZE) memset(to, 0, I * SIZE * sizeof(S));
   for (int64_t i = 0; i < I; i += LINE) {
-    const int64_t n = std::min(LINE, I - i);
+    const int64_t n = min(LINE, I - i);
     for (int64_t o = 0; o < outputs; ++o) {
       S wide[LINE];
       const S* from = widened(wide, weight + o * I + i, n);
@@ -182,22 +183,22 @@ int64_t product(void* const* tensors, int64_t B, int64_t I, int64_t O, int threa
     if (failure) continue;
     static thread_local Room room;
     S* rows = static_cast<S*>(room.get(I * SIZE * sizeof(S)));
-    const int64_t first = task / parts * SIZE, outputs = std::min(SIZE, O - first), part = task % parts;
+    const int64_t first = task / parts * SIZE, outputs = min(SIZE, O - first), part = task % parts;
     if (rows == nullptr || !transposed(weight + first * I, I, outputs, rows)) {
       failure = rows == nullptr ? NO_MEMORY : NOT_FINITE;
       continue;
     }
     S wide[SIZE], start[SIZE] = {};
-    if (bias) std::memcpy(start, widened(wide, bias + first, outputs), outputs * sizeof(S));
+    if (bias) memcpy(start, widened(wide, bias + first, outputs), outputs * sizeof(S));
     for (int64_t b = B * part / parts; b < B * (part + 1) / parts; ++b) {
       Sums<S> sums(start);
       for (int64_t j = starts[b]; j < starts[b + 1]; ++j) sums.add(rows + columns[j] * SIZE);
       X narrow[SIZE], *to = out + b * O + first;
-      if (std::is_same<X, S>::value && outputs == SIZE) {
+      if (same_type<X, S> && outputs == SIZE) {
         sums.store(reinterpret_cast<S*>(to));
       } else {
         sums.store(wide);
-        std::memcpy(to, narrowed(narrow, wide, outputs), outputs * sizeof(X));
+        memcpy(to, narrowed(narrow, wide, outputs), outputs * sizeof(X));
       }
     }
   }
@@ -213,7 +214,7 @@ struct ByInput {
       : begins((B + BLOCK - 1) / BLOCK * (I + 2)), rows(starts[B]) {
 #pragma omp parallel for num_threads(threads)
     for (int64_t block = 0; block < B; block += BLOCK) {
-      const int64_t end = std::min(B, block + BLOCK);
+      const int64_t end = min(B, block + BLOCK);
       int64_t* at = begins.data() + block / BLOCK * (I + 2);
       for (int64_t j = starts[block]; j < starts[end]; ++j) ++at[columns[j] + 2];
       at[0] = at[1] = starts[block];
@@ -232,14 +233,14 @@ int64_t gradients(void* const* tensors, int64_t B, int64_t I, int64_t O, int thr
   const X* gradient = static_cast<const X*>(tensors[2]);
   X *d_weight = static_cast<X*>(tensors[3]), *d_bias = static_cast<X*>(tensors[4]);
   const ByInput spikes(starts, static_cast<const int32_t*>(tensors[1]), B, I, threads);
-  const int64_t tiles = (O + SIZE - 1) / SIZE, parts = std::max<int64_t>(1, threads / tiles);
+  const int64_t tiles = (O + SIZE - 1) / SIZE, parts = max<int64_t>(1, threads / tiles);
   const S zeros[SIZE] = {};
   std::atomic<int> failure{0};
 #pragma omp parallel for num_threads(threads) schedule(dynamic)
   for (int64_t task = 0; task < tiles * parts; ++task) {
     if (failure) continue;
     static thread_local Room room;
-    const int64_t first = task / parts * SIZE, outputs = std::min(SIZE, O - first), part = task % parts;
+    const int64_t first = task / parts * SIZE, outputs = min(SIZE, O - first), part = task % parts;
     const int64_t low = I * part / parts, high = I * (part + 1) / parts;
     S* sums = static_cast<S*>(room.get((high - low + BLOCK) * SIZE * sizeof(S)));  // of each input [high - low, SIZE]
     if (sums == nullptr) {
@@ -252,10 +253,10 @@ int64_t gradients(void* const* tensors, int64_t B, int64_t I, int64_t O, int thr
       const int64_t* begins = spikes.begins.data() + block / BLOCK * (I + 2);
       Sums<S> some(zeros);
       S wide[SIZE] = {};
-      for (int64_t b = block; b < std::min(B, block + BLOCK); ++b) {
+      for (int64_t b = block; b < min(B, block + BLOCK); ++b) {
         S* row = rows + (b - block) * SIZE;
         const S* from = widened(wide, gradient + b * O + first, outputs);
-        if (outputs < SIZE && from != wide) from = static_cast<S*>(std::memcpy(wide, from, outputs * sizeof(S)));
+        if (outputs < SIZE && from != wide) from = static_cast<S*>(memcpy(wide, from, outputs * sizeof(S)));
         Sums<S>(from).store(row);
         some.add(from);
       }
@@ -272,12 +273,12 @@ int64_t gradients(void* const* tensors, int64_t B, int64_t I, int64_t O, int thr
     X narrow[SIZE];
     all.store(wide);
     if (!all_finite(wide, outputs)) failure = NOT_FINITE;  // 0 times infinity would be NaN
-    if (d_bias && part == 0) std::memcpy(d_bias + first, narrowed(narrow, wide, outputs), outputs * sizeof(X));
+    if (d_bias && part == 0) memcpy(d_bias + first, narrowed(narrow, wide, outputs), outputs * sizeof(X));
     for (int64_t i = low; i < high; i += LINE) {
-      const int64_t n = std::min(LINE, high - i);
+      const int64_t n = min(LINE, high - i);
       for (int64_t o = 0; o < outputs; ++o) {
         for (int64_t k = 0; k < n; ++k) wide[k] = sums[(i - low + k) * SIZE + o];
-        std::memcpy(d_weight + (first + o) * I + i, narrowed(narrow, wide, n), n * sizeof(X));
+        memcpy(d_weight + (first + o) * I + i, narrowed(narrow, wide, n), n * sizeof(X));
       }
     }
   }
@@ -310,7 +311,7 @@ extern "C" void unfold(const int64_t* starts, const int32_t* columns, const int6
       for (int64_t x = 0, begin = starts[row], end = begin; x < X; ++x) {
         const int64_t left = (x * sizes[8] - sizes[10]) * C;
         while (begin < last && columns[begin] < left) ++begin;
-        end = std::max(begin, end);
+        end = max(begin, end);
         while (end < last && columns[end] < left + KX * C) ++end;
         if (to)
           for (int64_t j = begin; j < end; ++j) to[at[x]++] = int32_t(columns[j] - left + ky * KX * C);
@@ -320,7 +321,7 @@ extern "C" void unfold(const int64_t* starts, const int32_t* columns, const int6
     }
   }
   if (to) {  // each start has become the next one
-    std::memmove(windows + 1, windows, B * Y * X * sizeof(int64_t));
+    memmove(windows + 1, windows, B * Y * X * sizeof(int64_t));
     windows[0] = 0;
   } else {
     for (int64_t i = 0; i < B * Y * X; ++i) windows[i + 1] += windows[i];

@@ -32,7 +32,7 @@ void backward(void* const* tensors, const int64_t* sizes, int threads) {
         const uint8_t* chosen = static_cast<const uint8_t*>(tensors[1]) + from;
         backward_row<X, K>(static_cast<const X*>(tensors[0]) + from, chosen, d_x, y % K, W, C, sizes[4]);
       } else {
-        std::memset(d_x, 0, W * C * sizeof(X));
+        memset(d_x, 0, W * C * sizeof(X));
       }
     }
     settle();

@@ -10,7 +10,15 @@ constexpr int64_t POOLED = STRIP_BYTES / sizeof(float);
 
 // The type in which values are compared.
 template <typename X>
-using Wider = typename std::conditional<std::is_same<X, double>::value, double, float>::type;
+struct Compared {
+  typedef float type;
+};
+template <>
+struct Compared<double> {
+  typedef double type;
+};
+template <typename X>
+using Wider = typename Compared<X>::type;
 
 // The maxima of m values from each place of a window, and which place has it.
 template <int32_t K, typename F>
@@ -39,7 +47,7 @@ void forward_row(const X* x, X* out, uint8_t* chosen, int64_t W, int64_t C, bool
   alignas(64) X narrow[POOLED];
   for (int64_t column = 0; column < W / K; ++column, x += K * C) {
     for (int64_t at = 0; at < C; at += POOLED) {
-      const int64_t m = std::min(POOLED, C - at);
+      const int64_t m = min(POOLED, C - at);
       const F* values[K * K];
       for (int32_t p = 0; p < K * K; ++p) {
         const X* from = x + (p / K * W + p % K) * C + at;
@@ -66,7 +74,7 @@ void backward_row(const X* g, const uint8_t* chosen, X* d_x, int32_t y, int64_t 
   alignas(64) X narrow[POOLED];
   for (int64_t column = 0; column < W / K; ++column, g += C, chosen += C, d_x += K * C) {
     for (int64_t at = 0; at < C; at += POOLED) {
-      const int64_t m = std::min(POOLED, C - at);
+      const int64_t m = min(POOLED, C - at);
       for (int64_t i = 0; i < m; i += 64 / sizeof(X)) __builtin_prefetch(g + at + i + AHEAD / sizeof(X));
       const F* from = widened(wide, g + at, m);
       F* to[K];
@@ -82,7 +90,7 @@ void backward_row(const X* g, const uint8_t* chosen, X* d_x, int32_t y, int64_t 
         flush(d_x + k * C + at, narrowed(narrow, values[k], m), m * sizeof(X), streaming);
     }
   }
-  std::memset(d_x, 0, W % K * C * sizeof(X));
+  memset(d_x, 0, W % K * C * sizeof(X));
 }
 
 }  // namespace

@@ -1,11 +1,10 @@
 // What every generated kernel begins with: number formats, prefetching, and stores that bypass the cache.
 
-#include <cmath>
-#include <cstdint>
-#include <cstdlib>
-#include <cstring>
-#include <algorithm>
-#include <type_traits>
+// No header of the C++ library: parsing <cmath> and <algorithm> takes as long as compiling a kernel.
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
 // Parsing it takes a third of a second, as long as compiling a kernel: only where conversions of float16 need it.
 #if defined(__AVX__) && defined(HALF)
@@ -23,6 +22,44 @@ __attribute__((simd("notinbranch"))) double log(double) noexcept;
 #endif
 
 namespace {
+
+// What <cmath> has of these functions, each for both types; other arguments are converted to double, as they are there.
+namespace math {
+
+constexpr float nan = __builtin_nanf(""), inf = __builtin_inff();
+
+#define OF_ONE(name)                                               \
+  inline float name(float x) { return __builtin_##name##f(x); }    \
+  inline double name(double x) { return __builtin_##name(x); }     \
+  template <typename X>                                            \
+  inline double name(X x) { return __builtin_##name(double(x)); }
+#define OF_TWO(name)                                                                \
+  inline float name(float x, float y) { return __builtin_##name##f(x, y); }         \
+  inline double name(double x, double y) { return __builtin_##name(x, y); }         \
+  template <typename X, typename Y>                                                 \
+  inline double name(X x, Y y) { return __builtin_##name(double(x), double(y)); }
+OF_ONE(exp) OF_ONE(exp2) OF_ONE(expm1) OF_ONE(log) OF_ONE(log2) OF_ONE(log10) OF_ONE(log1p)
+OF_ONE(sqrt) OF_ONE(erf) OF_ONE(erfc) OF_ONE(floor) OF_ONE(ceil) OF_ONE(trunc) OF_ONE(nearbyint) OF_ONE(fabs)
+OF_ONE(sin) OF_ONE(cos) OF_ONE(tan) OF_ONE(asin) OF_ONE(acos) OF_ONE(atan)
+OF_ONE(sinh) OF_ONE(cosh) OF_ONE(tanh) OF_ONE(asinh) OF_ONE(acosh) OF_ONE(atanh)
+OF_TWO(pow) OF_TWO(fmod) OF_TWO(copysign) OF_TWO(atan2) OF_TWO(hypot)
+
+}  // namespace math
+
+template <typename T>
+inline const T& min(const T& a, const T& b) {
+  return b < a ? b : a;
+}
+
+template <typename T>
+inline const T& max(const T& a, const T& b) {
+  return a < b ? b : a;
+}
+
+template <typename A, typename B>
+constexpr bool same_type = false;
+template <typename A>
+constexpr bool same_type<A, A> = true;
 
 // Bytes of a vector. Compilers keep wider ones than the machine's in memory.
 #if defined(__AVX512F__)
@@ -59,7 +96,7 @@ inline const S* widened(S* to, const bfloat16* from, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
     const uint32_t bits = uint32_t(from[i].bits) << 16;
     float value;
-    std::memcpy(&value, &bits, 4);
+    memcpy(&value, &bits, 4);
     to[i] = S(value);
   }
   return to;
@@ -71,7 +108,7 @@ inline const bfloat16* narrowed(bfloat16* to, const S* from, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
     const float value = float(from[i]);
     uint32_t bits;
-    std::memcpy(&bits, &value, 4);
+    memcpy(&bits, &value, 4);
     const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
     const uint32_t magnitude = bits & 0x7fffffffu;
     to[i].bits = uint16_t(magnitude > 0x7f800000u ? 0x7fc0u : rounded);
@@ -117,7 +154,7 @@ template <int64_t strip, int64_t bytes, typename T>
 __attribute__((always_inline)) inline void prefetch(const T* row, int64_t stride, int64_t left, int64_t at, int64_t n) {
   constexpr int64_t ahead = bytes / sizeof(T);
   const int64_t position = at + ahead % n, rows = ahead / n + (position >= n);
-  const T* p = row + std::min(rows, left) * stride + (position < n ? position : position - n);
+  const T* p = row + min(rows, left) * stride + (position < n ? position : position - n);
   for (size_t i = 0; i < strip; i += 64 / sizeof(T)) __builtin_prefetch(p + i);
 }
 
@@ -142,35 +179,35 @@ inline void flush(void* to, const void* from, size_t bytes, bool streaming) {
   char* d = static_cast<char*>(to);
   const char* s = static_cast<const char*>(from);
   if (streaming) {
-    const size_t head = std::min(bytes, size_t(-reinterpret_cast<uintptr_t>(d)) % VECTOR);
-    std::memcpy(d, s, head);
+    const size_t head = min(bytes, size_t(-reinterpret_cast<uintptr_t>(d)) % VECTOR);
+    memcpy(d, s, head);
     size_t i = head;
     for (; i + VECTOR <= bytes; i += VECTOR) {
       Line value;
-      std::memcpy(&value, s + i, VECTOR);
+      memcpy(&value, s + i, VECTOR);
       stream(reinterpret_cast<Line*>(d + i), value);
     }
-    std::memcpy(d + i, s + i, bytes - i);
+    memcpy(d + i, s + i, bytes - i);
     return;
   }
 #endif
-  std::memcpy(to, from, bytes);
+  memcpy(to, from, bytes);
 }
 
 // Where a strip of results is made: in its place, or where it waits to be narrowed or written past the cache. (A copy of
 // 128 numbers takes as long as their arithmetic.)
 template <typename S, typename X>
 inline S* direct(X* to, S* waiting, bool streaming) {
-  return std::is_same<X, S>::value && !streaming ? reinterpret_cast<S*>(to) : waiting;
+  return same_type<X, S> && !streaming ? reinterpret_cast<S*>(to) : waiting;
 }
 
 // The first n of a tile's states, each from its place or, where they are the same for all neurons, from one.
 template <typename S>
 inline void start(S* to, const S* from, int64_t begin, int64_t n, bool same) {
   if (same)
-    std::fill_n(to, n, *from);
+    for (const S value = *from, *end = to + n; to != end; ++to) *to = value;
   else
-    std::memcpy(to, from + begin, n * sizeof(S));
+    memcpy(to, from + begin, n * sizeof(S));
 }
 
 // x - x is 0 for every finite number, and NaN for all others.
@@ -195,14 +232,14 @@ struct Room {
   size_t bytes = 0;
   void* get(size_t wanted) {
     if (wanted > bytes) {
-      std::free(memory);
+      free(memory);
       bytes = (wanted + 63) / 64 * 64;
-      memory = std::aligned_alloc(64, bytes);
+      memory = aligned_alloc(64, bytes);
       if (memory == nullptr) bytes = 0;
     }
     return memory;
   }
-  ~Room() { std::free(memory); }
+  ~Room() { free(memory); }
 };
 
 }  // namespace

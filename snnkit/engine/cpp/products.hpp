@@ -50,7 +50,7 @@ bool pack(S* to, const S* weight, int64_t n, int64_t of_output, int64_t of_input
 #pragma omp parallel for num_threads(threads) schedule(static) reduction(&& : finite)
   for (int64_t first = 0; first < n; first += BLOCK<S>) {
     S* block = to + first * n;
-    const int64_t m = std::min(BLOCK<S>, n - first);
+    const int64_t m = min(BLOCK<S>, n - first);
     for (int64_t j = 0; j < n; ++j) {
       for (int64_t i = 0; i < m; ++i) block[j * BLOCK<S> + i] = weight[(first + i) * of_output + j * of_input];
       for (int64_t i = m; i < BLOCK<S>; ++i) block[j * BLOCK<S> + i] = 0;
@@ -104,7 +104,7 @@ void add_products(S* to, const S* values, int64_t samples, int64_t n, const S* p
   }
   for (int64_t first = 0; first < n; first += BLOCK<S>) {
     const S* block = packed + first * n;
-    const int64_t m = std::min(BLOCK<S>, n - first);
+    const int64_t m = min(BLOCK<S>, n - first);
     for (int64_t k = 0; k < few; ++k) {
       const int64_t g = sparse[k];
       const int32_t* list = lists + g * (n + 16);

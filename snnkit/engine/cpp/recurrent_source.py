@@ -25,12 +25,12 @@ PRODUCTS = files(__name__.rpartition(".")[0]).joinpath("products.hpp").read_text
 _GROUPS = [
     "#pragma omp parallel for num_threads(threads) schedule(static) reduction(|| : failed) reduction(&& : finite)",
     "for (int64_t sample = 0; sample < B; sample += group) {",
-    "  const int64_t samples = std::min(group, B - sample), n = samples * N, begin = sample * N;",
+    "  const int64_t samples = min(group, B - sample), n = samples * N, begin = sample * N;",
 ]
 
 
 def _strips(lines: list[str]) -> list[str]:
-    loop = ["for (int64_t at = 0; at < n; at += STRIP) {", "  const int64_t m = std::min(STRIP, n - at);"]
+    loop = ["for (int64_t at = 0; at < n; at += STRIP) {", "  const int64_t m = min(STRIP, n - at);"]
     return [*loop, *lines, "}"]
 
 
@@ -95,7 +95,7 @@ def forward_source(
         *(f"  start(s{i}, first{i}, begin, n, same[{1 + i}]);" for i in states),
         "  for (int64_t t = 0; t < T; ++t) {",
         f"    S* input = {'saved + t * B * N + begin' if saves_input else 'spikes + group * N'};",
-        "    std::memcpy(input, x + t * x_stride + begin, n * sizeof(S));",
+        "    memcpy(input, x + t * x_stride + begin, n * sizeof(S));",
         *(["    for (int64_t i = 0; i < n; ++i) input[i] += bias[i % N];"] if bias else []),
         "    add_products(input, spikes, samples, N, packed, lists);",
         *_indented(
@@ -204,15 +204,15 @@ def backward_source(
         *(f"  S* d{i} = d_first{i} + begin;" for i in carried),
         *(f"  start(d{i}, d_last{i}, begin, n, same[{len(states) + i}]);" for i in carried),
         *(f"  S* sum_p{i} = d_p{i} + begin;" for i in summed),
-        *(f"  std::memset(sum_p{i}, 0, n * sizeof(S));" for i in summed),
+        *(f"  memset(sum_p{i}, 0, n * sizeof(S));" for i in summed),
         *(onward if rows or out else []),
-        "  std::memset(back, 0, n * sizeof(S));",
+        "  memset(back, 0, n * sizeof(S));",
         "  for (int64_t t = T - 1; t >= 0; --t) {",
         "    const S* g_t = g + t * g_stride + begin;",
         *(["    const S* saved_t = saved + t * B * N + begin;"] if sweeps and values else []),
         *(f"    const S* {row} = scratch + ({i} * T + t) * group * N;" for i, row in enumerate(rows)),
         *_indented(_strips(back), 4),
-        "    std::memset(back, 0, n * sizeof(S));",
+        "    memset(back, 0, n * sizeof(S));",
         "    add_products(back, d_t, samples, N, packed, lists);",
         "    flush(d_x + t * B * N + begin, d_t, n * sizeof(S), streaming);",
         "  }",
