@@ -64,7 +64,7 @@ template <typename X, int32_t K>
 void forward_plain(void* const* tensors, const int64_t* sizes, int threads) {
   typedef Wider<X> F;
   const int64_t B = sizes[0], H = sizes[1], W = sizes[2], streaming = sizes[4];
-  const int64_t rows = H / K, columns = W / K, part = std::min(columns, POOLED), group = POOLED / part;
+  const int64_t rows = H / K, columns = W / K, part = min(columns, POOLED), group = POOLED / part;
   #pragma omp parallel num_threads(threads)
   {
     alignas(64) F wide[K * K][POOLED], best[POOLED];
@@ -73,9 +73,9 @@ void forward_plain(void* const* tensors, const int64_t* sizes, int threads) {
     for (int32_t p = 0; p < K * K; ++p) values[p] = wide[p];
     #pragma omp for schedule(static)
     for (int64_t first = 0; first < B * rows; first += group) {
-      const int64_t count = std::min(group, B * rows - first);
+      const int64_t count = min(group, B * rows - first);
       for (int64_t at = 0; at < columns; at += part) {
-        const int64_t m = std::min(part, columns - at), to = first * columns + at;
+        const int64_t m = min(part, columns - at), to = first * columns + at;
         for (int64_t i = 0; i < count; ++i) {
           const int64_t row = first + i;
           const X* x = static_cast<const X*>(tensors[0]) + (row / rows * H + row % rows * K) * W + at * K;
@@ -99,7 +99,7 @@ template <typename X, int32_t K>
 void backward_plain(void* const* tensors, const int64_t* sizes, int threads) {
   typedef Wider<X> F;
   const int64_t B = sizes[0], H = sizes[1], W = sizes[2], streaming = sizes[4];
-  const int64_t rows = H / K, columns = W / K, part = std::min(columns, POOLED), group = POOLED / part;
+  const int64_t rows = H / K, columns = W / K, part = min(columns, POOLED), group = POOLED / part;
   const bool whole = part == columns && W == K * columns && H == K * rows;  // rows of windows follow each other
   #pragma omp parallel num_threads(threads)
   {
@@ -107,9 +107,9 @@ void backward_plain(void* const* tensors, const int64_t* sizes, int threads) {
     alignas(64) X narrow[K * K * POOLED];
     #pragma omp for schedule(static)
     for (int64_t first = 0; first < B * rows; first += group) {
-      const int64_t count = std::min(group, B * rows - first);
+      const int64_t count = min(group, B * rows - first);
       for (int64_t at = 0; at < columns; at += part) {
-        const int64_t m = std::min(part, columns - at), from = first * columns + at, n = count * m;
+        const int64_t m = min(part, columns - at), from = first * columns + at, n = count * m;
         const F* g = widened(wide, static_cast<const X*>(tensors[0]) + from, n);
         const uint8_t* chosen = static_cast<const uint8_t*>(tensors[1]) + from;
         for (int32_t p = 0; p < K * K; ++p) {
@@ -126,10 +126,10 @@ void backward_plain(void* const* tensors, const int64_t* sizes, int threads) {
           X* d_x = static_cast<X*>(tensors[2]) + (row / rows * H + row % rows * K) * W + at * K;
           for (int32_t k = 0; k < K; ++k, d_x += W) {
             join<K>(parts[k * K] + i * m, joined, m);
-            std::memcpy(d_x, narrowed(narrow, joined, K * m), K * m * sizeof(X));
-            if (at + m == columns) std::memset(d_x + K * m, 0, W % K * sizeof(X));
+            memcpy(d_x, narrowed(narrow, joined, K * m), K * m * sizeof(X));
+            if (at + m == columns) memset(d_x + K * m, 0, W % K * sizeof(X));
           }
-          if (at == 0 && row % rows == rows - 1) std::memset(d_x, 0, H % K * W * sizeof(X));
+          if (at == 0 && row % rows == rows - 1) memset(d_x, 0, H % K * W * sizeof(X));
         }
       }
     }
