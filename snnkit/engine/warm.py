@@ -7,7 +7,9 @@ next. What can change between calls is still checked: who watches, and in backwa
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Hashable, Sequence
+from operator import is_
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from snnkit.engine import autograd
-from snnkit.engine.autograd import Call, Gradients, Layout, Pass, Pooling, Unrolled, backend, zeros
+from snnkit.engine.autograd import Call, CompilationFailed, Gradients, Layout, Pass, Pooling, Unrolled, backend, zeros
 from snnkit.engine.memory_gate import as_saved, inside_functional_transform, is_plain, is_watched, keys_of
 from snnkit.engine.trace import Equation
 
@@ -50,7 +52,9 @@ def run(
     if warm is None:
         results = autograd.run(*how)
         if form not in known and len(known) < _MOST_FORMS:
-            known[form] = Warm.of(equation, layout, given, repeat, state if is_rest else (), out_dtype)
+            rest = state if is_rest else ()
+            ready = _is_ready(equation, layout, given, repeat)
+            known[form] = Warm(equation, layout, given, repeat, rest, out_dtype) if ready else None
         return results
     rebuild = getattr(type(state), "_make", tuple)
     out, *last, is_finite = _differentiable(warm, step, rebuild, *given) if records else warm.run(given)
@@ -62,28 +66,21 @@ def _form(tensor: Tensor) -> tuple:
     return tensor.shape, tensor.stride(), tensor.dtype, tensor.requires_grad, keys_of(tensor)
 
 
+def _is_ready(equation: Equation, layout: Layout, given: Sequence[Tensor], repeat: int) -> bool:
+    """Whether the kernels take these tensors as they are."""
+    if not layout.usual or equation.flags or not all(is_plain(t) and not t.is_inference() for t in given):
+        return False
+    x, *state = given
+    arranged = [layout.step(x).contiguous() if repeat else layout.sequence(x), *map(layout.step, state)]
+    return all(map(is_, arranged, given))
+
+
 class Warm:
     """The kernels of calls of one form, and what their backward passes expect.
 
     The tensors ``given`` are x, or one step to ``repeat``, and the state, unless that is at ``rest``. There are no
     parameters.
     """
-
-    @staticmethod
-    def of(
-        equation: Equation,
-        layout: Layout,
-        given: Sequence[Tensor],
-        repeat: int,
-        rest: Sequence[Tensor],
-        out_dtype: torch.dtype,
-    ) -> Warm | None:
-        """None: such calls have something to be arranged first."""
-        usual = layout.usual and not equation.flags and all(is_plain(t) and not t.is_inference() for t in given)
-        arranged = layout.arranged(equation, (*given, *rest), repeat > 0) if usual else ()
-        if usual and all(a is b for a, b in zip(arranged, given, strict=False)):
-            return Warm(equation, layout, given, repeat, rest, out_dtype)
-        return None
 
     def __init__(
         self,
@@ -156,8 +153,9 @@ class _Differentiable(torch.autograd.Function):
         (warm, step, rebuild), given, needed = ctx.call, ctx.saved_tensors, ctx.needs_input_grad[3:]
         if not (torch.is_grad_enabled() or is_watched()) and [*map(as_saved, given)] == warm.saved:
             d = warm.arranged(gradients[:-1])
-            if d is not None:
-                return None, None, None, *warm.gradients(given, d, needed)
+            with contextlib.suppress(CompilationFailed):  # then, below, the error says what to do
+                if d is not None:
+                    return None, None, None, *warm.gradients(given, d, needed)
         tensors, absent = (*given, *warm.rest), [False] * len(warm.rest)
         forms = [(dtype, strides, False) for dtype, strides, *_ in warm.saved]
         settled = SimpleNamespace(

@@ -6,7 +6,7 @@ import weakref
 import pytest
 import torch
 
-from snnkit.engine import memory_gate, plan, warm
+from snnkit.engine import CompilationFailed, cpp, memory_gate, plan, warm
 from snnkit.neuron import LIF, Leaky, LeakyState
 
 
@@ -174,6 +174,20 @@ def test_what_was_saved_may_not_change_or_go(runs):
             with pytest.raises(RuntimeError):
                 out.sum().backward()
     assert len(runs) == 3
+
+
+def test_a_backward_pass_that_cannot_be_compiled_says_so(monkeypatch, runs):
+    layer, x = Leaky(0.937, engine="cpp"), sequence(6, 3, 7).requires_grad_()
+
+    def fails(*_):
+        raise CompilationFailed("no space left")
+
+    for _ in range(2):
+        out, _ = layer(x)
+    monkeypatch.setattr(cpp, "backward_launch", fails)
+    with pytest.raises(RuntimeError, match=r"can't be compiled \(no space left\); use engine='eager'"):
+        out.sum().backward()
+    assert len(runs) == 1
 
 
 def test_nothing_of_a_layer_or_of_its_input_is_held():
