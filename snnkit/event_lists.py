@@ -32,7 +32,7 @@ class EventList:
     Args:
         starts: int64 [T B + 1], never falling: the events of sample b in step t are
             ``places[starts[t B + b]:starts[t B + b + 1]]``.
-        places: integers [n], each an index of a step of one sample, flattened. One that stands twice there counts 2.
+        places: integers [n], each an index of a step of one sample, flattened. One that occurs twice there counts 2.
         shape: (T, B, ...).
 
     Raises:

@@ -30,7 +30,7 @@ from snnkit.device.spike_packing import packed_input
 from snnkit.engine import NotElementwise, equation_of
 from snnkit.engine.observe import is_looked_into
 from snnkit.neuron import Neuron
-from snnkit.nn import Network, Once, Sequential, TimeBatched, is_hooked, stands_still, takes_repeat, through, with_state
+from snnkit.nn import Network, Once, Sequential, TimeBatched, is_hooked, runs_once, takes_repeat, through, with_state
 from snnkit.pooling import max_pool
 from snnkit.surrogate import Surrogate
 
@@ -73,7 +73,7 @@ class MemorySaving:
             check_over_time(net)
             return _over_time(net, x, state, self.steps)
         new = list(net.state_of_modules(state))
-        step = x[0] if stands_still(x) else None
+        step = x[0] if runs_once(x) else None
         at = 0
         for stage in stages(net, self):
             module = stage.modules[0]

@@ -596,9 +596,9 @@ def _of_balance(one: Pass) -> Findings:
 
 def _of_memorising(case: Case, tried: Trial) -> Findings:
     """A trained network may know its samples by heart: with new weights, it shows whether they can be learned."""
-    anew = experiments.renewed(case.model) if tried.began > 2 else None
-    if anew is not None:
-        again = experiments.trial(dataclasses.replace(case, model=anew))
+    renewed = experiments.renewed(case.model) if tried.began > 2 else None
+    if renewed is not None:
+        again = experiments.trial(dataclasses.replace(case, model=renewed))
         if again.learned and not again.carried:
             yield _unexplained(again, [case.x])
 

@@ -158,7 +158,7 @@ def matched(
         for i, (parameter, place) in enumerate(zip(current["params"], places, strict=True)):
             of_kind = kind(parameter)
             if of_kind not in expected:
-                expected[of_kind] = _kept(type(optimizer), options, parameter)
+                expected[of_kind] = _state_after_update(type(optimizer), options, parameter)
             expects = expects or bool(expected[of_kind])
             if (entry := state.get(numbers[place])) is not None:
                 _check_entry(of_group[i], entry, expected[of_kind])
@@ -199,7 +199,7 @@ def _check_options(options: dict[str, Any], expected: dict[str, Any]) -> None:
             raise ValueError(f"{name} of the optimizer must be finite, but it is {float(value)}")
 
 
-def _kept(optimizer: type, options: dict[str, Any], parameter: Tensor) -> dict[str, Any]:
+def _state_after_update(optimizer: type, options: dict[str, Any], parameter: Tensor) -> dict[str, Any]:
     """What PyTorch's optimizers of this class keep for such a parameter: looked at after an update of one by 0.
 
     Empty where that is not known: for a class that is none of theirs, or needs more than a gradient.

@@ -160,13 +160,13 @@ class _Page:
 
     def _limits(self, flat: dict[tuple[str, str], Any]) -> dict[str, tuple[float, float]]:
         """Sets the scales; where the data of each axis begin and end, those of an axis that it ``matches`` included."""
-        found: dict[str, list[float]] = {}
+        ends_of: dict[str, list[float]] = {}
         for names, axes in flat.items():
             for name in names:
                 if self._axis(name).type == "log":
                     getattr(axes, f"set_{name[0]}scale")("log")
-                found.setdefault(self._axis(name).matches or name, []).extend(getattr(axes, f"get_{name[0]}lim")())
-        return {name: (min(ends), max(ends)) for name, ends in found.items()}
+                ends_of.setdefault(self._axis(name).matches or name, []).extend(getattr(axes, f"get_{name[0]}lim")())
+        return {name: (min(ends), max(ends)) for name, ends in ends_of.items()}
 
     def _dress(self, axes: Any, x_name: str, y_name: str, limits: dict[str, tuple[float, float]]) -> None:
         """Limits, title and ticks of both axes."""

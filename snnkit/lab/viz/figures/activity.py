@@ -271,7 +271,7 @@ def rate_histogram(rates: Any, bins: int = 20, title: str = "Firing rates") -> g
             marker=theme.bar(look), hovertemplate=f"%{{x:.3g}} spikes per step<br>%{{y}} {kind}<extra></extra>",
         )  # fmt: skip
     counted = f"{title}: {array.size:,} neurons, {silent.sum():,} silent, {saturated.sum():,} saturated"
-    if silent.any():  # its place is no rate: a word stands where the axis would have a number below 0
+    if silent.any():  # they have no rate: a word takes the place of a number below 0 on the axis
         below = {"yref": "paper", "y": 0, "yanchor": "top", "yshift": -4}
         figure.add_annotation(x=-middles[0] * 2, text="never", **(NOTE | below))
     legend_below(figure, 220, list(kinds))
