@@ -343,11 +343,7 @@ _NO_NODE: dict[type[Neuron], str] = {
 
 
 def euler_neuron(
-    kind: str,
-    numbers: dict[str, np.ndarray | None],
-    dt: float,
-    dtype: torch.dtype,
-    surrogate: Callable[..., Tensor],
+    kind: str, numbers: dict[str, np.ndarray | None], dt: float, dtype: torch.dtype, surrogate: Callable[..., Tensor]
 ) -> Neuron:
     """The neuron with exactly these numbers: arrays of the shape of a sample; a ``v_reset`` of None is a soft reset."""
     values: dict[str, Any] = {
@@ -433,11 +429,7 @@ def one_to_one(neuron: Neuron, node: Any, dtype: torch.dtype) -> OneToOne:
 
 
 def neuron_of(
-    node: Any,
-    kind: str,
-    numbers: dict[str, np.ndarray | None],
-    dt: float,
-    surrogate: Callable[..., Tensor] | None,
+    node: Any, kind: str, numbers: dict[str, np.ndarray | None], dt: float, surrogate: Callable[..., Tensor] | None
 ) -> Neuron | None:
     """The neuron of the note on a node; None if there is no note, or if it does not fit the node's numbers.
 

@@ -356,9 +356,7 @@ def check_trainable(model: nn.Module) -> None:
 
 
 def _check_optimizer(
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer | None,
-    scheduler: torch.optim.lr_scheduler.LRScheduler | None,
+    model: nn.Module, optimizer: torch.optim.Optimizer | None, scheduler: torch.optim.lr_scheduler.LRScheduler | None
 ) -> None:
     check_trainable(model)
     if optimizer is not None:

@@ -140,12 +140,7 @@ def augmented(augment: Function | None, x: Any) -> Any:
 
 
 def check_batch_of_one(
-    model: nn.Module,
-    encode: Function | None,
-    sample: Samples,
-    which: str,
-    advice: str,
-    augment: Function | None = None,
+    model: nn.Module, encode: Function | None, sample: Samples, which: str, advice: str, augment: Function | None = None
 ) -> None:
     """ValueError, naming the layer, if a batch norm of ``model`` can't train on a batch of one sample [1, ...].
 

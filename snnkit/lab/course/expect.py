@@ -119,11 +119,7 @@ def explained(
 
 
 def same(
-    name: str,
-    hint: int | str,
-    *cases: str | Mapping[str, Any],
-    part: int | None = None,
-    atol: float = 1e-6,
+    name: str, hint: int | str, *cases: str | Mapping[str, Any], part: int | None = None, atol: float = 1e-6
 ) -> Check:
     """A check that the answer returns the same as the reference for some arguments.
 

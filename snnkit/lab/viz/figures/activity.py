@@ -54,11 +54,7 @@ def raster(spikes: Any, title: str = "Spikes") -> go.Figure:
 
 @checks.arguments
 def traces(
-    v: Any,
-    spikes: Any = None,
-    threshold: float | None = None,
-    current: Any = None,
-    title: str = "Membrane potential",
+    v: Any, spikes: Any = None, threshold: float | None = None, current: Any = None, title: str = "Membrane potential"
 ) -> go.Figure:
     """Membrane potential over time, with the threshold, the spikes and the input current if given.
 
