@@ -27,7 +27,7 @@ from torch.utils.checkpoint import checkpoint
 
 from snnkit import neuron as catalogue
 from snnkit.device.spike_packing import packed_input
-from snnkit.engine import NotElementwise, equation_of
+from snnkit.engine import NotElementwise, equation_of, inside_functional_transform
 from snnkit.engine.observe import is_looked_into
 from snnkit.neuron import Neuron
 from snnkit.nn import Network, Once, Sequential, TimeBatched, is_hooked, runs_once, takes_repeat, through, with_state
@@ -311,6 +311,4 @@ def _over_time(net: Sequential, x: Tensor, state: tuple | None, steps: int) -> t
 def _is_transformed() -> bool:
     """Whether the model is being compiled, which makes its own trade of memory and time, or is under a transform of
     ``torch.func``, which checkpoints don't support."""
-    if torch.compiler.is_compiling():
-        return True
-    return torch._C._functorch.peek_interpreter_stack() is not None  # pyright: ignore[reportAttributeAccessIssue]
+    return torch.compiler.is_compiling() or inside_functional_transform()

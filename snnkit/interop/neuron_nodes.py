@@ -106,20 +106,6 @@ class EulerNeuron(Neuron):
         return spike, state._replace(v=reset_membrane(state.v, spike, self.v_threshold, self.v_reset))
 
 
-class EulerIF(EulerNeuron):
-    """v ← v + dt r x, then fires.
-
-    Numbers: r, resistance (1/s for a dimensionless membrane); v_threshold, potential at which it fires; v_reset,
-    potential after a spike.
-    """
-
-    names = ("r", "v_threshold", "v_reset")
-    resting: ClassVar[dict[str, str]] = {"v": "v_reset"}
-
-    def charge(self, x: Tensor, state: MembraneState) -> MembraneState:
-        return MembraneState(state.v + self.dt * self.r * x)
-
-
 class EulerI(EulerNeuron):
     """v ← v + dt r x; its output is v.
 
@@ -132,6 +118,17 @@ class EulerI(EulerNeuron):
 
     def charge(self, x: Tensor, state: MembraneState) -> MembraneState:
         return MembraneState(state.v + self.dt * self.r * x)
+
+
+class EulerIF(EulerI):
+    """v ← v + dt r x, then fires.
+
+    Numbers: r as of ``EulerI``; v_threshold, potential at which it fires; v_reset, potential after a spike.
+    """
+
+    names = ("r", "v_threshold", "v_reset")
+    resting: ClassVar[dict[str, str]] = {"v": "v_reset"}
+    spiking = True
 
 
 class EulerLI(EulerNeuron):
