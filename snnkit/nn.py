@@ -314,18 +314,21 @@ def _batched(module: nn.Module, some: Tensor, x: Tensor, name: str) -> Tensor:
         if not torch.compiler.is_compiling() and not isinstance(error, torch.OutOfMemoryError):
             _refuse_misfit(module, some, x, name, error)
         raise
-    kind = type(module).__name__
+    if not isinstance(out, Tensor) or out.shape[:1] != some.shape[:1]:
+        _refuse_result(type(module).__name__, out, some)
+    return out
+
+
+def _refuse_result(kind: str, out: Any, some: Tensor) -> None:
     if not isinstance(out, Tensor):
         raise TypeError(
             f"{kind} must return a tensor, but it returned a {type(out).__name__}; "
             "a module with state must be called (x, state) and return (out, state)"
         )
-    if out.shape[:1] != some.shape[:1]:
-        raise ValueError(
-            f"{kind} must keep the batch dimension of a sequence x [T, B, ...], but it made {list(out.shape)} of one "
-            f"step {list(some.shape)}"
-        )
-    return out
+    raise ValueError(
+        f"{kind} must keep the batch dimension of a sequence x [T, B, ...], but it made {list(out.shape)} of one "
+        f"step {list(some.shape)}"
+    )
 
 
 def _refuse_misfit(module: nn.Module, some: Tensor, x: Tensor, name: str, error: Exception | None = None) -> None:

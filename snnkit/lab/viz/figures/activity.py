@@ -75,15 +75,9 @@ def traces(
     rows = 2 if current is not None else 1
     figure = panels(rows, 1, shared_xaxes=True, row_heights=[0.27, 0.73][-rows:], vertical_spacing=0.07)
     if current is not None:
-        look = {
-            "colour": concepts.colour("input"),
-            "width": 1.8,
-            "shape": "hv",
-            "showlegend": False,
-            "row": 1,
-            "col": 1,
-        }
-        add_line(figure, time.at, arrays["current"], "input", hovertemplate="input %{y:.3g}<extra></extra>", **look)
+        look: dict[str, Any] = {"colour": concepts.colour("input"), "width": 1.8, "shape": "hv", "row": 1, "col": 1}
+        hover = "input %{y:.3g}<extra></extra>"
+        add_line(figure, time.at, arrays["current"], "input", hovertemplate=hover, showlegend=False, **look)
         figure.update_yaxes(title_text="input", row=1, col=1)
     levels = [] if threshold is None else [checks.number("threshold", threshold)]
     top = max([*levels, *(float(np.nanmax(arrays[name])) for name in potentials)])
