@@ -304,10 +304,6 @@ def _synaptic(neuron: CubaLIF | LI, dt: float) -> Numbers:
     }
 
 
-def _of_cuba(neuron: CubaLIF, dt: float) -> Described:
-    return "CubaLIF", {**_synaptic(neuron, dt), **_threshold_and_reset(neuron.v_th, neuron.v_reset)}
-
-
 def _of_euler(neuron: EulerNeuron, dt: float) -> Described:
     numbers = _hard(neuron) if neuron.spiking else {}
     numbers |= {name: _plain(getattr(neuron, name)) for name in neuron.names if name not in numbers}
@@ -319,7 +315,7 @@ _WRITERS: dict[type, Callable[[Any, float], Described]] = {
     LIF: _of_lif,
     PLIF: _of_lif,
     Leaky: _of_leaky,
-    CubaLIF: _of_cuba,
+    CubaLIF: lambda n, dt: ("CubaLIF", {**_synaptic(n, dt), **_threshold_and_reset(n.v_th, n.v_reset)}),
     LI: lambda neuron, dt: ("CubaLI", _synaptic(neuron, dt)),
     Synaptic: _of_synaptic,
     Readout: _of_readout,

@@ -225,12 +225,9 @@ def _put_back(value: Any, was: Any) -> None:
     elif isinstance(value, np.ndarray):
         if value.flags.writeable and value.nbytes == len(was) and not value.dtype.hasobject:
             value[...] = np.frombuffer(was, value.dtype).reshape(value.shape)
-    elif isinstance(value, dict):
-        for item, (_, then) in zip(value.values(), was, strict=False):
-            if type(then) is not int:
-                _put_back(item, then)
-    elif isinstance(value, (list, tuple)):
-        for item, then in zip(value, was, strict=False):
+    elif isinstance(value, (dict, list, tuple)):
+        keyed = isinstance(value, dict)
+        for item, then in zip(value.values() if keyed else value, (t for _, t in was) if keyed else was, strict=False):
             if type(then) is not int:  # an id: nothing to put back
                 _put_back(item, then)
 

@@ -482,12 +482,10 @@ def _label(
     looks: Mapping[str, dict[str, Any]],
     columns: int,
     plot: float,
-    panel: int = -1,
     more: Mapping[str, tuple[float, float, str]] | None = None,
 ) -> None:
-    """Names beside the last panel of the first row, or ``panel``; below, as a legend, if they have no room there."""
-    names = list(dict.fromkeys(name for _, name in curves))
-    panel = columns - 1 if panel < 0 else panel
+    """Names beside the last panel of the first row; below, as a legend, if they have no room there."""
+    names, panel = list(dict.fromkeys(name for _, name in curves)), columns - 1
     there = {name: max(line, key=lambda point: point[0]) for (its, name), line in curves.items() if its == panel}
     axis = str(panel + 1) if panel else ""
     layout: Any = figure.layout
