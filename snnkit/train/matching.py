@@ -230,9 +230,8 @@ def _check_entry(name: str, entry: Any, expected: dict[str, Any]) -> None:
         raise ValueError(f"the state of {name} must be a dict, but it is {shown(entry)}")
     for key, like in expected.items():
         value = entry.get(key)
-        number = (
-            isinstance(like, Tensor) and not like.ndim and _is_number(value)
-        )  # of any type: PyTorch's own has changed
+        # Numbers may be of any type: PyTorch's own has changed.
+        number = isinstance(like, Tensor) and not like.ndim and _is_number(value)
         if isinstance(like, Tensor) and not number and kind(value) != kind(like):
             actual = "missing" if value is None else kind(value)
             raise ValueError(f"{key} of {name} must be {kind(like)}, as the optimizer keeps it, but it is {actual}")

@@ -69,9 +69,8 @@ if TYPE_CHECKING:
 
 # In a checkpoint: the totals of the metrics of the epoch so far, and the length of the run that a schedule knows.
 _TOTALS, _LENGTH = "snnkit_figures", "snnkit_schedule"
-_MEASURED = (
-    "snnkit_measured"  # there, too: the name of the metric if one was given, and whether there was a regulariser
-)
+# There, too: the name of the metric if one was given, and whether there was a regulariser.
+_MEASURED = "snnkit_measured"
 # There, too: the names of the arguments that were functions, and the recipe that was run, if it was one.
 _FUNCTIONS, _RECIPE = "snnkit_functions", "snnkit_recipe"
 
