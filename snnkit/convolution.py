@@ -103,10 +103,10 @@ class _Convolution(torch.autograd.Function):
     """x [B, C, H, W], weight [O, C, KY, KX], bias [O] or None -> [B, O, Y, X], computed before; as ``_EventLinear``."""
 
     @staticmethod
-    def forward(ctx, x: Tensor, kept: Tensor | None, weight: Tensor, bias: Tensor | None, made: tuple) -> Tensor:
+    def forward(ctx, x: Tensor, saved: Tensor | None, weight: Tensor, bias: Tensor | None, made: tuple) -> Tensor:
         lines, out, ctx.sizes = made
-        lists = (None, None) if kept is x or not ctx.needs_input_grad[2] else (lines.starts, lines.columns)
-        ctx.save_for_backward(kept, *lists, weight if ctx.needs_input_grad[0] else None)
+        lists = (None, None) if saved is x or not ctx.needs_input_grad[2] else (lines.starts, lines.columns)
+        ctx.save_for_backward(saved, *lists, weight if ctx.needs_input_grad[0] else None)
         ctx.shape, ctx.weight = x.shape, weight.shape
         return out
 

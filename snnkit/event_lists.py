@@ -32,7 +32,7 @@ class EventList:
     Args:
         starts: int64 [T B + 1], never falling: the events of sample b in step t are
             ``places[starts[t B + b]:starts[t B + b + 1]]``.
-        places: integers [n], each an index of a step of one sample, flattened. One that stands twice there counts 2.
+        places: integers [n], each an index of a step of one sample, flattened. One that occurs twice there counts 2.
         shape: (T, B, ...).
 
     Raises:
@@ -153,24 +153,28 @@ def _linear(layer: nn.Linear | nn.Conv2d, events: EventList) -> Tensor:
 
 def _forward(weight: Tensor, bias: Tensor | None, spikes: Spikes) -> Tensor | None:
     """The product by a kernel; None if there is none."""
-    if weight.is_cuda and weight.dtype != torch.float64 and _has_triton():
+    if _on_triton(weight):
         out = sum_rows(weight.t(), spikes.starts, spikes.columns)
         return out if bias is None else out.add_(bias)
-    known = weight.device.type == "cpu" and weight.dtype in (torch.float32, torch.float64, torch.bfloat16)
-    return event_products.product(spikes, weight, bias) if known and event_products.kernels() is not None else None
+    return event_products.product(spikes, weight, bias) if _has_kernel(weight) else None
 
 
 def _backward(gradient: Tensor, spikes: Spikes) -> tuple[Tensor, Tensor] | None:
     """The gradients of weight and bias by a kernel; None if there is none."""
-    if gradient.is_cuda and gradient.dtype != torch.float64 and _has_triton():
+    if _on_triton(gradient):
         rows = by_place(spikes.starts, spikes.columns, spikes.inputs)
         return sum_rows(gradient, *rows).t(), gradient.sum(0)
-    known = gradient.device.type == "cpu" and gradient.dtype in (torch.float32, torch.float64, torch.bfloat16)
-    return event_products.gradients(spikes, gradient) if known and event_products.kernels() is not None else None
+    return event_products.gradients(spikes, gradient) if _has_kernel(gradient) else None
 
 
-def _has_triton() -> bool:
-    return importlib.util.find_spec("triton") is not None
+def _on_triton(x: Tensor) -> bool:
+    return x.is_cuda and x.dtype != torch.float64 and importlib.util.find_spec("triton") is not None
+
+
+def _has_kernel(x: Tensor) -> bool:
+    """Whether products with x can be made by C++."""
+    known = x.device.type == "cpu" and x.dtype in (torch.float32, torch.float64, torch.bfloat16)
+    return known and event_products.kernels() is not None
 
 
 def _by_pytorch(weight: Tensor, bias: Tensor | None, spikes: Spikes) -> Tensor:

@@ -94,10 +94,10 @@ def spikes_of(x: Tensor, most: float) -> Spikes | str:
             return f"about {seen / part:.1%} of the inputs are spikes, and {up_to}"
         if seen < 0:
             return _refused(seen, up_to)
-    found = find(x.data_ptr(), rows, inputs, inputs, int(_MORE * most * x.numel()), starts.data_ptr(), threads_for(x))
-    if found < 0:
-        return _refused(found, up_to)
-    columns = torch.empty(found, dtype=torch.int32, device="cpu")
+    count = find(x.data_ptr(), rows, inputs, inputs, int(_MORE * most * x.numel()), starts.data_ptr(), threads_for(x))
+    if count < 0:
+        return _refused(count, up_to)
+    columns = torch.empty(count, dtype=torch.int32, device="cpu")
     kernels().take(ctypes.c_void_p(columns.data_ptr()))  # type: ignore[union-attr]
     return Spikes(starts, columns, inputs)
 

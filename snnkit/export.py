@@ -66,9 +66,8 @@ def export(model: nn.Module, example: Tensor) -> torch.export.ExportedProgram:
         rest = _rest(net, x)
         _unwrap_int8(net)
         for weight in (*net.parameters(), *net.buffers()):
-            weight.data = (
-                weight.data.contiguous()
-            )  # of others, as of convolutions in channels_last, torch.export.save warns
+            # Of others, as of convolutions in channels_last, torch.export.save warns.
+            weight.data = weight.data.contiguous()
         program = _Program(net, pytree.tree_structure(rest))
         shapes = ({1: torch.export.Dim.DYNAMIC}, _open_batch(plain(rest)))
         return torch.export.export(program, (x, plain(rest)), dynamic_shapes=shapes, strict=False)

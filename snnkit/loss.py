@@ -477,11 +477,7 @@ def _check(
     output = pooled(output.to(state_dtype(output)), population_size)
     classes = output.shape[2]
     if weight is not None:
-        _check_tensor("weight", weight, "[C]")
-        if weight.shape != (classes,):
-            raise ValueError(f"weight must have shape [C] = [{classes}], but its shape is {list(weight.shape)}")
-        _check_device("weight", weight, output, name)
-        _check_range("weight", weight, 0, torch.finfo(weight.dtype).max, "finite numbers of at least 0")
+        _check_weight(weight, classes, output, name)
     if ignore_index is not None:
         checks.integer("ignore_index", ignore_index)
     if shows_values(targets):
@@ -494,6 +490,14 @@ def _check(
                 f"{low} to {high}"
             )
     return output
+
+
+def _check_weight(weight: Tensor, classes: int, output: Tensor, of: str) -> None:
+    _check_tensor("weight", weight, "[C]")
+    if weight.shape != (classes,):
+        raise ValueError(f"weight must have shape [C] = [{classes}], but its shape is {list(weight.shape)}")
+    _check_device("weight", weight, output, of)
+    _check_range("weight", weight, 0, torch.finfo(weight.dtype).max, "finite numbers of at least 0")
 
 
 def _check_device(name: str, value: Tensor, output: Tensor, of: str) -> None:

@@ -79,7 +79,7 @@ def is_static(x: Tensor) -> bool:
     return x.dim() > 0 and x.shape[0] > 1 and x.stride(0) == 0
 
 
-def stands_still(x: Tensor) -> bool:
+def runs_once(x: Tensor) -> bool:
     """Whether a network may compute one step for all: ``x`` is static, and will be wherever the operations run."""
     return is_static(x) and not is_captured()
 
@@ -183,7 +183,7 @@ class Once(TimeBatched):
     def forward(self, x: Tensor) -> Tensor:
         """[T, B, ...] -> [T, B, ...], a view with stride 0 in time if ``x`` is one."""
         _check_rank(x)
-        return _one_step(self.module, x) if stands_still(x) else time_batched(self.module, x)
+        return _one_step(self.module, x) if runs_once(x) else time_batched(self.module, x)
 
 
 class PerStep(TimeBatched):
@@ -247,7 +247,7 @@ def time_batched(module: nn.Module, x: Tensor, name: str = "") -> Tensor:
     """``module`` applied to every step of ``x`` [T, B, ...] at once. Errors say the ``name`` that it has somewhere."""
     _check_rank(x)
     steps, batch = x.shape[:2]
-    if stands_still(x) and not differs_from_step_to_step(module):
+    if runs_once(x) and not differs_from_step_to_step(module):
         return _one_step(module, x, name)
     return _batched(module, x.flatten(0, 1), x, name).unflatten(0, (steps, batch))
 
@@ -314,18 +314,21 @@ def _batched(module: nn.Module, some: Tensor, x: Tensor, name: str) -> Tensor:
         if not torch.compiler.is_compiling() and not isinstance(error, torch.OutOfMemoryError):
             _refuse_misfit(module, some, x, name, error)
         raise
-    kind = type(module).__name__
+    if not isinstance(out, Tensor) or out.shape[:1] != some.shape[:1]:
+        _refuse_result(type(module).__name__, out, some)
+    return out
+
+
+def _refuse_result(kind: str, out: Any, some: Tensor) -> None:
     if not isinstance(out, Tensor):
         raise TypeError(
             f"{kind} must return a tensor, but it returned a {type(out).__name__}; "
             "a module with state must be called (x, state) and return (out, state)"
         )
-    if out.shape[:1] != some.shape[:1]:
-        raise ValueError(
-            f"{kind} must keep the batch dimension of a sequence x [T, B, ...], but it made {list(out.shape)} of one "
-            f"step {list(some.shape)}"
-        )
-    return out
+    raise ValueError(
+        f"{kind} must keep the batch dimension of a sequence x [T, B, ...], but it made {list(out.shape)} of one "
+        f"step {list(some.shape)}"
+    )
 
 
 def _refuse_misfit(module: nn.Module, some: Tensor, x: Tensor, name: str, error: Exception | None = None) -> None:
@@ -515,7 +518,7 @@ class Sequential(Network):
         parts = self.state_of_modules(state)
         new = []
         # Where outputs are recorded, layers are connected by these: a gradient may be requested there.
-        step = x[0] if layers is None and not isinstance(x, EventList) and stands_still(x) else None
+        step = x[0] if layers is None and not isinstance(x, EventList) and runs_once(x) else None
         modules, window = list(self._modules.values()), 0  # the side of windows that neurons have pooled already
         for i, ((name, module), part) in enumerate(zip(self._modules.items(), parts, strict=True)):
             if module is None:

@@ -25,16 +25,20 @@ def resolve_device(device: str | torch.device = "auto", name: str = "device") ->
         raise ValueError(
             f"{name} must be 'auto' or a PyTorch device such as 'cpu' or 'cuda:0', but it is {checks.shown(device)}"
         ) from error
+    if chosen.type != "cpu":
+        _check_usable(chosen, device, name)
+    return chosen
+
+
+def _check_usable(chosen: torch.device, device: str | torch.device, name: str) -> None:
     if chosen.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"{name} is {device!r}, but PyTorch sees no CUDA device here; use 'cpu' or 'auto'")
     if chosen.type == "meta":
         raise ValueError(f"{name} is 'meta', whose tensors have no values; use 'cpu', 'cuda' or 'auto'")
-    if chosen.type != "cpu":
-        try:
-            torch.empty(0, device=chosen)
-        except Exception as error:  # another type for each backend
-            raise ValueError(f"{name} is {device!r}, but PyTorch can't use it here; use 'cpu' or 'auto'") from error
-    return chosen
+    try:
+        torch.empty(0, device=chosen)
+    except Exception as error:  # another type for each backend
+        raise ValueError(f"{name} is {device!r}, but PyTorch can't use it here; use 'cpu' or 'auto'") from error
 
 
 def to_device(images: Tensor, labels: Tensor, device: str | torch.device = "auto") -> tuple[Tensor, Tensor]:
@@ -95,23 +99,23 @@ def _iterate(
         yield images[indices], labels[indices]
 
 
-def check_data(images: Tensor, labels: Tensor, name: str = "images, labels") -> None:
+def check_data(images: Tensor, labels: Tensor) -> None:
     """Raise an error unless ``images`` `[N, ...]` and ``labels`` `[N]`, or targets `[N, ...]`, are a data set with at
     least one sample."""
     for part, value in (("images", images), ("labels", labels)):
-        checks.instance(f"{name}: the {part}", value, Tensor, "a tensor")
+        checks.instance(f"images, labels: the {part}", value, Tensor, "a tensor")
     if not labels.ndim or (labels.dtype != torch.int64 and not labels.is_floating_point()):
         raise ValueError(
-            f"{name}: the labels must be int64 [N], or other targets floating point [N, ...], but they are "
+            "images, labels: the labels must be int64 [N], or other targets floating point [N, ...], but they are "
             f"{labels.dtype} {list(labels.shape)}"
         )
     if images.ndim < 2 or len(images) != len(labels):
         raise ValueError(
-            f"{name}: the images must be [N, ...] with one label each, "
+            "images, labels: the images must be [N, ...] with one label each, "
             f"but there are images {list(images.shape)} and labels {list(labels.shape)}"
         )
     if not len(labels):
-        raise ValueError(f"{name}: the data set must hold at least one sample, but it is empty")
+        raise ValueError("images, labels: the data set must hold at least one sample, but it is empty")
 
 
 def seeded(seed: int) -> torch.Generator:

@@ -27,10 +27,10 @@ from torch.utils.checkpoint import checkpoint
 
 from snnkit import neuron as catalogue
 from snnkit.device.spike_packing import packed_input
-from snnkit.engine import NotElementwise, equation_of
+from snnkit.engine import NotElementwise, equation_of, inside_functional_transform
 from snnkit.engine.observe import is_looked_into
 from snnkit.neuron import Neuron
-from snnkit.nn import Network, Once, Sequential, TimeBatched, is_hooked, stands_still, takes_repeat, through, with_state
+from snnkit.nn import Network, Once, Sequential, TimeBatched, is_hooked, runs_once, takes_repeat, through, with_state
 from snnkit.pooling import max_pool
 from snnkit.surrogate import Surrogate
 
@@ -73,7 +73,7 @@ class MemorySaving:
             check_over_time(net)
             return _over_time(net, x, state, self.steps)
         new = list(net.state_of_modules(state))
-        step = x[0] if stands_still(x) else None
+        step = x[0] if runs_once(x) else None
         at = 0
         for stage in stages(net, self):
             module = stage.modules[0]
@@ -311,6 +311,4 @@ def _over_time(net: Sequential, x: Tensor, state: tuple | None, steps: int) -> t
 def _is_transformed() -> bool:
     """Whether the model is being compiled, which makes its own trade of memory and time, or is under a transform of
     ``torch.func``, which checkpoints don't support."""
-    if torch.compiler.is_compiling():
-        return True
-    return torch._C._functorch.peek_interpreter_stack() is not None  # pyright: ignore[reportAttributeAccessIssue]
+    return torch.compiler.is_compiling() or inside_functional_transform()

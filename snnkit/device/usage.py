@@ -50,12 +50,18 @@ def get_gpu_memory_usage(device: str | torch.device = "auto") -> MemoryUsage:
     """
     where = resolve_device(device)
     if where.type == "cuda":
-        cuda = torch.cuda
-        index = where.index if where.index is not None else cuda.current_device()
-        counts = cuda.memory_allocated(where), cuda.memory_reserved(where), cuda.max_memory_allocated(where)
-        return MemoryUsage(f"cuda:{index}", cuda.get_device_name(where), *counts, *cuda.mem_get_info(where))
-    if where.type != "cpu":
-        return MemoryUsage(str(where), "")
+        return _of_cuda(where)
+    return _of_this_process() if where.type == "cpu" else MemoryUsage(str(where), "")
+
+
+def _of_cuda(where: torch.device) -> MemoryUsage:
+    cuda = torch.cuda
+    index = where.index if where.index is not None else cuda.current_device()
+    counts = cuda.memory_allocated(where), cuda.memory_reserved(where), cuda.max_memory_allocated(where)
+    return MemoryUsage(f"cuda:{index}", cuda.get_device_name(where), *counts, *cuda.mem_get_info(where))
+
+
+def _of_this_process() -> MemoryUsage:
     try:
         import psutil
     except ImportError:  # it comes with snnkit[lab]

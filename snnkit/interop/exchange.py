@@ -449,11 +449,7 @@ class _Reader:
     """Makes layers of nodes, with the settings of ``from_nir``, and collects the remarks about them."""
 
     def __init__(
-        self,
-        dt: float,
-        dtype: torch.dtype,
-        surrogate: Callable[..., Tensor] | None,
-        reset: str | None,
+        self, dt: float, dtype: torch.dtype, surrogate: Callable[..., Tensor] | None, reset: str | None
     ) -> None:
         self.dt, self.dtype, self.surrogate, self.reset = dt, dtype, surrogate, reset
         self.ignored = ""  # that the output is of another shape than its node says

@@ -106,20 +106,6 @@ class EulerNeuron(Neuron):
         return spike, state._replace(v=reset_membrane(state.v, spike, self.v_threshold, self.v_reset))
 
 
-class EulerIF(EulerNeuron):
-    """v ← v + dt r x, then fires.
-
-    Numbers: r, resistance (1/s for a dimensionless membrane); v_threshold, potential at which it fires; v_reset,
-    potential after a spike.
-    """
-
-    names = ("r", "v_threshold", "v_reset")
-    resting: ClassVar[dict[str, str]] = {"v": "v_reset"}
-
-    def charge(self, x: Tensor, state: MembraneState) -> MembraneState:
-        return MembraneState(state.v + self.dt * self.r * x)
-
-
 class EulerI(EulerNeuron):
     """v ← v + dt r x; its output is v.
 
@@ -132,6 +118,17 @@ class EulerI(EulerNeuron):
 
     def charge(self, x: Tensor, state: MembraneState) -> MembraneState:
         return MembraneState(state.v + self.dt * self.r * x)
+
+
+class EulerIF(EulerI):
+    """v ← v + dt r x, then fires.
+
+    Numbers: r as of ``EulerI``; v_threshold, potential at which it fires; v_reset, potential after a spike.
+    """
+
+    names = ("r", "v_threshold", "v_reset")
+    resting: ClassVar[dict[str, str]] = {"v": "v_reset"}
+    spiking = True
 
 
 class EulerLI(EulerNeuron):
@@ -307,10 +304,6 @@ def _synaptic(neuron: CubaLIF | LI, dt: float) -> Numbers:
     }
 
 
-def _of_cuba(neuron: CubaLIF, dt: float) -> Described:
-    return "CubaLIF", {**_synaptic(neuron, dt), **_threshold_and_reset(neuron.v_th, neuron.v_reset)}
-
-
 def _of_euler(neuron: EulerNeuron, dt: float) -> Described:
     numbers = _hard(neuron) if neuron.spiking else {}
     numbers |= {name: _plain(getattr(neuron, name)) for name in neuron.names if name not in numbers}
@@ -322,7 +315,7 @@ _WRITERS: dict[type, Callable[[Any, float], Described]] = {
     LIF: _of_lif,
     PLIF: _of_lif,
     Leaky: _of_leaky,
-    CubaLIF: _of_cuba,
+    CubaLIF: lambda n, dt: ("CubaLIF", {**_synaptic(n, dt), **_threshold_and_reset(n.v_th, n.v_reset)}),
     LI: lambda neuron, dt: ("CubaLI", _synaptic(neuron, dt)),
     Synaptic: _of_synaptic,
     Readout: _of_readout,
@@ -343,11 +336,7 @@ _NO_NODE: dict[type[Neuron], str] = {
 
 
 def euler_neuron(
-    kind: str,
-    numbers: dict[str, np.ndarray | None],
-    dt: float,
-    dtype: torch.dtype,
-    surrogate: Callable[..., Tensor],
+    kind: str, numbers: dict[str, np.ndarray | None], dt: float, dtype: torch.dtype, surrogate: Callable[..., Tensor]
 ) -> Neuron:
     """The neuron with exactly these numbers: arrays of the shape of a sample; a ``v_reset`` of None is a soft reset."""
     values: dict[str, Any] = {
@@ -433,11 +422,7 @@ def one_to_one(neuron: Neuron, node: Any, dtype: torch.dtype) -> OneToOne:
 
 
 def neuron_of(
-    node: Any,
-    kind: str,
-    numbers: dict[str, np.ndarray | None],
-    dt: float,
-    surrogate: Callable[..., Tensor] | None,
+    node: Any, kind: str, numbers: dict[str, np.ndarray | None], dt: float, surrogate: Callable[..., Tensor] | None
 ) -> Neuron | None:
     """The neuron of the note on a node; None if there is no note, or if it does not fit the node's numbers.
 

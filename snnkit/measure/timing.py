@@ -122,10 +122,7 @@ def first_call(function: Callable[[], Any], device: torch.device) -> tuple[float
 
 @checks.arguments
 def race(
-    contestants: Mapping[Name, Callable[[], object]],
-    repeats: int = 11,
-    warmup: int = 2,
-    clock: Clock | None = None,
+    contestants: Mapping[Name, Callable[[], object]], repeats: int = 11, warmup: int = 2, clock: Clock | None = None
 ) -> dict[Name, Timing]:
     """Time functions side by side: in every round each has its turn, so a slow moment of the machine hits all alike.
 

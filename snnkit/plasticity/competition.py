@@ -163,12 +163,7 @@ class CompetitiveLayer:
 
     @checks.arguments
     def initial_state(
-        self,
-        n_pre: int,
-        n_post: int,
-        *,
-        generator: torch.Generator | None = None,
-        device: str | torch.device = "cpu",
+        self, n_pre: int, n_post: int, *, generator: torch.Generator | None = None, device: str | torch.device = "cpu"
     ) -> LayerState:
         """Random weights, float32, and thresholds that are not raised yet.
 

@@ -121,10 +121,7 @@ PARTS["contribution"] |= {"arguments": _fields(whole="minutes", flag="quick")}
 IN_CONTRIBUTIONS = ("neurons", "frameworks", "training", "compare", "demo")
 
 # Where they are given, they are of these kinds.
-_OPTIONAL = {
-    "provenance.device": _fields("compute_capability"),
-    "provenance.commit": _fields("id", flag="dirty"),
-}
+_OPTIONAL = {"provenance.device": _fields("compute_capability"), "provenance.commit": _fields("id", flag="dirty")}
 
 
 def validate(record: Any, name: str) -> None:

@@ -134,8 +134,7 @@ class LoadedData(Source):
                 "`((batch[0], batch[1]) for batch in loader)`, in a class with __iter__, or a collate_fn makes pairs"
             )
         what = f"batch {number} of {self.name}"
-        samples, targets = as_samples(batch[0], what), as_targets(batch[1], what)
-        check_pair(samples, targets, what)
+        samples, targets = checked_pair(batch[0], batch[1], what)
         kinds = _kind(samples), _kind(targets)
         self._kinds = self._kinds or kinds
         for part, kind, first in zip(("samples", "targets"), kinds, self._kinds, strict=True):
@@ -204,9 +203,7 @@ def pair_of(data: Any, name: str) -> Batch:
     if not _is_pair(data):
         raise TypeError(f"{name} must be a pair (samples, targets), but it is of type {type(data).__name__}")
     given = data.tensors if isinstance(data, TensorDataset) else data
-    samples, targets = as_samples(given[0], name), as_targets(given[1], name)
-    check_pair(samples, targets, name)
-    return samples, targets
+    return checked_pair(given[0], given[1], name)
 
 
 def as_sequence(x: Tensor) -> Tensor:
@@ -225,8 +222,7 @@ def as_sequence(x: Tensor) -> Tensor:
 
 def as_samples(value: Any, what: str) -> Samples:
     """Samples as a tensor, or a list of recordings; TypeError for anything else. ``what`` has them, for errors."""
-    if isinstance(value, np.ndarray) and value.dtype.kind in "fiub":
-        value = torch.from_numpy(np.ascontiguousarray(value))
+    value = _as_tensor(value)
     if isinstance(value, (list, tuple)) and value and all(isinstance(one, Events) for one in value):
         return list(value)
     if not isinstance(value, Tensor) or value.is_sparse:
@@ -238,10 +234,15 @@ def as_samples(value: Any, what: str) -> Samples:
     return value
 
 
-def as_targets(value: Any, what: str) -> Tensor:
+def _as_tensor(value: Any) -> Any:
+    """An array of numbers as a tensor; anything else as it is."""
+    numbers = isinstance(value, np.ndarray) and value.dtype.kind in "fiub"
+    return torch.from_numpy(np.ascontiguousarray(value)) if numbers else value
+
+
+def _as_targets(value: Any, what: str) -> Tensor:
     """Targets as a tensor: class labels int64, of any kind of integers, or floating point."""
-    if isinstance(value, np.ndarray) and value.dtype.kind in "fiub":
-        value = torch.from_numpy(np.ascontiguousarray(value))
+    value = _as_tensor(value)
     if isinstance(value, (list, tuple)) and value and all(isinstance(one, (int, float, np.number)) for one in value):
         value = torch.tensor(value)
     if not isinstance(value, Tensor) or value.is_sparse or value.is_complex():
@@ -252,8 +253,9 @@ def as_targets(value: Any, what: str) -> Tensor:
     return value if value.is_floating_point() else value.long()
 
 
-def check_pair(samples: Samples, targets: Tensor, what: str) -> None:
-    """ValueError unless there is one target for each sample, and at least one."""
+def checked_pair(samples: Any, targets: Any, what: str) -> Batch:
+    """Both as they are used; TypeError or ValueError unless there is one target for each sample, and at least one."""
+    samples, targets = as_samples(samples, what), _as_targets(targets, what)
     if isinstance(samples, Tensor) and samples.ndim < 2:
         raise ValueError(f"samples of {what} must be [N, ...], but their shape is {list(samples.shape)}")
     if targets.ndim < 1 or len(samples) != len(targets):
@@ -264,6 +266,7 @@ def check_pair(samples: Samples, targets: Tensor, what: str) -> None:
         )
     if not len(targets):
         raise ValueError(f"{what} must hold at least one sample, but it is empty")
+    return samples, targets
 
 
 def _is_pair(data: Any) -> bool:

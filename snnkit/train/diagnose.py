@@ -21,7 +21,7 @@ from snnkit.train.batches import pair_of
 from snnkit.train.experiments import UPDATES, Answers, Case, Layer, Pass, Repeats, Trial
 from snnkit.train.metrics import aligned
 from snnkit.train.recipe import make_optimizer
-from snnkit.train.seeding import generators_of
+from snnkit.train.seeding import generators_restored
 
 # Bounds, wide ones: a network within them may still be slow to learn.
 _RARE = 0.1  # share of neurons that fire, below which a layer is called silent
@@ -160,15 +160,9 @@ def diagnose(
     target = resolve_device(device)
     x = batch[0].to(target) if isinstance(batch[0], Tensor) else batch[0]
     case = Case(model, x, batch[1].to(target), encode, loss)
-    generators = generators_of(encode, loss, model)
-    states = [generator.get_state() for generator in generators]
-    try:
-        with torch.random.fork_rng():
-            torch.manual_seed(0)  # so that the same call says the same
-            return _examined(case, optimizer, lr)
-    finally:
-        for generator, state in zip(generators, states, strict=True):
-            generator.set_state(state)
+    with generators_restored(encode, loss, model), torch.random.fork_rng():
+        torch.manual_seed(0)  # so that the same call says the same
+        return _examined(case, optimizer, lr)
 
 
 def _examined(case: Case, optimizer: torch.optim.Optimizer | None, lr: float) -> Diagnosis:
@@ -596,9 +590,9 @@ def _of_balance(one: Pass) -> Findings:
 
 def _of_memorising(case: Case, tried: Trial) -> Findings:
     """A trained network may know its samples by heart: with new weights, it shows whether they can be learned."""
-    anew = experiments.renewed(case.model) if tried.began > 2 else None
-    if anew is not None:
-        again = experiments.trial(dataclasses.replace(case, model=anew))
+    renewed = experiments.renewed(case.model) if tried.began > 2 else None
+    if renewed is not None:
+        again = experiments.trial(dataclasses.replace(case, model=renewed))
         if again.learned and not again.carried:
             yield _unexplained(again, [case.x])
 

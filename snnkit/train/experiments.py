@@ -419,7 +419,7 @@ def answers(case: Case, out: Tensor) -> Answers:
     result = Answers(
         (slope is None or not slope.any()) and same(*(cost(made_up(), y) for _ in range(3))),
         is_unchanged_by(
-            torch.where(y < 0, y, (y + 1) % max(classes, 2)) if case.labels else y + y.std(correction=0) + 1,
+            torch.where(y < 0, y, (y + 1) % max(classes, 2)) if case.labels else y + y.std(correction=0) + 1
         ),
         all(is_unchanged_by(given) for given in (y.roll(1, 0), y.flip(0), y[torch.randperm(len(y)).to(y.device)])),
         not math.isclose(cost(one.detach().flip(1), y.flip(0)), first, rel_tol=1e-3) and same(cost(one.detach(), y)),
@@ -486,9 +486,7 @@ class Trial:
 
 
 def trial(
-    case: Case,
-    optimizer: Callable[[nn.Module], torch.optim.Optimizer] | None = None,
-    updates: int = UPDATES,
+    case: Case, optimizer: Callable[[nn.Module], torch.optim.Optimizer] | None = None, updates: int = UPDATES
 ) -> Trial:
     """Up to ``updates`` on the same 64 samples; without an optimizer, once these are learned, as many on others.
 

@@ -170,21 +170,13 @@ def fit(
 
     optimizer = optimizer or make_optimizer("adam", model, lr, capturable=graphed)
     precision = Precision.choose(target, amp)
-    if amp is True and not computes_in_bfloat16(target) and target.type == "cpu":
-        warnings.warn(
-            "amp=True computes in bfloat16, for which this processor has no instructions, and takes several times as "
-            'long as float32; amp="auto" uses it where it is faster',
-            stacklevel=3,
-        )
+    if amp is True and target.type == "cpu":
+        _warn_if_slow(target)
     scaler = precision.scaler()
     loader = source.loader if isinstance(source, LoadedData) else None
     rates = [float(group["lr"]) for group in optimizer.param_groups]
-    settings = {
-        "lr": rates[0] if len(rates) == 1 else rates,
-        "seed": seed,
-        "batch_size": batch_size,
-        "accumulate": accumulate,
-    }
+    lrs = rates[0] if len(rates) == 1 else rates
+    settings = {"lr": lrs, "seed": seed, "batch_size": batch_size, "accumulate": accumulate}
     generators = [one for one in generators_of(encode, augment, loss, regulariser, model, loader) if one is not order]
     measure = Metric(metric, target, loss)
     named, regularised = None if metric is None else measure.name, regulariser is not None
@@ -197,10 +189,8 @@ def fit(
     match_strides(optimizer)
 
     metrics = RunningMetrics(target)
-    config = UpdateConfig(
-        model, source, encode, loss, optimizer, precision, measure, augment, clip, channels_last, regulariser,
-        record_states,
-    )  # fmt: skip
+    options = augment, clip, channels_last, regulariser, record_states
+    config = UpdateConfig(model, source, encode, loss, optimizer, precision, measure, *options)
     step: PlainStep | GraphedStep = PlainStep(config, metrics, scaler, Compiled(model) if compile else None)
     if graphed:
         step = GraphedStep(step)
@@ -254,6 +244,15 @@ def fit(
         bar.close()
         CallbackList("on_epoch", on_epoch, on_batch).finish()
     return history
+
+
+def _warn_if_slow(device: torch.device) -> None:
+    if not computes_in_bfloat16(device):
+        warnings.warn(
+            "amp=True computes in bfloat16, for which this processor has no instructions, and takes several times as "
+            'long as float32; amp="auto" uses it where it is faster',
+            stacklevel=4,
+        )
 
 
 def _warn_if_still(watched: Tensor, classes: int | None, samples: int) -> None:
@@ -356,9 +355,7 @@ def check_trainable(model: nn.Module) -> None:
 
 
 def _check_optimizer(
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer | None,
-    scheduler: torch.optim.lr_scheduler.LRScheduler | None,
+    model: nn.Module, optimizer: torch.optim.Optimizer | None, scheduler: torch.optim.lr_scheduler.LRScheduler | None
 ) -> None:
     check_trainable(model)
     if optimizer is not None:

@@ -158,7 +158,7 @@ def matched(
         for i, (parameter, place) in enumerate(zip(current["params"], places, strict=True)):
             of_kind = kind(parameter)
             if of_kind not in expected:
-                expected[of_kind] = _kept(type(optimizer), options, parameter)
+                expected[of_kind] = _state_after_update(type(optimizer), options, parameter)
             expects = expects or bool(expected[of_kind])
             if (entry := state.get(numbers[place])) is not None:
                 _check_entry(of_group[i], entry, expected[of_kind])
@@ -199,7 +199,7 @@ def _check_options(options: dict[str, Any], expected: dict[str, Any]) -> None:
             raise ValueError(f"{name} of the optimizer must be finite, but it is {float(value)}")
 
 
-def _kept(optimizer: type, options: dict[str, Any], parameter: Tensor) -> dict[str, Any]:
+def _state_after_update(optimizer: type, options: dict[str, Any], parameter: Tensor) -> dict[str, Any]:
     """What PyTorch's optimizers of this class keep for such a parameter: looked at after an update of one by 0.
 
     Empty where that is not known: for a class that is none of theirs, or needs more than a gradient.
@@ -230,9 +230,8 @@ def _check_entry(name: str, entry: Any, expected: dict[str, Any]) -> None:
         raise ValueError(f"the state of {name} must be a dict, but it is {shown(entry)}")
     for key, like in expected.items():
         value = entry.get(key)
-        number = (
-            isinstance(like, Tensor) and not like.ndim and _is_number(value)
-        )  # of any type: PyTorch's own has changed
+        # Numbers may be of any type: PyTorch's own has changed.
+        number = isinstance(like, Tensor) and not like.ndim and _is_number(value)
         if isinstance(like, Tensor) and not number and kind(value) != kind(like):
             actual = "missing" if value is None else kind(value)
             raise ValueError(f"{key} of {name} must be {kind(like)}, as the optimizer keeps it, but it is {actual}")

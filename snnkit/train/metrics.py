@@ -253,16 +253,12 @@ def apply_loss(loss: Callable[[Tensor, Tensor], Tensor], out: Tensor, targets: T
     called: Any = loss
     while isinstance(called, partial):
         called = called.func
-    advice = "use snnkit.loss.rate_cross_entropy, or sum over time first: lambda out, y: F.cross_entropy(out.sum(0), y)"
-    if targets.is_floating_point():
-        advice = (
-            "use snnkit.loss.membrane_mse, or take the mean over time first: lambda out, y: F.mse_loss(out.mean(0), y)"
-        )
     torchs = getattr(called, "__module__", None) in ("torch.nn.functional", "torch.nn.modules.loss")
     if torchs and targets.shape != out.shape:
         name = getattr(called, "__name__", type(called).__name__)
         raise TypeError(
-            f"loss must take (out [T, B, C], targets [B, ...]), but PyTorch's {name} takes no time axis: {advice}"
+            f"loss must take (out [T, B, C], targets [B, ...]), but PyTorch's {name} takes no time axis: "
+            f"{_advice(targets)}"
         )
     try:
         result = loss(out, targets)
@@ -271,9 +267,17 @@ def apply_loss(loss: Callable[[Tensor, Tensor], Tensor], out: Tensor, targets: T
             raise
         raise ValueError(
             f"loss must take (out [T, B, C] = {list(out.shape)}, targets [B, ...] = {list(targets.shape)}), but it "
-            f"raised {error!r}: {advice}"
+            f"raised {error!r}: {_advice(targets)}"
         ) from error
     return scalar("the result of loss", result)
+
+
+def _advice(targets: Tensor) -> str:
+    if targets.is_floating_point():
+        return (
+            "use snnkit.loss.membrane_mse, or take the mean over time first: lambda out, y: F.mse_loss(out.mean(0), y)"
+        )
+    return "use snnkit.loss.rate_cross_entropy, or sum over time first: lambda out, y: F.cross_entropy(out.sum(0), y)"
 
 
 def scalar(name: str, result: Any) -> Tensor:

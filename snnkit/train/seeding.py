@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import random
 from collections.abc import Iterator
@@ -56,6 +57,17 @@ def generators_of(*holders: Any) -> list[torch.Generator]:
         for part in holder.modules() if isinstance(holder, nn.Module) else [holder]:
             search(part, 0)
     return list(generators.values())
+
+
+@contextlib.contextmanager
+def generators_restored(*holders: Any) -> Iterator[None]:
+    """A context after which the generators of ``generators_of(*holders)`` are in the state of before."""
+    states = [(generator, generator.get_state()) for generator in generators_of(*holders)]
+    try:
+        yield
+    finally:
+        for generator, state in states:
+            generator.set_state(state)
 
 
 def _parts(value: Any) -> Iterator[Any]:

@@ -21,7 +21,7 @@ from snnkit.event_lists import EventList
 from snnkit.recording import Activity, neurons_of, recording
 from snnkit.train.batches import Batch, Samples, Source, as_sequence
 from snnkit.train.metrics import Metric, RunningMetrics, aligned, apply_loss, batch_metrics, scalar
-from snnkit.train.seeding import generators_of
+from snnkit.train.seeding import generators_restored
 
 Function = Callable[[Any], Tensor]
 Regulariser = Callable[[Activity], Tensor]
@@ -140,12 +140,7 @@ def augmented(augment: Function | None, x: Any) -> Any:
 
 
 def check_batch_of_one(
-    model: nn.Module,
-    encode: Function | None,
-    sample: Samples,
-    which: str,
-    advice: str,
-    augment: Function | None = None,
+    model: nn.Module, encode: Function | None, sample: Samples, which: str, advice: str, augment: Function | None = None
 ) -> None:
     """ValueError, naming the layer, if a batch norm of ``model`` can't train on a batch of one sample [1, ...].
 
@@ -173,19 +168,14 @@ def check_batch_of_one(
     }
     if not norms:
         return
-    generators = generators_of(encode, augment, model)
-    states = [generator.get_state() for generator in generators]
     hooks = [layer.register_forward_pre_hook(look(name)) for name, layer in norms.items()]
     devices = [sample.device] if isinstance(sample, Tensor) and sample.device.type == "cuda" else []
     try:
-        with torch.random.fork_rng(devices), evaluating(model):
-            x = prepared(sample)
-            run_model(model, model, encode, augmented(augment, x))
+        with generators_restored(encode, augment, model), torch.random.fork_rng(devices), evaluating(model):
+            run_model(model, model, encode, augmented(augment, prepared(sample)))
     finally:
         for hook in hooks:
             hook.remove()
-        for generator, state in zip(generators, states, strict=True):
-            generator.set_state(state)
 
 
 def use_channels_last(model: nn.Module, requested: bool | None = None) -> bool:
@@ -246,29 +236,35 @@ def run_model(forward: Callable, model: nn.Module, encode: Function | None, x: A
         raise ValueError(f"the result of encode must be a sequence [T, B, ...] with B = {len(x)}, but it is {result}")
     try:
         result = forward(sequence)
-    except ValueError as error:
-        if "more than 1 value per channel" not in str(error):  # PyTorch's own words, of batch norms
-            raise
-        raise ValueError(
-            f"a batch norm of model can't train on a batch of {len(x)}: {str(error)[:1].lower()}{str(error)[1:]}. "
-            "Choose another batch size, or leave out a last batch of one (drop_last=True of a DataLoader)"
-        ) from error
-    except (RuntimeError, TypeError) as error:
-        if isinstance(sequence, EventList):
-            raise
-        dtypes = {p.dtype for p in model.parameters() if p.is_floating_point()}
-        if sequence.dtype in dtypes or not dtypes or torch.is_autocast_enabled(sequence.device.type):
-            raise
-        raise TypeError(
-            f"the samples reach the model as {sequence.dtype}, its parameters are {', '.join(map(str, dtypes))}: "
-            f"convert the samples of the data (or what encode returns), or the model ({error})"
-        ) from error
+    except (RuntimeError, TypeError, ValueError) as error:
+        _refuse_batch(sequence, model, error)
+        raise
     if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], Tensor)):
         raise TypeError(
             f"the result of model must be (out, state), as of snnkit.nn.Sequential, but it is {type(result).__name__}"
         )
     out = result[0]
     return out.float() if out.dtype in (torch.float16, torch.bfloat16) else out
+
+
+def _refuse_batch(sequence: Tensor | EventList, model: nn.Module, error: Exception) -> None:
+    """Raise an error that says what to change, where batch size or dtype are why ``model`` raised ``error``."""
+    if isinstance(error, ValueError) and "more than 1 value per channel" in str(
+        error
+    ):  # PyTorch's own words, of batch norms
+        raise ValueError(
+            f"a batch norm of model can't train on a batch of {sequence.shape[1]}: {str(error)[:1].lower()}"
+            f"{str(error)[1:]}. Choose another batch size, or leave out a last batch of one (drop_last=True of a "
+            "DataLoader)"
+        ) from error
+    if isinstance(error, ValueError) or isinstance(sequence, EventList):
+        return
+    dtypes = {p.dtype for p in model.parameters() if p.is_floating_point()}
+    if dtypes and sequence.dtype not in dtypes and not torch.is_autocast_enabled(sequence.device.type):
+        raise TypeError(
+            f"the samples reach the model as {sequence.dtype}, its parameters are {', '.join(map(str, dtypes))}: "
+            f"convert the samples of the data (or what encode returns), or the model ({error})"
+        ) from error
 
 
 def run_regularised(

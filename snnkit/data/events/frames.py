@@ -50,19 +50,12 @@ def to_frames(
     if len(given) != 1:
         shown = " and ".join(given) or "none"
         raise ValueError(f"exactly one of steps, window (µs) and count must be given, but it is {shown}")
-    size = 4 * math.prod(events.shape) + 64
     if count is not None:
         checks.integer("count", count, at_least=1, at_most=len(events))
-        checks.fits("the number of frames", len(events) // count, size)
+        checks.fits("the number of frames", len(events) // count, 4 * math.prod(events.shape) + 64)
         cuts = list(range(0, len(events) + 1, count))
     else:
-        if window is None:
-            _check_steps("steps", steps, events, 4)
-        else:
-            checks.integer("window", window, at_least=1)
-            _check_start(events, -(-events.duration // window))
-            checks.fits("the number of windows", -(-events.duration // window), size)
-        cuts = _cuts(events, edges(events.duration, steps, window))
+        cuts = _cuts(events, _checked_edges(events, steps, window, 4))
     pixels, cells = _pixels(events), math.prod(events.shape)
     frames = torch.empty(len(cuts) - 1, cells)
     for frame, start, end in zip(frames, cuts, cuts[1:], strict=False):
@@ -85,8 +78,7 @@ def time_surface(events: Events, *, tau: float, steps: int) -> Tensor:
         float32 in [0, 1], [T, polarities, height, width]; OFF in channel 0 and ON in channel 1.
     """
     checks.number("tau", tau, above=0)
-    _check_steps("steps", steps, events, 8)
-    ends = edges(events.duration, steps)
+    ends = _checked_edges(events, steps, None, 8)
     cuts = _cuts(events, ends)
     pixels = _pixels(events).long()
     last = torch.full((math.prod(events.shape),), -1)
@@ -112,7 +104,8 @@ def voxel_grid(events: Events, bins: int) -> Tensor:
     Returns:
         float32 [bins, height, width].
     """
-    _check_steps("bins", bins, events, 12)
+    checks.integer("bins", bins, at_least=1, at_most=events.duration)
+    checks.fits("bins", bins, 12 * math.prod(events.shape) + 64)
     height, width = events.size
     first, last = int(events.t[0]), int(events.t[-1])
     place = (events.t - first).double() * ((bins - 1) / max(last - first, 1))
@@ -181,13 +174,7 @@ def to_list(recordings: Iterable[Events], *, steps: int | None = None, window: i
     shape, cuts = recordings[0].shape, []
     for i, events in enumerate(recordings):
         _check_sensor(events, shape, i)
-        if window is None:
-            _check_steps("steps", steps, events, 1)
-        else:
-            checks.integer("window", window, at_least=1)
-            _check_start(events, -(-events.duration // window))
-            checks.fits("the number of windows", -(-events.duration // window), 64)
-        cuts.append(torch.searchsorted(events.t, edges(events.duration, steps, window)))
+        cuts.append(torch.searchsorted(events.t, _checked_edges(events, steps, window, 0)))
     counts = torch.zeros(max(len(cut) for cut in cuts) - 1, len(recordings), dtype=torch.int64)
     for b, cut in enumerate(cuts):
         counts[: len(cut) - 1, b] = cut.diff()
@@ -265,12 +252,15 @@ def edges(duration: int, steps: int | None = None, window: int | None = None) ->
     return torch.tensor([k * duration // steps for k in range(steps + 1)])  # Python's integers have no limit
 
 
-def _check_steps(name: str, steps: Any, events: Events, size: int) -> None:
-    """Steps of a microsecond, the unit of time, or longer, which memory holds at ``size`` bytes a cell."""
-    checks.integer(name, steps, at_least=1, at_most=events.duration)
-    if name != "bins":
-        _check_start(events, steps)
-    checks.fits(name, steps, size * math.prod(events.shape) + 64)
+def _checked_edges(events: Events, steps: int | None, window: int | None, size: int) -> Tensor:
+    """``edges`` of a recording whose windows memory holds at ``size`` bytes a cell."""
+    if window is None:  # of a microsecond, the unit of time, or longer
+        name, count = "steps", checks.integer("steps", steps, at_least=1, at_most=events.duration)
+    else:
+        name, count = "the number of windows", -(-events.duration // checks.integer("window", window, at_least=1))
+    _check_start(events, count)
+    checks.fits(name, count, size * math.prod(events.shape) + 64)
+    return edges(events.duration, steps, window)
 
 
 def _check_sensor(events: Events, shape: tuple[int, int, int], i: int) -> None:

@@ -10,7 +10,7 @@ FOLDER holds arrays, each in a file NAME.npy, and ``job.json``. This says "what"
 It also has "mode" (inference or training), the names of the arrays whose gradients are "wanted", the "precision" of
 products and, for Spyx, "beta". The worker writes ``out.npy`` and, in training, ``gradient.npy`` (flat, one array after
 the other), and prints a line of JSON about its first call. Then each line that it reads is a number of calls, answered
-by a line with the seconds of one of them; or "again", after which it takes ``x.npy`` and writes its files anew.
+by a line with the seconds of one of them; or "again", after which it takes ``x.npy`` and writes its files again.
 """
 
 import json

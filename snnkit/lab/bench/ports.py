@@ -465,13 +465,8 @@ class Case:
     def _row(self, name: str, library: str, function: Any, result: Result, expected: Result) -> Row:
         (out, gradients), (wanted, slopes) = result, expected
         off = (out - wanted).abs() > 1e-4 * wanted.abs().max()
-        row = {"contestant": name, "library": library, "lines": lines(function)}
-        row |= {"outputs_differ": off.float().mean().item()}
-        return (
-            self.labels
-            | row
-            | {"gradients_differ": ((gradients - slopes).norm() / slopes.norm().clamp_min(1e-30)).item()}
-        )
+        differ = {"outputs_differ": off.float().mean().item(), "gradients_differ": suite.distance(gradients, slopes)}
+        return self.labels | {"contestant": name, "library": library, "lines": lines(function)} | differ
 
 
 def _cases(arguments: Arguments, device: torch.device) -> Iterator[Case]:

@@ -111,6 +111,11 @@ def attempt(library: str, function: Callable[[], T]) -> T:
         raise DoesNotRun(f"{type(error).__name__}: {first_line[:200]}") from error
 
 
+def distance(result: torch.Tensor, exact: torch.Tensor) -> float:
+    """Of a result from the exact one: their difference in L2, relative to the size of the exact one."""
+    return ((result - exact).norm() / exact.norm().clamp_min(1e-30)).item()
+
+
 @contextlib.contextmanager
 def tf32(allowed: bool) -> Iterator[None]:
     """Within it, products of float32 matrices on CUDA may be rounded to TF32, or may not."""

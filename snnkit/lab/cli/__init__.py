@@ -20,10 +20,7 @@ SETTINGS = {"help_option_names": ["-h", "--help"]}
 COMMANDS = {
     "bench": ("bench:bench", "Measure, and show what was measured."),
     "build": ("notebooks:build", "Make notebooks/NN_name.ipynb from notebooks/src/NN_name.py."),
-    "course": (
-        "workshop:course",
-        "Progress in the notebooks: export it, a certificate, a class.",
-    ),
+    "course": ("workshop:course", "Progress in the notebooks: export it, a certificate, a class."),
     "doctor": ("notebooks:doctor", "Check this machine: each line is green, amber or red, with the fix."),
     "export": ("export:export", "Write a trained network as a page for any browser."),
     "lab": ("lab:lab", "Copy the notebooks into a folder of yours, and open it in JupyterLab."),

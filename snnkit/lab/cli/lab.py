@@ -32,7 +32,7 @@ def lab(to: str | None, no_open: bool) -> None:
     with errors(ProjectError):
         folder = _made_before() if to is None else files.expanded(to)
         if folder is None:
-            folder = files.expanded(_asked())
+            folder = files.expanded(_prompted_folder())
         folder = folder.resolve()
         new = not (folder / MARK).is_file()
         if new:
@@ -63,7 +63,7 @@ def _made_before() -> Path | None:
     return None
 
 
-def _asked() -> str:
+def _prompted_folder() -> str:
     try:
         return click.prompt("Folder for the notebooks", default=SUGGESTED)
     except click.Abort:  # no terminal to answer in; or Ctrl-C

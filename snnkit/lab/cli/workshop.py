@@ -34,7 +34,7 @@ def export(file: Path, name: str) -> None:
 
 @course.command()
 @click.argument("track", type=click.Choice(list(order.TRACKS)))
-@click.option("--name", default="", help="Name that stands on it.")
+@click.option("--name", default="", help="Name written on it.")
 @click.option("--html", "page", type=FILE, metavar="FILE", help="Also write it as a page, to print.")
 def certificate(track: str, name: str, page: Path | None) -> None:
     """Show what you have passed in a TRACK: spikes, machines or research."""

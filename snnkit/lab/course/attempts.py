@@ -57,23 +57,29 @@ def grade(exercise: Exercise | str, candidate: Any) -> Outcome:
     for passed, check in enumerate(exercise.checks):
         _rehearse(check, exercise.reference)
         trial = sandbox.run(functools.partial(check.run, mine.answer, exercise.reference), limit, prints)
-        error, where = trial.error, _line(trial.stack, mine.files)
-        outcome = functools.partial(Outcome, total=total, printed=prints.text())
-        failed = functools.partial(outcome, "failed", check=check.name, passed=passed)
-        if isinstance(error, NotWritten):
-            return outcome("to do", message=str(error))
-        if trial.changed and (error is None or isinstance(error, Violation) or not where):
-            return failed(**_changed(trial.changed))  # a changed dtype, say, is the reason why a result is wrong
-        if isinstance(error, Violation):
-            hint = error.shown.get("hint")
-            text = exercise.hints[hint] if isinstance(hint, int) else hint or ""
-            return failed(**{**error.shown, "message": error.message, "hint": text})
-        if error is not None:
-            text = _described(lambda error=error: str(error)[:500], limit, "")
-            if "ellipsis" in text.lower():
-                return outcome("to do", message="A `...` is still in your code.")
-            return failed(**_raised(error, text, where, mine.last, limit), where=where)
+        if trial.error is not None or trial.changed:
+            status, shown = _failure(exercise, mine, trial)
+            name = {"check": check.name, "passed": passed} if status == "failed" else {}
+            return Outcome(status, total=total, printed=prints.text(), **name, **shown)
     return Outcome("passed", passed=total, total=total, printed=prints.text())
+
+
+def _failure(exercise: Exercise, mine: sandbox.Candidate, trial: sandbox.Trial) -> tuple[str, dict[str, Any]]:
+    """The status of an answer that a check has refused, and what the card shows."""
+    error, where, limit = trial.error, _line(trial.stack, mine.files), exercise.seconds
+    if isinstance(error, NotWritten):
+        return "to do", {"message": str(error)}
+    if trial.changed and (error is None or isinstance(error, Violation) or not where):
+        return "failed", _changed(trial.changed)  # a changed dtype, say, is the reason why a result is wrong
+    if isinstance(error, Violation):
+        hint = error.shown.get("hint")
+        text = exercise.hints[hint] if isinstance(hint, int) else hint or ""
+        return "failed", {**error.shown, "message": error.message, "hint": text}
+    assert error is not None
+    text = _described(lambda: str(error)[:500], limit, "")
+    if "ellipsis" in text.lower():
+        return "to do", {"message": "A `...` is still in your code."}
+    return "failed", _raised(error, text, where, mine.last, limit) | {"where": where}
 
 
 def _rehearse(check: Check, reference: Any) -> None:
@@ -202,10 +208,17 @@ def _card(exercise: Exercise, outcome: Outcome, every: Sequence[Line] = ()) -> C
     """The card of an attempt: the first violated property, your value and the expected one, and where help is."""
     held = every[0].text.count(TONES["good"][0]) if every else outcome.passed
     tally = f"{held} of {outcome.total} checks"
-    failed = f"{tally} hold" if every else f"check {outcome.passed + 1} of {outcome.total}"  # the others have not run
     printed = [Line(outcome.printed, label="printed", code=True)] if outcome.printed else []
     if outcome.status == "passed":
         return Card("good", exercise.heading, f"passed ({tally})", [*every, *printed])
+    failed = f"{tally} hold" if every else f"check {outcome.passed + 1} of {outcome.total}"  # the others have not run
+    return _open_card(exercise, outcome, every, printed, failed)
+
+
+def _open_card(
+    exercise: Exercise, outcome: Outcome, every: Sequence[Line], printed: Sequence[Line], failed: str
+) -> Card:
+    """That of an answer that does not pass, or is still to do."""
     buttons = live()  # which say the same
     help_line = f'Help: `hint("{exercise.key}")`, then `solution("{exercise.key}")`. '
     help_line = help_line if exercise.hints and not buttons else ""

@@ -118,7 +118,7 @@ def _predicted(right: str) -> str:
 def certificate(track: str, name: str = "") -> Certificate:
     """The learner's certificate of a track: "spikes", "machines" or "research".
 
-    It is complete when every exercise that is not optional has been passed. ``name``, one line of text, stands on it.
+    It is complete when every exercise that is not optional has been passed. It shows ``name``, one line of text.
     """
     checks.choice("track", track, order.TRACKS)
     scorecards = tuple(progress.scorecard(notebook) for notebook in order.notebooks_of(track))

@@ -96,12 +96,15 @@ def close(
         raise Violation(f"{message} (The shapes differ.)", **(shown | {"yours": have, "expected": want}))
     off = ~torch.isclose(a, b, rtol=rtol, atol=atol, equal_nan=True)
     if off.any():
-        have, want = yours, expected
-        if a.numel() > WHOLE:  # too many to compare by eye
-            place = tuple(off.nonzero()[0].tolist())
-            have = f"{a[place]:.6g} at {list(place)} ({off.sum()} of {off.numel()} numbers differ)"
-            want = f"{b[place]:.6g} at {list(place)}"
+        have, want = (yours, expected) if a.numel() <= WHOLE else _first_difference(a, b, off)
         raise Violation(message, **(shown | {"yours": have, "expected": want}))
+
+
+def _first_difference(a: Tensor, b: Tensor, off: Tensor) -> tuple[str, str]:
+    """Of tensors that are too large to compare by eye."""
+    place = tuple(off.nonzero()[0].tolist())
+    have = f"{a[place]:.6g} at {list(place)} ({off.sum()} of {off.numel()} numbers differ)"
+    return have, f"{b[place]:.6g} at {list(place)}"
 
 
 @contextlib.contextmanager
@@ -119,11 +122,7 @@ def explained(
 
 
 def same(
-    name: str,
-    hint: int | str,
-    *cases: str | Mapping[str, Any],
-    part: int | None = None,
-    atol: float = 1e-6,
+    name: str, hint: int | str, *cases: str | Mapping[str, Any], part: int | None = None, atol: float = 1e-6
 ) -> Check:
     """A check that the answer returns the same as the reference for some arguments.
 

@@ -86,7 +86,7 @@ MOVED: dict[str, str] = {
 }
 
 
-#: Keys that the first edition had for another exercise or question. Its result is kept, and does not count today.
+#: Keys that the first edition had for another exercise or question. Its result stays there, and does not count today.
 REPLACED = {"scaling_out.2", "train_your_first_network.i"}
 #: Questions of quizzes, counted from 0, that were others in the first edition: they are open again.
 NEW_QUESTIONS = {"train_your_first_network": 2, "scaling_out": 1}

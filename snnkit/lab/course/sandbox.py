@@ -162,23 +162,31 @@ class Candidate:
                 raise NotWritten("Your function returned None. Is a `return` missing?")
             expect.written(result)
             if inspect.isgenerator(result) or inspect.iscoroutine(result):
-                result.close()
-                kind = type(result).__name__
-                hint = "Use `return`. With `yield`, `(… for … in …)` or `async`, nothing is computed."
-                raise Violation(f"The function returned a {kind}, not a result.", yours=f"a {kind}", hint=hint)
+                raise _uncomputed(result)
             if changed:
-                raise Violation(
-                    "The function must not change its inputs in place.",
-                    yours=f"{changed[0]} was changed",
-                    expected="inputs as they were",
-                    hint="In-place operations (`+=`, `x[...] =`, methods ending in `_`) change what the caller "
-                    "still uses. Change a copy instead.",
-                )
+                raise _changed_in_place(changed[0])
             return result
 
         # Of anything but a function, reading a name may run its code.
         names = functools.WRAPPER_ASSIGNMENTS if isinstance(function, FunctionType) else ()
         return functools.update_wrapper(answer, function, assigned=names, updated=())
+
+
+def _uncomputed(result: Any) -> Violation:
+    result.close()
+    kind = type(result).__name__
+    hint = "Use `return`. With `yield`, `(… for … in …)` or `async`, nothing is computed."
+    return Violation(f"The function returned a {kind}, not a result.", yours=f"a {kind}", hint=hint)
+
+
+def _changed_in_place(name: str) -> Violation:
+    return Violation(
+        "The function must not change its inputs in place.",
+        yours=f"{name} was changed",
+        expected="inputs as they were",
+        hint="In-place operations (`+=`, `x[...] =`, methods ending in `_`) change what the caller still uses. Change "
+        "a copy instead.",
+    )
 
 
 def _is_stub(candidate: Any) -> bool:
@@ -217,12 +225,9 @@ def _put_back(value: Any, was: Any) -> None:
     elif isinstance(value, np.ndarray):
         if value.flags.writeable and value.nbytes == len(was) and not value.dtype.hasobject:
             value[...] = np.frombuffer(was, value.dtype).reshape(value.shape)
-    elif isinstance(value, dict):
-        for item, (_, then) in zip(value.values(), was, strict=False):
-            if type(then) is not int:
-                _put_back(item, then)
-    elif isinstance(value, (list, tuple)):
-        for item, then in zip(value, was, strict=False):
+    elif isinstance(value, (dict, list, tuple)):
+        keyed = isinstance(value, dict)
+        for item, then in zip(value.values() if keyed else value, (t for _, t in was) if keyed else was, strict=False):
             if type(then) is not int:  # an id: nothing to put back
                 _put_back(item, then)
 

@@ -47,16 +47,16 @@ def _the_product(candidate: Any, reference: Any) -> None:
         inputs, message = {"places": places}, "Each spike adds the column of weights that belongs to its input."
         misfits = "size of tensor|out of bounds"
         with expect.explained((RuntimeError, IndexError), misfits, message, inputs=inputs, hint=1):
-            found, _ = _product(candidate, places, weight)
+            product, _ = _product(candidate, places, weight)
         last = torch.stack([weight[:, columns[-1]] if columns else torch.zeros(3) for columns in places])
-        hint = 2 if torch.equal(found.to(last), last) else 1
-        expect.close(found, reference(places, weight)[0], message, inputs=inputs, hint=hint)
+        hint = 2 if torch.equal(product.to(last), last) else 1
+        expect.close(product, reference(places, weight)[0], message, inputs=inputs, hint=hint)
 
 
 def _twice(candidate: Any, reference: Any) -> None:
     weight = torch.arange(1.0, 13.0).view(3, 4)
-    found, _ = _product(candidate, [[2, 2]], weight)
-    expect.close(found, 2 * weight[:, 2][None], "A place that stands twice counts twice.", hint=2)
+    product, _ = _product(candidate, [[2, 2]], weight)
+    expect.close(product, 2 * weight[:, 2][None], "A place that occurs twice counts twice.", hint=2)
 
 
 def _only_where_there_is_a_spike(candidate: Any, reference: Any) -> None:
@@ -76,11 +76,11 @@ _SPIKES[(0, 0, 1, 1, 1), (0, 0, 0, 1, 1), (1, 3, 0, 1, 3)] = 1.0
 
 def _listed(candidate: Any, spikes: Tensor) -> tuple[Tensor, Tensor]:
     message = "The answer is two tensors: starts, places."
-    found = expect.parts(candidate(spikes), 2, message, hint=0)
-    for one in found:
+    lists = expect.parts(candidate(spikes), 2, message, hint=0)
+    for one in lists:
         right = isinstance(expect.written(one), Tensor) and one.dim() == 1 and not one.is_floating_point()
         expect.true(right, "Both are tensors of whole numbers with one axis.", yours=one, hint=0)
-    return found[0], found[1]
+    return lists[0], lists[1]
 
 
 def _the_places(candidate: Any, reference: Any) -> None:

@@ -137,8 +137,8 @@ def _converted(candidate: Any, weight: Tensor, **more: Any) -> tuple[Tensor, Ten
         "There is one scale per output: [outputs, 1].",
     )
     with expect.explained(RuntimeError, "size of tensor", column, inputs={"weight": weight}, hint=1):
-        found = candidate(weight, *more.values())
-    numbers, scale = map(expect.written, expect.parts(found, 2, pair, hint=0))
+        result = candidate(weight, *more.values())
+    numbers, scale = map(expect.written, expect.parts(result, 2, pair, hint=0))
     expect.tensor(numbers, weight.to(torch.int8), inputs={"weight": weight}, hint=0)
     expect.tensor(scale, weight[:, :1], column, inputs={"weight": weight}, hint=1)
     return numbers, scale

@@ -209,12 +209,4 @@ def _data_sets() -> Iterator[Line]:
         yield _line(f"data: {name}", here, "here" if here else "not here yet", fix, RED if name == "digits" else AMBER)
 
 
-CHECKS: tuple[Callable[[], Iterator[Line]], ...] = (
-    _python,
-    _packages,
-    _torch,
-    _gpu,
-    _compiler,
-    _resources,
-    _data_sets,
-)
+CHECKS: tuple[Callable[[], Iterator[Line]], ...] = (_python, _packages, _torch, _gpu, _compiler, _resources, _data_sets)

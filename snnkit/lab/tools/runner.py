@@ -208,12 +208,7 @@ class Kernels:
 
 def environment(at_once: int) -> dict[str, str]:
     """For the kernels: headless, unbuffered, and the cores shared out where several run at once."""
-    environment = {
-        **os.environ,
-        "SNNKIT_HEADLESS": "1",
-        "PYTHONUNBUFFERED": "1",
-        "PYDEVD_DISABLE_FILE_VALIDATION": "1",
-    }
+    environment = {**os.environ, "SNNKIT_HEADLESS": "1", "PYTHONUNBUFFERED": "1", "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
     for name in PATH_VARIABLES:
         if environment.get(name):
             # An unknown user after ~ stays as it is, for the reader of the variable to complain of.

@@ -26,11 +26,7 @@ def alt_text(figure: BaseFigure) -> str:
     layout = page.layout
     title = _line(layout.title.text)
     parts = [f"Figure: {title}" if title else "Figure without a title"]
-    axes = [
-        *page.select_xaxes(),
-        *page.select_yaxes(),
-        *(getattr(layout.scene, f"{letter}axis") for letter in "xyz"),
-    ]
+    axes = [*page.select_xaxes(), *page.select_yaxes(), *(getattr(layout.scene, f"{letter}axis") for letter in "xyz")]
     if named := dict.fromkeys(_line(axis.title.text) for axis in axes if axis.title.text):
         parts.append(f"Axes: {', '.join(named)}")
     for slider in layout.sliders:

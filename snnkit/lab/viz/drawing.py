@@ -50,10 +50,10 @@ def as_array(value: Any, name: str, shape: str) -> np.ndarray:
         raise TypeError(f"{name} must hold numbers in {shape}: {error}") from None
     if array.dtype.kind not in "biuf":
         raise TypeError(f"{name} must hold numbers, but it is {checks.shown(value)}")
-    expected = shape.count(",") + 1
-    if array.ndim != expected or array.size == 0:
-        rule = f"{shape} with no empty axis" if array.ndim == expected else shape
-        advice = " (pick one sample, for example x[:, 0])" if array.ndim == expected + 1 else ""
+    more = array.ndim - shape.count(",") - 1  # axes than there should be
+    if more or array.size == 0:
+        rule = shape if more else f"{shape} with no empty axis"
+        advice = " (pick one sample, for example x[:, 0])" if more == 1 else ""
         raise ValueError(f"{name} must be {rule}, but its shape is {list(array.shape)}{advice}")
     return array
 

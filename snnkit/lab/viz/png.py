@@ -160,13 +160,13 @@ class _Page:
 
     def _limits(self, flat: dict[tuple[str, str], Any]) -> dict[str, tuple[float, float]]:
         """Sets the scales; where the data of each axis begin and end, those of an axis that it ``matches`` included."""
-        found: dict[str, list[float]] = {}
+        ends_of: dict[str, list[float]] = {}
         for names, axes in flat.items():
             for name in names:
                 if self._axis(name).type == "log":
                     getattr(axes, f"set_{name[0]}scale")("log")
-                found.setdefault(self._axis(name).matches or name, []).extend(getattr(axes, f"get_{name[0]}lim")())
-        return {name: (min(ends), max(ends)) for name, ends in found.items()}
+                ends_of.setdefault(self._axis(name).matches or name, []).extend(getattr(axes, f"get_{name[0]}lim")())
+        return {name: (min(ends), max(ends)) for name, ends in ends_of.items()}
 
     def _dress(self, axes: Any, x_name: str, y_name: str, limits: dict[str, tuple[float, float]]) -> None:
         """Limits, title and ticks of both axes."""
@@ -305,14 +305,11 @@ def _scatter(page: _Page, trace: Any, fallback: str) -> None:
     if "markers" in mode:
         style |= _marks(trace, rgba(_one_colour(trace, colour), opacity * _first(trace.marker.opacity, 1.0)))
     axes.plot(x, y, **style)
-    if trace.error_y.array is not None:
-        ends = np.asarray([trace.error_y.arrayminus, trace.error_y.array], dtype=float)
-        width = _px(trace.error_y.thickness)
-        axes.errorbar(x, y, ends, fmt="none", ecolor=rgba(colour, opacity), elinewidth=width, capsize=2, capthick=width)
-    if trace.error_x.array is not None:
-        ends = np.asarray([trace.error_x.arrayminus, trace.error_x.array], dtype=float)
-        width = _px(_first(trace.error_x.thickness, 2))
-        axes.errorbar(x, y, xerr=ends, fmt="none", ecolor=rgba(colour, opacity), elinewidth=width, capsize=2)
+    for side, bars in (("yerr", trace.error_y), ("xerr", trace.error_x)):
+        if bars.array is not None:
+            ends, width = np.asarray([bars.arrayminus, bars.array], dtype=float), _px(_first(bars.thickness, 2))
+            look = {"ecolor": rgba(colour, opacity), "elinewidth": width, "capthick": width, "capsize": 2}
+            axes.errorbar(x, y, fmt="none", **{side: ends}, **look)
     if trace.fill == "toself":
         axes.fill(x, y, color=rgba(trace.fillcolor or colour, opacity if trace.fillcolor else 0.3), linewidth=0)
 

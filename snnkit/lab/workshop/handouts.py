@@ -85,8 +85,8 @@ def slides(path: Path) -> str:
     ]
     made = [re.sub("(?:<figure>.*?</figure>){2,}", r"<div>\g<0></div>", slide) for slide in made]  # side by side
     texts = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
-    found = re.search(r"(?m)^# (.+)", texts)
-    title = found[1].replace("`", "").strip() if found else name
+    heading = re.search(r"(?m)^# (.+)", texts)
+    title = heading[1].replace("`", "").strip() if heading else name
     return _page("slides.html.j2", title=title, slides=made, drawings=web.read("drawings.css"))
 
 

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from snnkit import checks, loss as losses
 from snnkit.checks import choice, instance, integer, mapping, number, shown
 from snnkit.recording import Activity
-from snnkit.train.batches import as_samples, as_targets, check_pair
+from snnkit.train.batches import as_samples, checked_pair
 from snnkit.train.checkpoint import LIGHTNING_KEY, keep_kernels, read_archive
 from snnkit.train.history import History, check_measured
 from snnkit.train.lit.data import Batch, SharedBatches, SharedDataModule, seed_of
@@ -69,9 +69,8 @@ if TYPE_CHECKING:
 
 # In a checkpoint: the totals of the metrics of the epoch so far, and the length of the run that a schedule knows.
 _TOTALS, _LENGTH = "snnkit_figures", "snnkit_schedule"
-_MEASURED = (
-    "snnkit_measured"  # there, too: the name of the metric if one was given, and whether there was a regulariser
-)
+# There, too: the name of the metric if one was given, and whether there was a regulariser.
+_MEASURED = "snnkit_measured"
 # There, too: the names of the arguments that were functions, and the recipe that was run, if it was one.
 _FUNCTIONS, _RECIPE = "snnkit_functions", "snnkit_recipe"
 
@@ -361,7 +360,7 @@ class SpikingModule(LightningModule):
         for optimizer in self.trainer.optimizers:
             match_strides(optimizer)
         if self._totals is not None and self.global_rank == 0:
-            totals, saved = self._metrics_of("train").totals, self._totals
+            totals, saved = self._measures("train")[0].totals, self._totals
             # Files of before have no regulariser.
             totals.copy_(saved if len(saved) == len(totals) else torch.cat([saved[:3], saved.new_zeros(1), saved[3:]]))
         self._totals = None
@@ -411,7 +410,7 @@ class SpikingModule(LightningModule):
         checkpoint[settings] = self._settings | dict(checkpoint.get(settings, {}))  # first those of a subclass
         checkpoint[_FUNCTIONS], checkpoint[_RECIPE] = self._functions, self.recipe and self.recipe.settings()
         checkpoint[_MEASURED] = self._measured()
-        checkpoint[_TOTALS] = self.trainer.strategy.reduce(self._metrics_of("train").totals.clone(), reduce_op="sum")
+        checkpoint[_TOTALS] = self.trainer.strategy.reduce(self._measures("train")[0].totals.clone(), reduce_op="sum")
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Before anything of it is restored. ValueError, naming the file, unless all of it can be."""
@@ -504,8 +503,7 @@ class SpikingModule(LightningModule):
             return batch
         if not isinstance(batch, (tuple, list)) or len(batch) != 2:
             raise TypeError(f"batch must be a pair (samples, targets), but it is {shown(batch)}")
-        samples, targets = as_samples(batch[0], "a batch"), as_targets(batch[1], "a batch")
-        check_pair(samples, targets, "a batch")
+        samples, targets = checked_pair(batch[0], batch[1], "a batch")
         return samples, targets.to(self.device), 1.0
 
     def _prepared(self, samples: Any) -> Any:
@@ -523,7 +521,7 @@ class SpikingModule(LightningModule):
     def _check_loss(self, loss: Tensor, batch_idx: int) -> None:
         """On a CPU FloatingPointError for a loss that is not finite; elsewhere set a flag that is read later."""
         if loss.device.type != "cpu":
-            self._metrics_of("train").watch(loss)
+            self._measures("train")[0].watch(loss)
             return
         value = loss.item()
         if value - value == 0:  # neither NaN nor infinity
@@ -533,7 +531,7 @@ class SpikingModule(LightningModule):
 
     def _check_flag(self) -> None:
         """Raise FloatingPointError if a loss on an accelerator was not finite."""
-        if self._metrics_of("train").stop.item():
+        if self._measures("train")[0].stop.item():
             raise FloatingPointError(
                 f"a loss of epoch {self.current_epoch + 1} was not finite, and the weights are meaningless since: "
                 "resume from the last checkpoint, which is older, with a lower lr or in float32; and look for NaN or "
@@ -579,9 +577,6 @@ class SpikingModule(LightningModule):
 
     def _measured(self) -> list[Any]:
         return [None if self.metric is None else self.metric_name, self.regulariser is not None]
-
-    def _metrics_of(self, stage: str) -> RunningMetrics:
-        return self._measures(stage)[0]
 
     def _reset(self, stage: str) -> None:
         for part in self._measures(stage):

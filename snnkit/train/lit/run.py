@@ -343,11 +343,7 @@ def _module(recipe: Recipe, network: nn.Module) -> SpikingModule:
 def _data(recipe: Recipe, root: str | os.PathLike[str] | None, download: bool) -> MNISTDataModule:
     kinds = {kind.name: kind for kind in (MNISTDataModule, FashionMNISTDataModule, DigitsDataModule)}
     return kinds[recipe.dataset](
-        root=root,
-        download=download,
-        samples=recipe.samples,
-        global_batch_size=recipe.batch_size,
-        seed=recipe.seed,
+        root=root, download=download, samples=recipe.samples, global_batch_size=recipe.batch_size, seed=recipe.seed
     )
 
 

@@ -23,11 +23,7 @@ from snnkit.lab.viz.figures.benchmarks import (
     races as races,
     training_rates as training_rates,
 )
-from snnkit.lab.viz.figures.line_plots import (
-    accuracy_over_time as accuracy_over_time,
-    lines as lines,
-    pareto as pareto,
-)
+from snnkit.lab.viz.figures.line_plots import accuracy_over_time as accuracy_over_time, lines as lines, pareto as pareto
 from snnkit.lab.viz.figures.machines import (
     Marked as Marked,
     Run as Run,

@@ -54,11 +54,7 @@ def raster(spikes: Any, title: str = "Spikes") -> go.Figure:
 
 @checks.arguments
 def traces(
-    v: Any,
-    spikes: Any = None,
-    threshold: float | None = None,
-    current: Any = None,
-    title: str = "Membrane potential",
+    v: Any, spikes: Any = None, threshold: float | None = None, current: Any = None, title: str = "Membrane potential"
 ) -> go.Figure:
     """Membrane potential over time, with the threshold, the spikes and the input current if given.
 
@@ -79,15 +75,9 @@ def traces(
     rows = 2 if current is not None else 1
     figure = panels(rows, 1, shared_xaxes=True, row_heights=[0.27, 0.73][-rows:], vertical_spacing=0.07)
     if current is not None:
-        look = {
-            "colour": concepts.colour("input"),
-            "width": 1.8,
-            "shape": "hv",
-            "showlegend": False,
-            "row": 1,
-            "col": 1,
-        }
-        add_line(figure, time.at, arrays["current"], "input", hovertemplate="input %{y:.3g}<extra></extra>", **look)
+        look: dict[str, Any] = {"colour": concepts.colour("input"), "width": 1.8, "shape": "hv", "row": 1, "col": 1}
+        hover = "input %{y:.3g}<extra></extra>"
+        add_line(figure, time.at, arrays["current"], "input", hovertemplate=hover, showlegend=False, **look)
         figure.update_yaxes(title_text="input", row=1, col=1)
     levels = [] if threshold is None else [checks.number("threshold", threshold)]
     top = max([*levels, *(float(np.nanmax(arrays[name])) for name in potentials)])
@@ -271,7 +261,7 @@ def rate_histogram(rates: Any, bins: int = 20, title: str = "Firing rates") -> g
             marker=theme.bar(look), hovertemplate=f"%{{x:.3g}} spikes per step<br>%{{y}} {kind}<extra></extra>",
         )  # fmt: skip
     counted = f"{title}: {array.size:,} neurons, {silent.sum():,} silent, {saturated.sum():,} saturated"
-    if silent.any():  # its place is no rate: a word stands where the axis would have a number below 0
+    if silent.any():  # they have no rate: a word takes the place of a number below 0 on the axis
         below = {"yref": "paper", "y": 0, "yanchor": "top", "yshift": -4}
         figure.add_annotation(x=-middles[0] * 2, text="never", **(NOTE | below))
     legend_below(figure, 220, list(kinds))

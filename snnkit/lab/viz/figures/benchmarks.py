@@ -196,12 +196,12 @@ def training_rates(records: Record | Sequence[Record]) -> go.Figure:
     figure = go.Figure()
     for i, (name, ink) in enumerate(zip(names, concepts.colours(names), strict=True)):
         for dtype, up, hollow in (("float32", -0.14, ""), ("bfloat16", 0.14, "-open")):
-            found = {net: one for (net, library, kind), one in best.items() if (library, kind) == (name, dtype)}
-            notes = [f"{net}: {row['contestant']}, {dtype}{_note(row, where)}" for net, (row, where) in found.items()]
+            fastest = {net: one for (net, library, kind), one in best.items() if (library, kind) == (name, dtype)}
+            notes = [f"{net}: {row['contestant']}, {dtype}{_note(row, where)}" for net, (row, where) in fastest.items()]
             look = {"symbol": f"{SYMBOLS[i % len(SYMBOLS)]}{hollow}", "size": 10, "colour": ink, "name": name}
             look |= {"text": notes, "hoverinfo": "text", "legendgroup": name, "showlegend": not hollow}
-            x, y = [row["samples_per_s"] for row, _ in found.values()], [nets[net] + up for net in found]
-            if found:
+            x, y = [row["samples_per_s"] for row, _ in fastest.values()], [nets[net] + up for net in fastest]
+            if fastest:
                 add_marks(figure, x, y, **look)
     every = [row["samples_per_s"] for row, _ in best.values()]
     legend_below(figure, _ROW * len(nets), names)
@@ -260,13 +260,13 @@ def framework_ratios(record: Record) -> go.Figure:
     if not ratios:
         raise ValueError("record must hold rows of another framework in float32, but it has none")
     names = list(dict.fromkeys(name for _, name in ratios))
-    sizes = sorted({size for found in ratios.values() for size in found})
+    sizes = sorted({size for points in ratios.values() for size in points})
     titles = ["Linear and neurons, forward", "forward and backward", "Neurons alone, forward", "forward and backward"]
     figure = panels(2, 2, titles, horizontal_spacing=0.05, vertical_spacing=0.17, shared_yaxes=True)
     inks = dict(zip(names, concepts.colours(names), strict=True))
-    for (panel, name), found in ratios.items():
+    for (panel, name), points in ratios.items():
         place: dict[str, Any] = {"row": panel // 2 + 1, "col": panel % 2 + 1}
-        for size, (middle, low, high, note) in found.items():
+        for size, (middle, low, high, note) in points.items():
             # From the smallest layer, a small hollow dot, to the largest.
             share = sizes.index(size) / max(len(sizes) - 1, 1)
             look = {"symbol": "circle" if share == 1 else "circle-open", "size": 7 + 4 * share, "colour": inks[name]}
@@ -279,7 +279,7 @@ def framework_ratios(record: Record) -> go.Figure:
     for panel in range(4):
         every = [
             1.0,
-            *(end for (its, _), found in ratios.items() if its == panel for one in found.values() for end in one[:3]),
+            *(end for (its, _), points in ratios.items() if its == panel for one in points.values() for end in one[:3]),
         ]
         look = scale_of("x", "x", every) | {"range": ends_of(every, log=True)}
         place = {"row": panel // 2 + 1, "col": panel % 2 + 1}
@@ -291,7 +291,7 @@ def framework_ratios(record: Record) -> go.Figure:
     figure.update_xaxes(title_text="times ours", row=2)
     below = {"x": 0.5, "y": 0, "xref": "paper", "yref": "paper", "yanchor": "top", "yshift": -46}
     figure.add_annotation(text=marks, **(NOTE | below))
-    middles = [one[0] for found in ratios.values() for one in found.values()]
+    middles = [one[0] for points in ratios.values() for one in points.values()]
     span = " to ".join(f"{end:,.0f}" if end >= 10 else f"{end:.2g}" for end in (min(middles), max(middles)))
     return finish(figure, f"On the same equation others take {span} times as long as ours")
 
@@ -311,10 +311,10 @@ def break_even(record: Record) -> go.Figure:
     for row in content["rows"]:
         cases.setdefault((row["mode"], row["case"], row["density"]), {})[row["contestant"]] = row
     curves: Curves = {}
-    for (mode, case, density), found in cases.items():
-        dense = min((found[name]["median_s"] for name in ("dense", "PyTorch") if name in found), default=None)
-        if mode in (_FORWARD, _MODES[1]) and dense is not None and "snnkit" in found:
-            ours = found["snnkit"]
+    for (mode, case, density), products in cases.items():
+        dense = min((products[name]["median_s"] for name in ("dense", "PyTorch") if name in products), default=None)
+        if mode in (_FORWARD, _MODES[1]) and dense is not None and "snnkit" in products:
+            ours = products["snnkit"]
             note = f" times as fast<br>{1e3 * ours['median_s']:.4g} ms, dense {1e3 * dense:.4g} ms"
             gains = [dense / ours[part] for part in ("median_s", "p90_s", "p10_s")]
             _add(curves, int(mode != _FORWARD), case, 100 * density, gains[0], gains[1:], note)
@@ -328,8 +328,8 @@ def break_even(record: Record) -> go.Figure:
     figure.update_yaxes(title_text="times as fast", row=1, col=1)
     slower = {x for line in curves.values() for x, y, *_ in line if y <= 1.05}
     below = [x for x in {x for line in curves.values() for x, *_ in line} if all(x < one for one in slower)]
-    found = f"Up to {max(below):g} % of spikes, products by their places are faster" if below else "Products by places"
-    return finish(figure, f"{found}: {_where(content)}")
+    lead = f"Up to {max(below):g} % of spikes, products by their places are faster" if below else "Products by places"
+    return finish(figure, f"{lead}: {_where(content)}")
 
 
 @checks.arguments
@@ -356,8 +356,8 @@ def comparison(records: Record | Sequence[Record], *, title: str = "") -> go.Fig
     finding = ""
     for record in every:
         rows = [row for row in record["rows"] if row["dtype"] == dtype]
-        shown, found = _told(rows, record["arguments"])
-        finding = finding or found
+        shown, lead = _summary(rows, record["arguments"])
+        finding = finding or lead
         where = _where(record)
         for row in rows:
             name = row["contestant"] + (f", {where}" if len(every) > 1 else "")
@@ -384,7 +384,7 @@ def comparison(records: Record | Sequence[Record], *, title: str = "") -> go.Fig
     return finish(figure, title or finding or f"Training 784-N-10 over {first['steps']} steps, {dtype}")
 
 
-def _told(rows: Sequence[Record], size: Record) -> tuple[set[str], str]:
+def _summary(rows: Sequence[Record], size: Record) -> tuple[set[str], str]:
     """Contestants that are drawn, and what they tell at the tutorial's batch and width."""
     at = [row for row in rows if (row["batch"], row["width"]) == (size["batch"], size["width"])]
     shown = {"eager"} | {row["library"] for row in rows}
@@ -482,12 +482,10 @@ def _label(
     looks: Mapping[str, dict[str, Any]],
     columns: int,
     plot: float,
-    panel: int = -1,
     more: Mapping[str, tuple[float, float, str]] | None = None,
 ) -> None:
-    """Names beside the last panel of the first row, or ``panel``; below, as a legend, if they have no room there."""
-    names = list(dict.fromkeys(name for _, name in curves))
-    panel = columns - 1 if panel < 0 else panel
+    """Names beside the last panel of the first row; below, as a legend, if they have no room there."""
+    names, panel = list(dict.fromkeys(name for _, name in curves)), columns - 1
     there = {name: max(line, key=lambda point: point[0]) for (its, name), line in curves.items() if its == panel}
     axis = str(panel + 1) if panel else ""
     layout: Any = figure.layout

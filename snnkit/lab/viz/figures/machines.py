@@ -56,13 +56,7 @@ class Run(NamedTuple):
 
 
 @checks.arguments
-def roofline(
-    runs: Iterable[Run],
-    bandwidth: float,
-    rate: float,
-    *,
-    title: str = "Roofline",
-) -> go.Figure:
+def roofline(runs: Iterable[Run], bandwidth: float, rate: float, *, title: str = "Roofline") -> go.Figure:
     """Programs under the roof: below its slope they wait for memory, below its flat part for arithmetic.
 
     The roof is min(bandwidth · intensity, rate) (Williams, Waterman and Patterson 2009, doi:10.1145/1498765.1498785).
