@@ -17,7 +17,7 @@ from snnkit import event_products, linear
 from snnkit.engine.memory_gate import as_stored, is_left_to_pytorch, is_plain
 from snnkit.engine.plan import note_product
 from snnkit.event_products import Spikes
-from snnkit.linear import is_only_itself, kept_for, observed
+from snnkit.linear import is_only_itself, observed, saved_for
 
 _LAST = torch.channels_last
 
@@ -44,7 +44,7 @@ def convolution(layer: nn.Conv2d, x: Tensor) -> Tensor | None:
     def run() -> Tensor:
         if not torch.is_grad_enabled() or not any(t is not None and t.requires_grad for t in (x, weight, bias)):
             return out
-        return _Convolution.apply(x, kept_for(weight, x), weight, bias, (lines, out, sizes))  # type: ignore[return-value]
+        return _Convolution.apply(x, saved_for(weight, x), weight, bias, (lines, out, sizes))  # type: ignore[return-value]
 
     return observed(layer, x, run)
 

@@ -110,8 +110,8 @@ def _listed(x: Tensor, outputs: int) -> Spikes | None:
     """The spikes of plain x [B, I], where their lists pay for a product with weights [O, I]."""
     if x.device.type != "cpu" or not counts.get() or x.numel() * outputs < COUNTED:
         return None
-    found = event_products.spikes_of(x.contiguous(), event_products.break_even(len(x), x.shape[1], outputs, x.dtype))
-    return found if isinstance(found, Spikes) else None
+    spikes = event_products.spikes_of(x.contiguous(), event_products.break_even(len(x), x.shape[1], outputs, x.dtype))
+    return spikes if isinstance(spikes, Spikes) else None
 
 
 @contextlib.contextmanager
@@ -210,11 +210,11 @@ def _by_events(layer: nn.Linear, x: Tensor, spikes: Spikes, most: float) -> Tens
     note_product(layer, x, "events", few_spikes(spikes.density, most))
     if not torch.is_grad_enabled() or not any(t is not None and t.requires_grad for t in (x, weight, bias)):
         return out
-    return _EventLinear.apply(x, kept_for(weight, x), weight, bias, (spikes, out))  # type: ignore[return-value]
+    return _EventLinear.apply(x, saved_for(weight, x), weight, bias, (spikes, out))  # type: ignore[return-value]
 
 
-def kept_for(weight: Tensor, x: Tensor) -> Tensor | None:
-    """What is kept of spikes x, besides the lists, for the gradient of weights: x itself, its place, or nothing."""
+def saved_for(weight: Tensor, x: Tensor) -> Tensor | None:
+    """What is saved of spikes x, besides the lists, for the gradient of weights: x itself, its place, or nothing."""
     if not weight.requires_grad:
         return None
     if _may_change_saved():
@@ -244,14 +244,14 @@ class _Place(torch.autograd.Function):
 class _EventLinear(torch.autograd.Function):
     """x [B, I], weight [O, I], bias [O] or None -> [B, O], computed before from the spikes of x.
 
-    For backward, the lists of spikes are kept and, if x has a gradient, its ``_Place``; or x itself in place of both.
+    For backward, the lists of spikes are saved and, if x has a gradient, its ``_Place``; or x itself in place of both.
     """
 
     @staticmethod
-    def forward(ctx, x: Tensor, kept: Tensor | None, weight: Tensor, bias: Tensor | None, made: tuple) -> Tensor:
+    def forward(ctx, x: Tensor, saved: Tensor | None, weight: Tensor, bias: Tensor | None, made: tuple) -> Tensor:
         spikes, out = made
-        lists = (None, None) if kept is x or not ctx.needs_input_grad[2] else (spikes.starts, spikes.columns)
-        ctx.save_for_backward(kept, *lists, weight if ctx.needs_input_grad[0] else None)
+        lists = (None, None) if saved is x or not ctx.needs_input_grad[2] else (spikes.starts, spikes.columns)
+        ctx.save_for_backward(saved, *lists, weight if ctx.needs_input_grad[0] else None)
         ctx.inputs = spikes.inputs
         return out
 

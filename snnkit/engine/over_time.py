@@ -35,7 +35,7 @@ def unroll(
     Compiled engines call the step only to record its operations. So it must depend on its arguments and on what it
     holds alone. One that reads anything else (the time, random numbers, whether gradients are needed), or that changes
     what it holds, runs in the eager engine, with a warning that says why. Two differences to the eager engine remain:
-    an ``autograd.Function`` in a step is asked for all gradients (``ctx.needs_input_grad``), and a hook on a tensor of
+    an ``autograd.Function`` in a step computes all gradients (``ctx.needs_input_grad``), and a hook on a tensor of
     the last state does not see what reaches it through ``out``.
 
     Args:
@@ -77,8 +77,8 @@ def unroll(
     observers = observers_of(step) if all_observers and not compiling else ()
     try:
         from_rest = state is None and not (compiling or thread.tracing or observers or is_watched())
-        found = planned(engine, step, x, None, False) if from_rest else None
-        if found is None:
+        plan_at_rest = planned(engine, step, x, None, False) if from_rest else None
+        if plan_at_rest is None:
             state = initial_state(step, x, dtype) if state is None else state
             check_state(state, x, dtype, step)
         out_dtype = x.dtype if out_dtype is None else _checked_out_dtype(out_dtype, step, x, state or ())
@@ -87,7 +87,7 @@ def unroll(
             out = _pooled(out, window) if window else out
         else:
             every = bool(observers) and any(one.states for one in observers)
-            out, last, states = _run(engine, step, x, state, found, dtype, out_dtype, once, every, window)
+            out, last, states = _run(engine, step, x, state, plan_at_rest, dtype, out_dtype, once, every, window)
     except (AttributeError, RuntimeError) as error:
         clearer = None if compiling else explained(error, step, x, state)
         if clearer is None:
@@ -121,16 +121,16 @@ def _run(
     step: Callable | nn.Module,
     x: Tensor,
     state: Any,
-    found: Planned | None,
+    plan_at_rest: Planned | None,
     dtype: torch.dtype,
     out_dtype: torch.dtype,
     once: Tensor | None,
     every: bool,
     window: int,
 ) -> tuple[Tensor, Any, Any]:
-    """(out, last state, the states after ``every`` step or None). ``found``: the plan from a shared state at rest."""
+    """(out, last state, the states after ``every`` step or None). ``plan_at_rest``: the plan from a shared state at rest."""
     many = every and len(x) > 1  # the last state is that after a single step
-    plan, layout, rest, known = found or planned(engine, step, x, state, many)  # type: ignore[misc]
+    plan, layout, rest, known = plan_at_rest or planned(engine, step, x, state, many)  # type: ignore[misc]
     start, result, pooling = state if rest is None else rest, None, None
     while result is None and plan.equation is not None:
         if window:

@@ -181,7 +181,7 @@ def _unreadable(step: Callable | nn.Module, *tensors: Tensor) -> str:
 
 
 class Planned(NamedTuple):
-    """A plan, the layout of x for a compiled engine, the state at rest that calls share, if one was asked for, and what
+    """A plan, the layout of x for a compiled engine, the state at rest that calls share, where no other was given, and what
     ``warm.run`` remembers of such calls."""
 
     plan: Plan
@@ -230,9 +230,9 @@ def planned(engine: str, step: Callable | nn.Module, x: Tensor, state: Any, ever
     known = _current(step)
     start = None if state is None else (type(state), len(state))
     key = (engine, x.shape, x.stride(), x.dtype, x.device, keys_of(x), inner, start, *own)
-    found = None if known is None else known.calls.get(key)
-    if found is not None:
-        return found
+    before = None if known is None else known.calls.get(key)
+    if before is not None:
+        return before
     rest = _shared_rest(step, x) if state is None and known is not None else None
     start = rest if state is None else state
     if start is None:
@@ -248,14 +248,14 @@ def planned(engine: str, step: Callable | nn.Module, x: Tensor, state: Any, ever
             return str(reason)
 
     try:
-        found = Planned(make_plan(_facts(engine, x, "", inner), equation, x.device), Layout.of(x), rest, {})
+        made = Planned(make_plan(_facts(engine, x, "", inner), equation, x.device), Layout.of(x), rest, {})
     except Disturbed as reason:  # of this call: the next one may be able to
         return Planned(Plan("eager", str(reason), fallback=True), None, rest)
     if known is not None:
         if len(known.calls) >= _MOST_CALLS:
             known.calls.clear()
-        known.calls[key] = found
-    return found
+        known.calls[key] = made
+    return made
 
 
 def _facts(engine: str, x: Tensor, stepwise: str, inner: bool = False) -> Facts:

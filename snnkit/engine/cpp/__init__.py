@@ -83,7 +83,7 @@ def _untranslatable(equation: Equation) -> str:
 def forward(
     run: Pass, out_dtype: torch.dtype, save: bool, every: bool = False, pooling: Pooling | None = None
 ) -> Forward:
-    """Run over x. See ``autograd.Backend``; out is pooled, where asked for, and then the places of maxima are saved."""
+    """Run over x. See ``autograd.Backend``; out may be pooled, and then the places of maxima are saved."""
     equation, x, state, parameters = run
     launch = forward_launch(run, out_dtype, every, pooling)
     last = [launch.empty(launch.one, equation.dtype) for _ in state]
@@ -192,7 +192,7 @@ class Launch:
         return self.run(_packed(len(pointers))(*pointers), self.constants, self.sizes, self.threads)
 
     def out_of_memory(self) -> MemoryError:
-        """What a kernel means that found no room to work in."""
+        """The error of a kernel that got no memory to work in."""
         if not self.scratch:
             return MemoryError("neurons need scratch memory for the state of a few thousand, which is not available")
         return MemoryError(

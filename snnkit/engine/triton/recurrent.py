@@ -64,7 +64,7 @@ def forward_source(equation: Equation, dims: tuple[int, ...], bias: bool, save: 
         saved, program, _ = _split(equation, dims)
     program = lifted(program, equation)
     write = _Writer(equation, dims, program)
-    states, kept = [f"s{i}" for i in range(equation.states)], [f"k{i}" for i in range(len(saved))]
+    states, slots = [f"s{i}" for i in range(equation.states)], [f"k{i}" for i in range(len(saved))]
     out, *after = (write.result(r) for r in program.results)
     block = [
         f"total = tl.load(x_ptr + lane, mask=inside, other=0.0).to({write.type})",
@@ -74,11 +74,11 @@ def forward_source(equation: Equation, dims: tuple[int, ...], bias: bool, save: 
         *write.step(program, 0, {}),
         *(
             f"tl.store({k}_ptr + lane, {value}, mask=inside)"
-            for k, value in zip(kept, after[len(states) :], strict=True)
+            for k, value in zip(slots, after[len(states) :], strict=True)
         ),
         "x_ptr += x_step",
         "rows_ptr += step",
-        *(f"{k}_ptr += step" for k in kept),
+        *(f"{k}_ptr += step" for k in slots),
         f"spikes = tl.where(inside, {out}, 0.0)",
         "tl.store(rows_ptr + place, spikes)",
         "tl.store(out_ptr + lane, spikes, mask=inside)",
@@ -96,7 +96,7 @@ def forward_source(equation: Equation, dims: tuple[int, ...], bias: bool, save: 
         *indented(block),
         *(f"tl.store({s}_last_ptr + lane, {s}, mask=inside)" for s in states),
     ]
-    pointers = ["x", "rows", "out", "weight", *(["bias"] if bias else []), *kept]
+    pointers = ["x", "rows", "out", "weight", *(["bias"] if bias else []), *slots]
     pointers += [f"{s}_{when}" for when in ("first", "last") for s in states]
     about = "All T steps of ROWS samples, whose neurons hear each other."
     return write.kernel("recurrent_forward", about, pointers, _SIZES, body, _FIXED)
@@ -111,21 +111,21 @@ def backward_source(equation: Equation, dims: tuple[int, ...], needs: tuple[bool
     program = lifted(back, equation, lifted(recompute, equation).constants)
     write = _Writer(equation, dims, program)
     gradients, sums = [f"d{i}" for i in range(equation.carried)], [f"d_p{i}" for i, n in enumerate(needs) if n]
-    kept = [f"k{i}" for i in range(len(saved))]
+    slots = [f"k{i}" for i in range(len(saved))]
     d_x, *results = (write.result(r) for r in program.results)
     flag = f"d{equation.states}"
     block = [
         f"total = tl.load(g_ptr + lane, mask=inside, other=0.0).to({write.type})",
         *write.product(),
         "g_0 = total",
-        *(f"{'x_0' if name == 'x' else name} = tl.load({k}_ptr + place)" for name, k in zip(saved, kept, strict=True)),
+        *(f"{'x_0' if name == 'x' else name} = tl.load({k}_ptr + place)" for name, k in zip(saved, slots, strict=True)),
         # The flag of out: every step but the last has a gradient through the weights.
         *([f"{flag} = tl.where(t > 0, {write.constant(1.0)}, {flag})"] if equation.flags else []),
         *write.step(program, 0, {}),
         "rows_ptr -= step",
         f"tl.store(rows_ptr + place, tl.where(inside, {d_x}, 0.0))",
         "g_ptr -= x_step",
-        *(f"{k}_ptr -= step" for k in kept),
+        *(f"{k}_ptr -= step" for k in slots),
         *write.updates(
             [*gradients, *sums],
             [*results[: len(gradients)], *(f"{d} + {r}" for d, r in zip(sums, results[len(gradients) :], strict=True))],
@@ -141,13 +141,13 @@ def backward_source(equation: Equation, dims: tuple[int, ...], needs: tuple[bool
         *(f"{d} = {write.constant(0.0)}" for d in sums),
         "rows_ptr += T * step",
         "g_ptr += (T - 1) * x_step",
-        *(f"{k}_ptr += (T - 1) * step" for k in kept),
+        *(f"{k}_ptr += (T - 1) * step" for k in slots),
         "for t in range(0, T):",
         *indented(block),
         *(f"tl.store({d}_first_ptr + lane, {d}, mask=inside)" for d in gradients),
         *(f"tl.store({d}_ptr + lane, {d}, mask=inside)" for d in sums),
     ]
-    pointers = ["g", "rows", "weight", *kept, *(f"{d}_{when}" for when in ("last", "first") for d in gradients), *sums]
+    pointers = ["g", "rows", "weight", *slots, *(f"{d}_{when}" for when in ("last", "first") for d in gradients), *sums]
     about = "Gradients of all T steps of ROWS samples, back in time."
     return write.kernel("recurrent_backward", about, pointers, _SIZES, body, _FIXED)
 

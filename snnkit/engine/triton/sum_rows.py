@@ -54,7 +54,7 @@ def sum_rows(table: Tensor, starts: Tensor, places: Tensor) -> Tensor:
 
 
 def by_place(starts: Tensor, places: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The same lists the other way round: for each of ``count`` places, in which rows it stands, as (starts, rows)."""
+    """The same lists the other way round: for each of ``count`` places, in which rows it occurs, as (starts, rows)."""
     order = places.argsort(stable=True)
     rows = torch.repeat_interleave(starts.diff())[order]
     ends = torch.bincount(places, minlength=count).cumsum(0)
