@@ -128,7 +128,7 @@ def _run(
     every: bool,
     window: int,
 ) -> tuple[Tensor, Any, Any]:
-    """(out, last state, the states after ``every`` step or None). ``plan_at_rest``: the plan from a shared state at rest."""
+    """(out, last state, the states after ``every`` step or None). ``plan_at_rest``: that from a shared state."""
     many = every and len(x) > 1  # the last state is that after a single step
     plan, layout, rest, known = plan_at_rest or planned(engine, step, x, state, many)  # type: ignore[misc]
     start, result, pooling = state if rest is None else rest, None, None

@@ -181,8 +181,8 @@ def _unreadable(step: Callable | nn.Module, *tensors: Tensor) -> str:
 
 
 class Planned(NamedTuple):
-    """A plan, the layout of x for a compiled engine, the state at rest that calls share, where no other was given, and what
-    ``warm.run`` remembers of such calls."""
+    """A plan, the layout of x for a compiled engine, the state at rest that calls share, where they gave no other, and
+    what ``warm.run`` remembers of such calls."""
 
     plan: Plan
     layout: Layout | None = None

@@ -143,20 +143,22 @@ class _Differentiable(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, warm: Warm, step: Any, rebuild: Callable, *given: Tensor) -> tuple[Any, ...]:
-        ctx.save_for_backward(*given)
+        # The state at rest, too: activation checkpointing expects a repeated call to save what the first one did.
+        ctx.save_for_backward(*given, *warm.rest)
         ctx.set_materialize_grads(False)  # most losses do not look at the last state
         ctx.call = warm, step, rebuild
         return warm.run(given)
 
     @staticmethod
     def backward(ctx, *gradients: Tensor | None):
-        (warm, step, rebuild), given, needed = ctx.call, ctx.saved_tensors, ctx.needs_input_grad[3:]
+        (warm, step, rebuild), tensors, needed = ctx.call, ctx.saved_tensors, ctx.needs_input_grad[3:]
+        given = tensors[: len(needed)]
         if not (torch.is_grad_enabled() or is_watched()) and [*map(as_saved, given)] == warm.saved:
             d = warm.arranged(gradients[:-1])
             with contextlib.suppress(CompilationFailed):  # then, below, the error says what to do
                 if d is not None:
                     return None, None, None, *warm.gradients(given, d, needed)
-        tensors, absent = (*given, *warm.rest), [False] * len(warm.rest)
+        absent = [False] * len(warm.rest)
         forms = [(dtype, strides, False) for dtype, strides, *_ in warm.saved]
         settled = SimpleNamespace(
             call=Call("cpp", warm.equation, step, rebuild, warm.out_dtype, warm.repeat, False, warm.layout),

@@ -5,6 +5,7 @@ import weakref
 
 import pytest
 import torch
+from torch.utils.checkpoint import checkpoint
 
 from snnkit.engine import CompilationFailed, cpp, memory_gate, plan, warm
 from snnkit.neuron import LIF, Leaky, LeakyState
@@ -138,6 +139,18 @@ def test_one_step_that_is_repeated(dtype, runs):
         torch.autograd.grad(same, x, weight.to(dtype))[0],
         torch.autograd.grad(layer(x.expand(6, 3, 7), None)[0], x, weight.to(dtype))[0],
     )
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_first_and_second_calls_save_the_same_for_activation_checkpointing(reentrant, runs):
+    layer, x = Leaky(0.9, engine="cpp"), sequence(6, 3, 7).requires_grad_()
+    (expected,) = torch.autograd.grad(Leaky(0.9, engine="eager")(x)[0].square().sum(), x)
+    for _ in range(3):
+        out = checkpoint(lambda x: layer(x)[0], x, use_reentrant=reentrant)
+        x.grad = None
+        out.square().sum().backward()
+        torch.testing.assert_close(x.grad, expected)
+    assert runs
 
 
 def test_numbers_that_change_and_values_that_are_wrong_are_seen_at_every_call(runs):
