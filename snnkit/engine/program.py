@@ -194,12 +194,58 @@ def is_exact(equation: Equation) -> bool:
         both = programs(equation)
     except Untranslatable:
         return False
-    out, *state = both.forward.results
-    # If an output is also a state, autograd adds its gradients in another order for a sequence than for a step.
-    if out in state:
+    if late_term(equation) is None:
         return False
     every = [op for program in both for op in program.ops]
     return all(op.kind in _EXACT or (op.kind == "pow" and op.arguments[1] == 2) for op in every)
+
+
+class LateTerm(NamedTuple):
+    """Where the output is also a part of the state: autograd adds up what arrives at it, first the gradient of the
+    output, then, one after the other, the terms that the next step sends back. A step's program sums these by itself.
+
+    Attributes:
+        state: number of that part, or -1: there is none.
+        begin: the name of the sum of both gradients in ``both_programs``.
+        terms: the names of the two terms that the step sends back; empty: it sends one.
+    """
+
+    state: int = -1
+    begin: str = ""
+    terms: tuple[str, ...] = ()
+
+    def added(self, program: Program, position: int) -> Program:
+        """``program`` with the second term, an input "late" and the last result, apart from the first; ``position``:
+        of the part's gradient in the results."""
+        ops, first = [], f"{self.begin}_"
+        for op in program.ops:
+            if op.name == self.begin:
+                ops.append(replace(op, name=first))
+                op = replace(op, arguments=(first, "late"))
+            ops.append(op)
+        results = (*program.results[:position], self.terms[0], *program.results[position + 1 :], self.terms[1])
+        return replace(program, inputs=(*program.inputs, "late"), ops=_needed(ops, results), results=results)
+
+
+@functools.lru_cache(maxsize=256)
+def late_term(equation: Equation) -> LateTerm | None:
+    """None: the step sends back a sum of which the terms are not known."""
+    forward, backward = both_programs(equation)
+    out, *states = forward.results
+    if out not in states:
+        return LateTerm()
+    state = states.index(out)
+    ops = {op.name: op for op in backward.ops}
+    begin = next((op.name for op in backward.ops if op.kind == "add" and set(op.arguments) == {"g", f"d{state}"}), None)
+    total = ops.get(backward.results[1 + state])  # type: ignore[arg-type]
+    if begin is None or total is None or states.count(out) > 1:
+        return None
+    if total.kind != "add":
+        return LateTerm(state, begin)
+    terms = [ops.get(a) for a in total.arguments]  # type: ignore[arg-type]
+    if any(term is None or (term.kind == "add" and term.name != begin) for term in terms) or total.name == begin:
+        return None
+    return LateTerm(state, begin, tuple(map(str, total.arguments)))
 
 
 def _may_be_fused(node: fx.Node) -> bool:

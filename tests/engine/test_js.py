@@ -5,7 +5,7 @@ import torch
 
 from snnkit.engine import NotElementwise, Untranslatable, equation_of, js
 from snnkit.engine.memory_gate import tensors_of
-from snnkit.engine.program import is_exact
+from snnkit.engine.program import is_exact, late_term
 from snnkit.neuron import LIF, MembraneState, Neuron
 from snnkit.surrogate import ATan
 
@@ -51,7 +51,8 @@ def check_zoo(run):
     for (name, neuron), (x, _), yours in zip(neurons.items(), cases, found, strict=True):
         equation = equation_of(neuron, neuron.initial_state(torch.zeros(3)), torch.float32, torch.device("cpu"))
         try:
-            compare(neuron, x, yours, exact=is_exact(equation))
+            late = late_term(equation)  # of which JavaScript's steps know nothing
+            compare(neuron, x, yours, exact=is_exact(equation) and not (late and late.terms))
         except AssertionError as error:
             raise AssertionError(f"{name}: {error}") from None
 

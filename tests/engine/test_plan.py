@@ -84,6 +84,7 @@ def test_on_apples_gpu_neurons_are_eager_and_in_float32():
 EXACT = [
     *("IF", "IF-soft", "IF-reset-negative", "LIF", "LIF-soft", "LIF-rest"),
     *("Leaky", "Leaky-zero", "Leaky-none", "Leaky-now", "Leaky-zero-now", "CubaLIF", "ALIF", "Izhikevich"),
+    *("LI", "Readout", "OneToOne"),  # whose output is a part of the state
 ]
 
 
@@ -143,8 +144,16 @@ def check_exact(key, dtype):
         assert torch.equal(one, other)
 
 
+class ThreeTerms(LI):
+    """Its step sends three gradients back to the state that is the output, too."""
+
+    def step(self, x, state):
+        v = 0.5 * state.v + (0.25 * x - state.v * state.v)
+        return v, state._replace(v=v)
+
+
 @pytest.mark.parametrize(
-    "neuron", [PLIF(), LIF(surrogate=Sigmoid()), Leaky(nn.Parameter(torch.tensor(0.9))), LI()], ids=str
+    "neuron", [PLIF(), LIF(surrogate=Sigmoid()), Leaky(nn.Parameter(torch.tensor(0.9))), ThreeTerms()], ids=str
 )
 def test_what_might_differ_in_the_last_bit_stays_in_eager(neuron):
     assert taken(neuron, torch.rand(25, 2, 3)) == "eager"

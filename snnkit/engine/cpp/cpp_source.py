@@ -17,7 +17,7 @@ from importlib.resources import files
 
 import torch
 
-from snnkit.engine.program import Dialect, Op, Program, programs, split
+from snnkit.engine.program import Dialect, Op, Program, late_term, programs, split
 from snnkit.engine.trace import Equation
 
 TYPES = {torch.float32: "float", torch.float64: "double", torch.bool: "bool"}
@@ -206,6 +206,10 @@ def backward_source(
     each = needs[0] and not summed
     sums = [*(["x"] if needs[0] and summed else []), *(f"p{i}" for i in wanted)]
     saved, recompute, program = split(equation, tuple(results))
+    late = late_term(equation)
+    late = late if late and late.terms else None
+    if late:
+        program = late.added(program, int(needs[0]) + late.state)
     recompute = recompute.lifted()
     program = program.lifted(recompute.constants)
     place = _Places(x=STORAGE[x], out=STORAGE[x], scalar=TYPES[equation.dtype], dims=dims)
@@ -255,6 +259,7 @@ def backward_source(
                 **{f"d{i}": f"d{i}[at + i]" for i in carried},
                 **{f"d{i}": f"d{i}[at + i] + h{i}_t[at + i]" for i in given},
                 **{f"d{equation.states + 1 + i}": "S(1)" for i in given},  # its flag, if there are flags
+                **({"late": "late[at + i]"} if late else {}),
                 **place.parameters("before"),
             },
             writes=[
@@ -262,6 +267,7 @@ def backward_source(
                 *(["sum_x[at + i] += {}"] if needs[0] and summed else []),
                 *(f"d{i}[at + i] = {{}}" for i in carried),
                 *(f"sum_p{i}[at + i] += {{}}" for i in wanted),
+                *(["late[at + i] = {}"] if late else []),
             ],
             dims=dims,
         ),
@@ -281,11 +287,12 @@ def backward_source(
         "bool failed = false;",
         "#pragma omp parallel for num_threads(threads) schedule(static)",
         "for (int64_t part = 0; part < threads; ++part) {",
-        *_scratch(f"({len(rows)} * T + {len(states) + len(carried) + 1}) * pitch * sizeof(S)"),
+        *_scratch(f"({len(rows)} * T + {len(states) + len(carried) + 2}) * pitch * sizeof(S)"),
         "  const int64_t from = tiles * part / threads * tile, to = min(tiles * (part + 1) / threads * tile, N);",
         *(f"  S* s{i} = scratch + ({len(rows)} * T + {i}) * pitch;" for i in states),
         *([f"  X* g_t = reinterpret_cast<X*>(scratch + ({len(rows)} * T + {len(states)}) * pitch);"] if window else []),
         *(f"  S* d{i} = scratch + ({len(rows)} * T + {len(states) + 1 + i}) * pitch;" for i in carried if not first),
+        *([f"  S* late = scratch + ({len(rows)} * T + {len(states) + len(carried) + 1}) * pitch;"] if late else []),
         "  alignas(64) S wide[STRIP], wide_g[STRIP], strip[STRIP];",
         "  alignas(64) X narrow[STRIP];",
         "  // Each round, a tile goes forward in time and the one before it back; in the last, only the latter.",
@@ -300,6 +307,7 @@ def backward_source(
         *(f"    if (behind > 0) start(d{i}, d_last{i}, before, behind, same[{len(states) + i}]);" for i in carried),
         *(f"    S* sum_{name} = d_{name} + before;" for name in sums),
         *(f"    if (behind > 0) memset(sum_{name}, 0, behind * sizeof(S));" for name in sums),
+        *(["    if (behind > 0) memset(late, 0, behind * sizeof(S));"] if late else []),
         "    for (int64_t j = 0; j < T; ++j) {",
         "      const X* x_t = x + j * x_stride + begin;",
         *_indented(_pool_backward(window) if window else ["const X* g_t = g + (T - 1 - j) * g_stride + before;"], 6),
@@ -310,6 +318,7 @@ def backward_source(
         *(_indented(onward, 8) if rows else []),
         "      }",
         "    }",
+        *([f"    for (int64_t i = 0; i < behind; ++i) d{late.state}[i] += late[i];"] if late and first else []),
         "  }",
         "  settle();",
         "}",
