@@ -237,13 +237,12 @@ def late_term(equation: Equation) -> LateTerm | None:
     state = states.index(out)
     ops = {op.name: op for op in backward.ops}
     begin = next((op.name for op in backward.ops if op.kind == "add" and set(op.arguments) == {"g", f"d{state}"}), None)
-    total = ops.get(backward.results[1 + state])  # type: ignore[arg-type]
-    if begin is None or total is None or states.count(out) > 1:
+    if begin is None or states.count(out) > 1 or not equation.uses:
         return None
-    if total.kind != "add":
+    if equation.uses[state] < 2:
         return LateTerm(state, begin)
-    terms = [ops.get(a) for a in total.arguments]  # type: ignore[arg-type]
-    if any(term is None or (term.kind == "add" and term.name != begin) for term in terms) or total.name == begin:
+    total = ops.get(backward.results[1 + state])  # type: ignore[arg-type]
+    if equation.uses[state] > 2 or total is None or total.kind != "add" or not ops.keys() >= set(total.arguments):
         return None
     return LateTerm(state, begin, tuple(map(str, total.arguments)))
 

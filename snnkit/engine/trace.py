@@ -106,7 +106,8 @@ class Equation:
 
     ``key`` is equal for equal equations (same operations, same constants, same dtype), so layers can share kernels.
     Equations are compared by identity, so they are quick keys of caches. ``flags``: how many flags backward takes and
-    returns after the gradients of the state.
+    returns after the gradients of the state. ``uses``: how many gradients a step sends back to each part of the state,
+    which autograd adds up.
     """
 
     forward: fx.GraphModule
@@ -116,6 +117,7 @@ class Equation:
     dtype: torch.dtype
     key: str
     flags: int = 0
+    uses: tuple[int, ...] = ()
 
     @property
     def carried(self) -> int:
@@ -140,7 +142,7 @@ def _trace(
     states = len(like)
     _require_registered(step)
     functional = _functional(step, like, names)
-    arguments = 1 + states + len(names)
+    arguments, uses = 1 + states + len(names), ()
 
     def forward(x: Tensor, *rest: Tensor) -> tuple[Tensor, ...]:
         return functional(x, rest[:states], rest[states:])
@@ -152,6 +154,8 @@ def _trace(
         gradients = rest[states + len(names) :]
         with torch._C.DisableTorchFunction():  # a step may not ask, but we may
             pairs = [(o, g) for o, g in zip(outputs, gradients, strict=True) if o.requires_grad]
+            nonlocal uses
+            uses = _uses([o for o, _ in pairs], inputs[1 : 1 + states])
         if not pairs:
             return tuple(torch.zeros_like(t) for t in inputs)
         # As torch.autograd.grad does, but without its import of sympy to compare shapes.
@@ -176,8 +180,24 @@ def _trace(
         flags = with_presence(gradient, arguments, states)
     except RecursionError:
         raise NotElementwise("each of its operations needs the one before, and there are too many in a row") from None
-    key = "\n".join([str(dtype), device.type, graph.code, gradient.code])
-    return Equation(graph, gradient, states, len(names), dtype, key, flags)
+    key = "\n".join([str(dtype), device.type, graph.code, gradient.code, str(uses)])
+    return Equation(graph, gradient, states, len(names), dtype, key, flags, uses)
+
+
+def _uses(outputs: Sequence[Tensor], leaves: Sequence[Tensor]) -> tuple[int, ...]:
+    """How many edges of autograd's graph of ``outputs`` lead to each leaf."""
+    nodes, seen, variables = [o.grad_fn for o in outputs], set(), []
+    while nodes:
+        node = nodes.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        for following, _ in node.next_functions:
+            if hasattr(following, "variable"):
+                variables.append(following.variable)  # type: ignore[union-attr]
+            else:
+                nodes.append(following)
+    return tuple(sum(v is leaf for v in variables) for leaf in leaves)
 
 
 def undisturbed(function: Callable[..., Result], *arguments: Any) -> Result:

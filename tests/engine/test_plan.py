@@ -144,6 +144,44 @@ def check_exact(key, dtype):
         assert torch.equal(one, other)
 
 
+# Steps whose output is a part of the state: how often that is used, in the same step, too, and whether it is exact.
+READOUTS = {
+    "0.5 * u + x; (v, w + 0.5 * v)": True,
+    "u + x; (v, v * w * 0.125 + x)": True,
+    "u - 0.1 * u + x; (v, w)": True,
+    "u + 0.1 * ((0.3 - u) + x); (v, v * w + u)": False,  # u is used three times
+    "torch.where(u > 0, u, x) + 0.2 * x; (v, w + 0.1 * v)": True,
+    "u.detach() * 0.5 + u * x; (v, w * v)": True,
+    "u * u * 0.1 - x; (v, w - 0.5 * v + x)": True,
+    "torch.tanh(u) * 0.9 + x; (v, w)": False,
+    "u - u + x; (w + u, v)": True,
+}
+
+
+@compiler
+@pytest.mark.parametrize("text", READOUTS)
+def test_what_a_step_sends_back_to_its_output_is_added_as_for_a_sequence(text):
+    value, _, result = text.partition("; ")
+
+    def step(x, state):
+        u, w = state
+        v = eval(value, {"torch": torch, "u": u, "w": w, "x": x})
+        return v, eval(result, {"u": u, "w": w, "x": x, "v": v})
+
+    torch.manual_seed(0)
+    state, results = [torch.randn(3, 37) for _ in range(2)], []
+    x, weights = torch.randn(23, 3, 37), torch.randn(23, 3, 37)
+    assert is_exact(trace(step, state, [], torch.float32, torch.device("cpu"))) == READOUTS[text]
+    for name in ("eager", "cpp"):
+        inputs = [t.clone().requires_grad_() for t in (x, *state)]
+        out, last = engine.unroll(step, inputs[0], tuple(inputs[1:]), engine=name)
+        losses = (out * weights).sum(), (out * weights).sum() + (last[0] * last[1]).sum()
+        results.append(
+            [g for loss in losses for g in torch.autograd.grad(loss, inputs, retain_graph=True, materialize_grads=True)]
+        )
+    assert not READOUTS[text] or all(map(torch.equal, *results))
+
+
 class ThreeTerms(LI):
     """Its step sends three gradients back to the state that is the output, too."""
 
