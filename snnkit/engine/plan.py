@@ -35,10 +35,11 @@ ENGINES = ("auto", "eager", "block", "cpp", "triton")
 AUTO = {"cpu": (("cpp", 2**16), ("block", 2**20)), "cuda": (("block", 2**16), ("triton", 2**16))}
 
 # "auto" gives smaller passes on a CPU to the C++ engine if they have at least this many steps: one call of its kernel
-# takes 60 microseconds, a step of the eager engine 50. Both engines must be equal to the bit (``is_exact``, an input
-# that is not static, as its gradient is a sum over time, and no gradients of the states in between), so that a small
-# layer's results are the reference's.
-FEWEST_STEPS = 4
+# takes 20 microseconds, a step of the eager engine 50. From FEWEST_STEPS on, results and gradients are then equal to
+# the reference's to the bit (``is_exact``, an input that is not static, as its gradient is a sum over time, and no
+# gradients of the states in between). From MANY_STEPS on, where eager takes milliseconds, outputs and states are, and
+# gradients may differ in the order of sums.
+FEWEST_STEPS, MANY_STEPS = 4, 16
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class Facts(NamedTuple):
     engine: str  # the requested one, or "auto"
     device: str  # kind of device
     size: int  # neuron-steps, rounded down to the next limit in AUTO
-    enough_steps: bool = True  # whether there are FEWEST_STEPS
+    steps: int = MANY_STEPS  # 0, FEWEST_STEPS or MANY_STEPS: at least so many
     static: bool = False  # whether the input is the same at each step (stride 0)
     stepwise: str = ""  # why PyTorch's own operations must run, step by step
     inner: bool = False  # whether the states after every step have gradients
@@ -79,7 +80,8 @@ def facts_of(
 ) -> Facts:
     """The facts of a call that matter, and no others, so that equal calls have equal facts."""
     size = _SIZES[bisect(_SIZES, neuron_steps) - 1]
-    return Facts(engine, device, size, steps >= FEWEST_STEPS, static, stepwise, inner)
+    steps = max(least for least in (0, FEWEST_STEPS, MANY_STEPS) if least <= steps)
+    return Facts(engine, device, size, steps, static, stepwise, inner)
 
 
 def candidates(facts: Facts) -> tuple[str, ...]:
@@ -89,7 +91,8 @@ def candidates(facts: Facts) -> tuple[str, ...]:
     if facts.engine != "auto":  # if it can't run the equation, block can: it knows every operation
         return tuple(dict.fromkeys((facts.engine, "block")))
     paying = tuple(engine for engine, least in AUTO[facts.device] if facts.size >= least)
-    return paying or (("cpp",) if facts.device == "cpu" and facts.enough_steps and not _sums(facts) else ())
+    small = facts.device == "cpu" and facts.steps and not (facts.steps < MANY_STEPS and _sums(facts))
+    return paying or (("cpp",) if small else ())
 
 
 def _sums(facts: Facts) -> str:
@@ -116,24 +119,28 @@ def make_plan(facts: Facts, equation: Callable[[], Equation | str], device: torc
     least = min(least for _, least in AUTO[facts.device])
     small = not requested and facts.size < least
     few = f"fewer than {least:,} neuron-steps: compiling would not pay"
-    if small and facts.device == "cpu" and facts.enough_steps and _sums(facts):
-        few = f"fewer than {least:,} neuron-steps, and {_sums(facts)}"
+    if small and facts.device == "cpu" and facts.steps and _sums(facts):
+        few = f"fewer than {least:,} neuron-steps and {MANY_STEPS} steps, and {_sums(facts)}"
     engines = candidates(facts)
     if not engines:
         return Plan("eager", few)
     traced = equation()
     if isinstance(traced, str):
         return Plan("eager", f"its step can't be compiled: {traced}", fallback=not small)
-    if small and not is_exact(traced):
-        return Plan(
-            "eager", f"fewer than {least:,} neuron-steps, and its compiled gradients could differ in the last bit"
-        )
+    exact = small and is_exact(traced) and not _sums(facts)
+    if small and not exact and (facts.steps < MANY_STEPS or not is_exact(traced, gradients=False)):
+        what = f" and {MANY_STEPS} steps, and its compiled gradients"
+        if not is_exact(traced, gradients=False):
+            what = ", and its compiled outputs"
+        return Plan("eager", f"fewer than {least:,} neuron-steps{what} could differ in the last bit")
     refusals = [backend(engine).supports(traced, device) for engine in engines]
     for engine, refusal in zip(engines, refusals, strict=True):
         if not refusal:
             many = f"{least:,} neuron-steps or more are worth compiling"
             if small:
                 many = f"{FEWEST_STEPS} steps or more, and equal to eager to the bit"
+            if small and not exact:
+                many = f"{MANY_STEPS} steps or more, and outputs equal to eager's to the bit"
             why = refusals[0] or ("requested" if requested else many)
             return Plan(engine, why, fallback=bool(refusals[0]), equation=traced)
     return Plan("eager", refusals[0], fallback=not small)

@@ -181,22 +181,21 @@ def programs(equation: Equation) -> Programs:
 
 
 @functools.lru_cache(maxsize=512)
-def is_exact(equation: Equation) -> bool:
-    """Whether the eager and the C++ engine give the same results and gradients to the bit.
+def is_exact(equation: Equation, gradients: bool = True) -> bool:
+    """Whether the eager and the C++ engine give the same results and ``gradients`` to the bit.
 
-    Parameters do not count: their gradients are sums, which the engines add in different orders.
+    Gradients of parameters are sums, which the engines add in different orders.
     """
-    if equation.parameters or any(
-        _may_be_fused(n) for g in (equation.forward, equation.backward) for n in g.graph.nodes
-    ):
+    graphs = (equation.forward, equation.backward) if gradients else (equation.forward,)
+    if any(_may_be_fused(node) for graph in graphs for node in graph.graph.nodes):
         return False
     try:
         both = programs(equation)
     except Untranslatable:
         return False
-    if late_term(equation) is None:
+    if gradients and (equation.parameters or late_term(equation) is None):
         return False
-    every = [op for program in both for op in program.ops]
+    every = [op for program in (both if gradients else both[:1]) for op in program.ops]
     return all(op.kind in _EXACT or (op.kind == "pow" and op.arguments[1] == 2) for op in every)
 
 

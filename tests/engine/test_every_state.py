@@ -11,6 +11,7 @@ from torch import Tensor
 
 from snnkit.engine import block, plan_for, unroll
 from snnkit.engine.observe import observed
+from snnkit.engine.plan import MANY_STEPS
 from snnkit.neuron import LIF, CubaLIF, Leaky
 from snnkit.neuron.cuba import SynapticState
 
@@ -194,8 +195,8 @@ def test_transforms(engine, plain_blocks):
         torch.testing.assert_close(found, expected)
 
 
-def test_small_layers_whose_states_have_gradients_are_eager_so_that_they_equal_it_to_the_bit():
-    x = torch.rand(20, 2, 30)
+def test_short_passes_of_small_layers_whose_states_have_gradients_are_eager_so_that_they_equal_it_to_the_bit():
+    x = torch.rand(MANY_STEPS - 1, 2, 30)
     state = LIF().initial_state(x[0])
     assert plan_for("auto", LIF(), x, state, every=True).engine == "cpp"
     plan = plan_for("auto", LIF(), x.requires_grad_(), state, every=True)

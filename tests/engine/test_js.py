@@ -101,7 +101,10 @@ def test_random_neurons_as_eager():
         except ValueError:  # it diverges
             continue
         given = [torch.zeros_like(a) if w is None else w for w, a in zip(one.weights, (out, *last), strict=True)]
-        pairs = [p for p in zip((out, *last), one.weights, strict=True) if p[0].requires_grad and p[1] is not None]
+        # The output always has a gradient there.
+        wanted = [True, *(w is not None for w in one.weights[1:])]
+        every = zip((out, *last), given, wanted, strict=True)
+        pairs = [(result, weight) for result, weight, wants in every if result.requires_grad and wants]
         if pairs:
             loss = torch.stack([(a * b).sum() for a, b in pairs]).sum()
             gradients = torch.autograd.grad(loss, [x, *state], allow_unused=True, materialize_grads=True)

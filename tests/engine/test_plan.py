@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 
 import pytest
@@ -11,10 +12,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from snnkit import engine
-from snnkit.engine.plan import AUTO, FEWEST_STEPS, Plan, candidates, facts_of, make_plan
+from snnkit.engine.plan import AUTO, FEWEST_STEPS, MANY_STEPS, Plan, candidates, facts_of, make_plan
 from snnkit.engine.program import is_exact, split
 from snnkit.engine.trace import trace
-from snnkit.neuron import LI, LIF, PLIF, CubaLIF, Izhikevich, Leaky
+from snnkit.neuron import LI, LIF, PLIF, AdEx, CubaLIF, Izhikevich, Leaky
 from snnkit.nn import Sequential
 from snnkit.surrogate import Sigmoid
 
@@ -37,7 +38,8 @@ def taken(neuron, x):
     [
         ("auto", "cpu", 100, 10_000, False, ("cpp",)),
         ("auto", "cpu", FEWEST_STEPS - 1, 10_000, False, ()),
-        ("auto", "cpu", 100, 10_000, True, ()),
+        ("auto", "cpu", 100, 10_000, True, ("cpp",)),
+        ("auto", "cpu", MANY_STEPS - 1, 10_000, True, ()),
         ("auto", "cpu", 1, 2**16, True, ("cpp",)),
         ("auto", "cpu", 100, 2**20, False, ("cpp", "block")),
         ("auto", "cuda", 100, 2**16 - 1, False, ()),
@@ -190,11 +192,21 @@ class ThreeTerms(LI):
         return v, state._replace(v=v)
 
 
-@pytest.mark.parametrize(
-    "neuron", [PLIF(), LIF(surrogate=Sigmoid()), Leaky(nn.Parameter(torch.tensor(0.9))), ThreeTerms()], ids=str
-)
-def test_what_might_differ_in_the_last_bit_stays_in_eager(neuron):
-    assert taken(neuron, torch.rand(25, 2, 3)) == "eager"
+@compiler
+def test_gradients_that_might_differ_in_the_last_bit_are_compiled_from_many_steps_on_and_outputs_never():
+    few, many = torch.rand(MANY_STEPS - 1, 2, 3), torch.rand(MANY_STEPS, 2, 3)
+    for neuron in (LIF(surrogate=Sigmoid()), Leaky(nn.Parameter(torch.tensor(0.9))), ThreeTerms()):
+        assert [taken(neuron, x) for x in (few, many)] == ["eager", "cpp"]
+        found, expected = (copy_of(neuron, name)(many)[0] for name in ("auto", "eager"))
+        assert torch.equal(found, expected)
+    for neuron in (PLIF(), AdEx()):  # a sigmoid, an exponential function
+        assert [taken(neuron, x) for x in (few, many)] == ["eager", "eager"]
+
+
+def copy_of(neuron, name):
+    neuron = copy.deepcopy(neuron)
+    neuron.engine = name
+    return neuron
 
 
 @compiler
@@ -206,7 +218,7 @@ def test_equal_calls_get_equal_plans_whatever_ran_before():
     plans.append(engine.plan_for("auto", neuron, x, neuron.initial_state(x[0])))
     assert plans[0].engine == "cpp" == rows[0].engine
     assert all(plan is plans[0] for plan in plans)
-    assert taken(neuron, x[:1]) == taken(neuron, x[:1].expand(25, 2, 3)) == "eager"
+    assert taken(neuron, x[:1]) == taken(neuron, x[:1].expand(MANY_STEPS - 1, 2, 3)) == "eager"
 
 
 def test_without_a_compiler_small_passes_stay_in_eager_without_a_warning(monkeypatch, recwarn):
@@ -233,7 +245,7 @@ def test_backward_is_given_the_fewest_numbers_of_each_step(make, numbers):
 
 @compiler
 def test_a_warm_call_runs_the_code_of_eight_modules():
-    """nn, linear, the neuron, over_time, plan, autograd, the gate of memory, and the engine."""
+    """nn, linear, the neuron, over_time, plan, warm, the gate of memory, and the engine."""
     net = Sequential(nn.Linear(20, 30), Leaky(0.9), nn.Linear(30, 5), CubaLIF(), nn.Linear(5, 4), LIF())
     x = torch.rand(20, 2, 20, requires_grad=True)
     for _ in range(2):
