@@ -211,7 +211,7 @@ def check_sequence(x: Any, owner: Any) -> None:
 
 def _repeated(x: Any, repeat: Any, step: Any) -> Tensor:
     """One step [B, ...] seen ``repeat`` times: [T, B, ...], an expanded view."""
-    if not torch.compiler.is_compiling():  # where it may be a symbol
+    if (type(repeat) is not int or repeat < 1) and not torch.compiler.is_compiling():  # where it may be a symbol
         repeat = checks.integer(f"repeat of {name_of(step)}", repeat, at_least=1)
     if not isinstance(x, Tensor):
         owner = name_of(step)
