@@ -13,7 +13,6 @@ from torch._subclasses import FakeTensorMode
 
 from snnkit.engine import block, cpp, unroll
 from snnkit.neuron import IF, LI, LIF, PLIF, CubaLIF, Leaky, MembraneState, Neuron
-from snnkit.neuron.cuba import SynapticState
 
 from .zoo import FEATURES, ZOO, drive, results
 
@@ -115,7 +114,7 @@ def test_every_layout(name, x, compiled):
 
 
 @pytest.mark.parametrize("name, x", list(strided_inputs()), ids=lambda value: value if isinstance(value, str) else "")
-def test_learnable_numbers_in_every_layout(name, x, compiled):
+def test_learnable_numbers_in_every_layout(name, x, compiled, plain_blocks):
     neuron = PLIF().double()
 
     def gradients(engine):
@@ -189,7 +188,7 @@ def test_inference_mode_and_no_grad(compiled):
 
 def test_under_autocast_state_stays_float32(compiled):
     linear = nn.Linear(4, FEATURES)
-    x = torch.rand(9, 3, 4) * 3
+    x = torch.rand(8, 3, 4) * 3
     with torch.autocast("cpu", torch.bfloat16):
         current = linear(x)
         out_e, state_e = LIF(engine="eager")(current)
@@ -199,7 +198,7 @@ def test_under_autocast_state_stays_float32(compiled):
     torch.testing.assert_close(state_b.v, state_e.v)
 
 
-def test_equal_layers_share_kernels_and_sizes_do_not_matter():
+def test_equal_layers_share_kernels_and_sizes_do_not_matter(plain_blocks):
     """Five layers, three batch sizes and many T compile one kernel per block size and direction, no more."""
     before = set(block._kernels)
     # A beta that no other test uses, so that nothing is compiled yet.
@@ -337,19 +336,23 @@ def test_the_rest_of_a_layer_takes_the_memory_of_one_neuron(neuron):
         torch.testing.assert_close(small, large)
 
 
-def test_a_state_of_one_value_and_the_gradient_of_a_sum(compiled):
+@pytest.mark.parametrize("kind", [LIF, CubaLIF])
+def test_a_state_of_one_value_and_the_gradient_of_a_sum(kind, compiled, request):
     """Both the first state and the gradient of the last one have stride 0 here, and are not zero."""
+    if kind is CubaLIF:
+        request.getfixturevalue("plain_blocks")
     x = torch.rand(4, 3, 70, dtype=torch.float64, requires_grad=True)
-    neuron = CubaLIF(engine=compiled)
+    neuron = kind(engine=compiled)
     found = []
     for start in (torch.tensor(0.3).double().expand(3, 70), torch.full((3, 70), 0.3).double()):
         v = start.clone().requires_grad_() if start.is_contiguous() else start
-        out, last = neuron(x, SynapticState(v, v))
-        gradient = torch.autograd.grad(out.square().sum() + last.v.sum() + 2 * last.i.sum(), x)[0]
+        out, last = neuron(x, neuron.State(*[v] * len(neuron.initial_state(x[0]))))
+        parts = sum((1 + i) * part.sum() for i, part in enumerate(last))
+        gradient = torch.autograd.grad(out.square().sum() + parts, x)[0]
         found.append((out, *last, gradient))
     for one, each in zip(*found, strict=True):
         torch.testing.assert_close(one, each)
-    reference = CubaLIF(engine="eager")(x, SynapticState(v, v))
+    reference = kind(engine="eager")(x, type(last)(*[v] * len(last)))
     torch.testing.assert_close(found[0][0], reference[0])
 
 
@@ -366,7 +369,7 @@ def test_more_than_64_states_and_gradients_of_one_value_or_many():
     torch.testing.assert_close(run("cpp"), run("eager"), rtol=0, atol=0)
 
 
-def test_an_absent_gradient_is_not_a_gradient_of_zero(compiled):
+def test_an_absent_gradient_is_not_a_gradient_of_zero(compiled, plain_blocks):
     """The square root's derivative at 0 is infinite, but the loss does not see the state that it makes."""
 
     def step(x, state):

@@ -322,7 +322,7 @@ def test_equal_floats_are_told_apart_by_type_and_sign():
     assert of(math.nan) == of(math.nan)
 
 
-def test_versions_and_kernels_are_bounded(monkeypatch):
+def test_versions_and_kernels_are_bounded(monkeypatch, plain_blocks):
     monkeypatch.setattr(block, "_MOST_KERNELS", 1)
     monkeypatch.setattr(trace_cache, "_MOST_EQUATIONS", 2)
     neuron, x = Private(), torch.rand(1, 2, 3)

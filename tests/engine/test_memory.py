@@ -11,8 +11,14 @@ from snnkit.engine import cpp
 from snnkit.neuron import LI, LIF, CubaLIF
 
 
-@pytest.mark.parametrize("name", ["eager", "block", "cpp"])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        *((name, dtype) for name in ("eager", "cpp") for dtype in (torch.float32, torch.bfloat16)),
+        pytest.param("block", torch.float32, marks=pytest.mark.slow),
+        ("block", torch.bfloat16),
+    ],
+)
 def test_bytes_hold_the_same_spikes(name, dtype):
     x = (torch.rand(8, 3, 70) * 1.5).to(dtype)
     expected, _ = CubaLIF(engine="eager")(x)

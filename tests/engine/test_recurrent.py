@@ -57,7 +57,22 @@ def assert_equal(found, wanted, tolerance=1e-12):
         torch.testing.assert_close(a, b, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize("name", ZOO)
+# One for each kind of kernels: how many states and flags, what is saved of a step (one value, nothing, the input),
+# parameters that are shared, of each neuron, or none; and one whose output is no spike.
+KINDS = (
+    "IF-reset-negative",
+    "LIF-learnable-tau",
+    "LIF-buffers",
+    "Leaky-zero-now",
+    "Leaky-learnable",
+    "PLIF",
+    "Readout",
+)
+KINDS += ("CubaLIF", "CubaLIF-learnable", "Izhikevich-learnable", "LI-learnable", "Refractory", "AdEx", "Alpha")
+KINDS += ("Alpha-subtract-learnable", "OneToOne-learnable", "Refractory-adapts")
+
+
+@pytest.mark.parametrize("name", [pytest.param(key, marks=[] if key in KINDS else pytest.mark.slow) for key in ZOO])
 def test_every_neuron_beside_the_loop(name, calls):
     made = layer(ZOO[name](), bias=len(name) % 2 == 0)
     x = torch.randn(11, 3, FEATURES, dtype=torch.float64) * 2

@@ -136,7 +136,7 @@ def test_a_first_call_does_not_wait_for_the_import_of_pytorchs_compiler():
 @pytest.mark.parametrize("name", ["cpp", "block"])
 def test_numbers_that_are_stored_with_the_other_sign_are_read_right(name):
     """As those of ``z.conj().imag``, which shares the memory of z."""
-    x, g = (torch._neg_view(torch.randn(6, 2, 300)) for _ in range(2))
+    x, g = (torch._neg_view(torch.randn(8, 2, 300)) for _ in range(2))
     results = []
     for each in (name, "eager"):
         leaf = x.detach().requires_grad_()
@@ -153,7 +153,7 @@ def test_empty_batches_run_in_eager():
 
 
 @pytest.mark.filterwarnings("ignore:Mixing runs in the eager engine")
-def test_explain_names_layers_shapes_engines_and_reasons():
+def test_explain_names_layers_shapes_engines_and_reasons(plain_blocks):
     net = Sequential(nn.Linear(3, 4), PLIF(3.142), nn.Linear(4, 2), Leaky(0.9, engine="block"), Mixing(engine="block"))
     rows = engine.explain(net, x)
     assert [(r.layer, r.neuron, r.shape, r.engine) for r in rows] == [

@@ -66,7 +66,7 @@ def test_the_explorer_takes_it_with_the_numbers_of_its_class(exponential):
     assert name == "hard" and not more and "[0.800000011920929]" in source and '"theta_rh"' in source
 
 
-@pytest.mark.parametrize("engine", ["cpp", "block"])
+@pytest.mark.parametrize("engine", ["cpp", pytest.param("block", marks=pytest.mark.slow)])
 def test_every_engine_runs_it_with_its_gradients(exponential, engine):
     x = torch.rand(16, 3, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(1)) * 1.6 - 0.2
     results = []

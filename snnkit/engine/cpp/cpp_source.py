@@ -426,6 +426,5 @@ def _indented(lines: Sequence[str], by: int) -> list[str]:
 
 
 def _text(place: _Places, body: Sequence[str], result: str, before: str = "") -> str:
-    half = ["#define HALF"] if any("_Float16" in alias for alias in place.aliases) else []
-    head = [*half, PRELUDE, *place.aliases, *([before] if before else []), "", ENTRY.format(result=result)]
+    head = [PRELUDE, *place.aliases, *([before] if before else []), "", ENTRY.format(result=result)]
     return "\n".join([*head, *_indented(body, 2), "}", ""])

@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Parsing it takes a third of a second, as long as compiling a kernel: only where conversions of float16 need it.
-#if defined(__AVX__) && defined(HALF)
-#include <immintrin.h>
+// GCC's own names of instructions are used: parsing <immintrin.h> takes a third of a second, as long as compiling a kernel.
+#if defined(__GNUC__) && !defined(__clang__)
+#define GCC
 #endif
 
 // glibc has vectorised versions of these; telling the compiler lets it use them without -ffast-math.
-#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__GLIBC__)
+#if defined(GCC) && defined(__x86_64__) && defined(__GLIBC__)
 extern "C" {
 __attribute__((simd("notinbranch"))) float expf(float) noexcept;
 __attribute__((simd("notinbranch"))) double exp(double) noexcept;
@@ -116,13 +116,20 @@ inline const bfloat16* narrowed(bfloat16* to, const S* from, int64_t n) {
   return to;
 }
 
+#if defined(GCC) && defined(__F16C__)  // clang takes these instructions by itself
+#define CONVERTS
+typedef float EightFloats __attribute__((vector_size(32), aligned(4), may_alias));
+typedef short EightHalves __attribute__((vector_size(16), aligned(2), may_alias));
+#endif
+
 template <typename S>
 inline const S* widened(S* to, const _Float16* from, int64_t n) {
   int64_t i = 0;
-#if defined(__F16C__) && defined(HALF)
+#if defined(CONVERTS)
   if constexpr (sizeof(S) == 4)
     for (; i + 8 <= n; i += 8)
-      _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i))));
+      *reinterpret_cast<EightFloats*>(to + i) =
+          __builtin_ia32_vcvtph2ps256(*reinterpret_cast<const EightHalves*>(from + i));
 #endif
   for (; i < n; ++i) to[i] = S(from[i]);
   return to;
@@ -131,11 +138,11 @@ inline const S* widened(S* to, const _Float16* from, int64_t n) {
 template <typename S>
 inline const _Float16* narrowed(_Float16* to, const S* from, int64_t n) {
   int64_t i = 0;
-#if defined(__F16C__) && defined(HALF)
+#if defined(CONVERTS)
   if constexpr (sizeof(S) == 4)
     for (; i + 8 <= n; i += 8)
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i),
-                       _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
+      *reinterpret_cast<EightHalves*>(to + i) =
+          __builtin_ia32_vcvtps2ph256(*reinterpret_cast<const EightFloats*>(from + i), 0);  // rounds to nearest
 #endif
   for (; i < n; ++i) to[i] = _Float16(from[i]);
   return to;

@@ -1,7 +1,7 @@
 // Products of a few samples with recurrent weights, as rows of weights that are added: all rows, or those of the values
 // that are not zero. The sum runs in vectors over the outputs, so each output adds in the order of the inputs.
 
-#if defined(__AVX__)
+#if defined(__AVX__) && !defined(GCC)
 #include <immintrin.h>
 #endif
 
@@ -21,26 +21,42 @@ template <typename S>
 constexpr int64_t BLOCK = 4 * VECTOR / sizeof(S);
 constexpr int64_t MOST_SAMPLES = 8;
 
-// All else in a kernel is rounded as PyTorch rounds it, product and sum apart; in a long sum there is no such rule.
+// Instructions that compilers do not choose for what is written below.
+typedef float Floats __attribute__((vector_size(VECTOR)));
+typedef double Doubles __attribute__((vector_size(VECTOR)));
+typedef int32_t Places __attribute__((vector_size(VECTOR)));
+#if defined(__AVX512F__) && defined(GCC)
+// The last two arguments: for all numbers, rounded as usual.
+inline Floats fused(Floats a, Floats b, Floats c) { return __builtin_ia32_vfmaddps512_mask(a, b, c, -1, 4); }
+inline Doubles fused(Doubles a, Doubles b, Doubles c) { return __builtin_ia32_vfmaddpd512_mask(a, b, c, -1, 4); }
+// Bits of the values that are not zero, or NaN: that comparison has the number 4.
+inline uint16_t not_zero(Floats values) { return __builtin_ia32_cmpps512_mask(values, Floats{}, 4, -1, 4); }
+inline Places selected(Places from, uint16_t bits) { return __builtin_ia32_compresssi512_mask(from, Places{}, bits); }
+#elif defined(__AVX512F__)
+inline Floats fused(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
+inline Doubles fused(Doubles a, Doubles b, Doubles c) { return _mm512_fmadd_pd(a, b, c); }
+inline uint16_t not_zero(Floats values) { return _mm512_cmp_ps_mask(values, Floats{}, _CMP_NEQ_UQ); }
+inline Places selected(Places from, uint16_t bits) { return Places(_mm512_maskz_compress_epi32(bits, __m512i(from))); }
+#elif defined(__AVX__) && defined(__FMA__) && defined(GCC)
+inline Floats fused(Floats a, Floats b, Floats c) { return __builtin_ia32_vfmaddps256(a, b, c); }
+inline Doubles fused(Doubles a, Doubles b, Doubles c) { return __builtin_ia32_vfmaddpd256(a, b, c); }
+#elif defined(__AVX__) && defined(__FMA__)
+inline Floats fused(Floats a, Floats b, Floats c) { return _mm256_fmadd_ps(a, b, c); }
+inline Doubles fused(Doubles a, Doubles b, Doubles c) { return _mm256_fmadd_pd(a, b, c); }
+#else
 template <typename V>
-inline V times_plus(V a, V b, V c) {
+inline V fused(V a, V b, V c) {
   return a * b + c;
 }
-#if defined(__AVX512F__)
-inline Wide<float>::type times_plus(Wide<float>::type a, Wide<float>::type b, Wide<float>::type c) {
-  return Wide<float>::type(_mm512_fmadd_ps(__m512(a), __m512(b), __m512(c)));
-}
-inline Wide<double>::type times_plus(Wide<double>::type a, Wide<double>::type b, Wide<double>::type c) {
-  return Wide<double>::type(_mm512_fmadd_pd(__m512d(a), __m512d(b), __m512d(c)));
-}
-#elif defined(__AVX__) && defined(__FMA__)
-inline Wide<float>::type times_plus(Wide<float>::type a, Wide<float>::type b, Wide<float>::type c) {
-  return Wide<float>::type(_mm256_fmadd_ps(__m256(a), __m256(b), __m256(c)));
-}
-inline Wide<double>::type times_plus(Wide<double>::type a, Wide<double>::type b, Wide<double>::type c) {
-  return Wide<double>::type(_mm256_fmadd_pd(__m256d(a), __m256d(b), __m256d(c)));
-}
 #endif
+
+// All else in a kernel is rounded as PyTorch rounds it, product and sum apart; in a long sum there is no such rule.
+inline Wide<float>::type times_plus(Wide<float>::type a, Wide<float>::type b, Wide<float>::type c) {
+  return fused(Floats(a), Floats(b), Floats(c));
+}
+inline Wide<double>::type times_plus(Wide<double>::type a, Wide<double>::type b, Wide<double>::type c) {
+  return fused(Doubles(a), Doubles(b), Doubles(c));
+}
 
 // Weights from n inputs to n outputs, by blocks of outputs: [block][input][output]; the last block is filled up with
 // zeros. Returns whether all are finite: where one is not, zero times it would not be zero.
@@ -66,10 +82,13 @@ inline int64_t places(int32_t* to, const S* values, int64_t n) {
   int64_t count = 0, i = 0;
 #if defined(__AVX512F__)
   if constexpr (sizeof(S) == 4) {
-    __m512i at = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    for (; i + 16 <= n; i += 16, at = _mm512_add_epi32(at, _mm512_set1_epi32(16))) {
-      const __mmask16 there = _mm512_cmp_ps_mask(_mm512_loadu_ps(values + i), _mm512_setzero_ps(), _CMP_NEQ_UQ);
-      _mm512_storeu_si512(to + count, _mm512_maskz_compress_epi32(there, at));
+    Places at = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    for (; i + 16 <= n; i += 16, at += 16) {
+      Floats some;
+      memcpy(&some, values + i, sizeof(some));
+      const uint16_t there = not_zero(some);
+      const Places found = selected(at, there);
+      memcpy(to + count, &found, sizeof(found));
       count += __builtin_popcount(there);
     }
   }
