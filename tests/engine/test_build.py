@@ -15,7 +15,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from snnkit.engine import CompilationFailed, block, code_cache, cpp, explain
+from snnkit.engine import CompilationFailed, block, code_cache, cpp, cpp_compiler, equation_of, explain
 from snnkit.engine.cpp import toolchain as build
 from snnkit.lab.cli import main
 from snnkit.neuron import LIF
@@ -265,3 +265,15 @@ def test_a_compiler_that_refuses_leaves_another_engine(monkeypatch):
     torch.testing.assert_close(out, LIF(engine="eager")(x)[0], rtol=0, atol=0)
     (row,) = explain(LIF(engine="cpp"), x)
     assert row.engine != "cpp" and "out of order" in row.reason
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_only_kernels_of_float16_use_a_type_that_older_compilers_lack(dtype):
+    """clang 14 has no _Float16 for most x86 processors: nothing else may fail there."""
+    layer = LIF()
+    equation = equation_of(layer, layer.initial_state(torch.zeros(3)), torch.float32, torch.device("cpu"))
+    sources = cpp.forward_source(equation, dtype, dtype, ())[0], cpp.backward_source(equation, dtype, (), (True,))[0]
+    for source in sources:
+        command = [cpp_compiler(), "-E", "-P", "-x", "c++", "-std=c++17", "-"]
+        text = subprocess.run(command, input=source, capture_output=True, text=True, check=True).stdout
+        assert ("_Float16" in text) == (dtype == torch.float16)

@@ -122,6 +122,7 @@ typedef float EightFloats __attribute__((vector_size(32), aligned(4), may_alias)
 typedef short EightHalves __attribute__((vector_size(16), aligned(2), may_alias));
 #endif
 
+#if defined(HALF)  // a type that not every compiler knows
 template <typename S>
 inline const S* widened(S* to, const _Float16* from, int64_t n) {
   int64_t i = 0;
@@ -147,6 +148,7 @@ inline const _Float16* narrowed(_Float16* to, const S* from, int64_t n) {
   for (; i < n; ++i) to[i] = _Float16(from[i]);
   return to;
 }
+#endif
 
 // Spikes of one byte.
 template <typename S>
