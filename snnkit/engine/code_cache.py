@@ -53,6 +53,12 @@ def secure_inductor() -> None:
     from torch._inductor.runtime.cache_dir_utils import default_cache_dir
 
     _secure("TORCHINDUCTOR_CACHE_DIR", default_cache_dir)
+    try:
+        _usable(default_cache_dir())
+    except (OSError, KeyError):  # PyTorch's precompiled headers are there, whatever the variable says
+        from torch._inductor import config
+
+        config.cpp_cache_precompile_headers = False
 
 
 @functools.cache

@@ -213,6 +213,21 @@ def test_other_compilers_get_a_folder_of_this_user_alone(tmp_path, monkeypatch, 
     assert len(said()) == 1
 
 
+@pytest.mark.parametrize("mode", [0o755, 0o777])
+def test_headers_that_others_may_have_compiled_are_not_taken(tmp_path, monkeypatch, mode):
+    """They are in PyTorch's default folder, even where another one is named."""
+    from torch._inductor import config
+    from torch._inductor.runtime import cache_dir_utils
+
+    (tmp_path / "default").mkdir()
+    (tmp_path / "default").chmod(mode)
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "safe"))
+    monkeypatch.setattr(cache_dir_utils, "default_cache_dir", lambda: str(tmp_path / "default"))
+    monkeypatch.setattr(config, "cpp_cache_precompile_headers", True)
+    code_cache.secure_inductor.__wrapped__()
+    assert config.cpp_cache_precompile_headers == (mode == 0o755)
+
+
 @pytest.mark.slow  # Inductor takes seconds to import
 @pytest.mark.parametrize("compiled", ["block", "model"])
 def test_torch_compile_reads_and_writes_nothing_where_others_write(tmp_path, monkeypatch, said, compiled):
