@@ -223,9 +223,9 @@ def test_headers_that_others_may_have_compiled_are_not_taken(tmp_path, monkeypat
     (tmp_path / "default").chmod(mode)
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "safe"))
     monkeypatch.setattr(cache_dir_utils, "default_cache_dir", lambda: str(tmp_path / "default"))
-    monkeypatch.setattr(config, "cpp_cache_precompile_headers", True)
-    code_cache.secure_inductor.__wrapped__()
-    assert config.cpp_cache_precompile_headers == (mode == 0o755)
+    with config.patch(cpp_cache_precompile_headers=True):
+        code_cache.secure_inductor.__wrapped__()
+        assert config.cpp_cache_precompile_headers == (mode == 0o755)
 
 
 @pytest.mark.slow  # Inductor takes seconds to import
