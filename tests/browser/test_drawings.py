@@ -8,14 +8,16 @@ import itertools
 import re
 
 import nbformat
+import numpy as np
 import pytest
+import torch
 from matplotlib.image import imread
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from snnkit.lab.pages import web
 from snnkit.lab.tools import pair, run_report
 from snnkit.lab.tools.project import find
-from snnkit.lab.viz import explorers
+from snnkit.lab.viz import display, explorers, figures
 from snnkit.lab.workshop import handouts
 from tests.unit.test_viz_figures import contrast
 
@@ -96,6 +98,29 @@ def test_drawings_on_our_own_pages_have_the_scheme_of_the_page(page, tmp_path, k
         pixels = seen(page.locator("img[data-file]"))
         papers.append(hexed(pixels[pixels.shape[0] // 2, pixels.shape[1] * 64 // 100]))  # between picture and card
     assert papers[0] == LIGHT_PAPER and contrast(papers[1], DARK_PAPER) < 1.02
+
+
+def test_plots_on_slides_have_the_scheme_of_the_page(page, tmp_path):
+    """And are printed on white paper, whatever the scheme is."""
+    figure = figures.lines({"a": torch.tensor([1.0, 3.0, 2.0])}, title="A title")
+    plot = new_output("display_data", data=display.mime_bundle(figure))
+    cells = [new_markdown_cell("# A title", metadata={"tags": ["slide"]})]
+    cells += [new_code_cell("x", outputs=[plot], metadata={"tags": ["slide"]})]
+    nbformat.write(new_notebook(cells=cells), tmp_path / "x.ipynb")
+    file = tmp_path / "x.html"
+    file.write_text(handouts.slides(tmp_path / "x.ipynb").replace("<head>", "<head><link rel='icon' href='data:,'>"))
+    page.goto(f"{file.as_uri()}#2")
+    for media, scheme in [("screen", "light"), ("screen", "dark"), ("print", "dark")]:
+        page.emulate_media(media=media, color_scheme=scheme)
+        page.wait_for_timeout(100)
+        plotted = seen(page.locator("figure img").last)
+        paper = hexed(plotted[0, 0])
+        assert paper == page.evaluate("getComputedStyle(document.body).getPropertyValue('--paper')").replace(
+            "#fff", "#" + 6 * "f"
+        )
+        assert (contrast(paper, "#000000") > 15) is ((media, scheme) != ("screen", "dark"))
+        pixels = {hexed(pixel) for pixel in np.unique(plotted.reshape(-1, 3), axis=0)}
+        assert max(contrast(pixel, paper) for pixel in pixels) > 7
 
 
 @pytest.mark.parametrize("name", PROJECT.names())

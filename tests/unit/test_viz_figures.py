@@ -44,6 +44,23 @@ def test_it_can_be_read_heard_and_printed(name):
     assert len(np.unique(image[inked].round(1), axis=0)) > 3
 
 
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_its_png_for_dark_pages_has_light_text_and_no_paper(name):
+    """And nothing of what is drawn on white paper is lost on the way."""
+    figure = EXAMPLES[name]()
+    light, dark = (imread(io.BytesIO(viz.png_bytes(figure, dark=dark))) for dark in (False, True))
+    assert dark.shape == light.shape and dark[0, 0, 3] == 0
+    opaque = dark[dark[..., 3] == 1][:, :3]
+    ink = np.array(rgba(theme.DARK_TEXT)[:3])
+    assert (np.abs(opaque - ink).max(axis=1) < 0.01).any()
+    assert not (np.abs(opaque - np.array(rgba(theme.INK_TEXT)[:3])).max(axis=1) < 0.01).any()
+    assert (dark[..., 3] > 0.3).mean() > 0.8 * (light[..., :3].min(axis=2) < 0.7).mean()
+
+
+def test_text_of_a_png_can_be_read():
+    assert min(contrast(theme.INK_TEXT, theme.WHITE), contrast(theme.DARK_TEXT, theme.DARK)) > 7
+
+
 # --- contrast: 4.5 of text, 3 of lines, marks and bars, on light and on dark pages ----------------------------------
 
 PAGES = {"light": theme.WHITE, "dark": theme.DARK}

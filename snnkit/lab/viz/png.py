@@ -29,11 +29,12 @@ _LETTER = 7.2  # pixels of a letter in the legend
 
 
 @checks.arguments
-def png_bytes(figure: BaseFigure, scale: float = 1.0) -> bytes:
+def png_bytes(figure: BaseFigure, scale: float = 1.0, *, dark: bool = False) -> bytes:
     """``figure`` as a PNG of its own size, or of 700 × 380 pixels, on white paper: viewers do not say if they are dark.
 
     Args:
         scale: the picture has so many times the pixels each way, above 0 to 4.
+        dark: for dark pages: light text, and no paper, as these differ in how dark they are.
 
     Raises:
         ValueError: it has a kind of trace that the kit's figures do not use.
@@ -44,7 +45,7 @@ def png_bytes(figure: BaseFigure, scale: float = 1.0) -> bytes:
             raise ValueError(f"trace type {trace.type!r} has no PNG form; those that have: {', '.join(_PAINTERS)}")
     buffer = io.BytesIO()
     checks.number("scale", scale, above=0, at_most=4)
-    _Page(figure).paint().savefig(buffer, format="png", dpi=100 * scale)
+    _Page(figure, dark).paint().savefig(buffer, format="png", dpi=100 * scale)
     return buffer.getvalue()
 
 
@@ -64,15 +65,17 @@ class _Page:
     """One figure on its way to paper: its axes by plotly's names, and the categories of each axis so far.
 
     ``left``, ``right``, ``bottom`` and ``top`` bound the drawing area, in fractions of the page from the bottom left.
+    ``ink`` is the colour of text.
     """
 
-    def __init__(self, figure: Any) -> None:
+    def __init__(self, figure: Any, dark: bool = False) -> None:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
 
         self.layout = layout = figure.layout
         self.wide, self.high = layout.width or 700, layout.height or theme.HEIGHT
-        self.sheet: Any = Figure(figsize=(self.wide / 100, self.high / 100), dpi=100, facecolor=theme.WHITE)
+        self.ink, paper = (theme.DARK_TEXT, "none") if dark else (theme.INK_TEXT, theme.WHITE)
+        self.sheet: Any = Figure(figsize=(self.wide / 100, self.high / 100), dpi=100, facecolor=paper)
         FigureCanvasAgg(self.sheet)
         self.traces = [trace for trace in figure.data if trace.visible in (None, True)]
         self.axes: dict[tuple[str, str], Any] = {}
@@ -155,8 +158,12 @@ class _Page:
     def _place(self, x_name: str, y_name: str) -> tuple[float, float, float, float]:
         return self.box(self._axis(x_name).domain or (0, 1), self._axis(y_name).domain or (0, 1))
 
+    def inked(self, colour: str | None) -> str:
+        """The colour of a text, whose grey can have more contrast than on a page that may be light or dark."""
+        return self.ink if colour in (None, theme.TEXT) else colour
+
     def _write(self, x: float, y: float, text: str, size: float, **look: Any) -> Any:
-        return self.sheet.text(x, y, text, fontsize=_px(size), **{"color": theme.INK_TEXT} | look)
+        return self.sheet.text(x, y, text, fontsize=_px(size), **{"color": self.ink} | look)
 
     def _limits(self, flat: dict[tuple[str, str], Any]) -> dict[str, tuple[float, float]]:
         """Sets the scales; where the data of each axis begin and end, those of an axis that it ``matches`` included."""
@@ -180,11 +187,9 @@ class _Page:
             if spec.range is None and spec.autorange == "reversed":
                 low, high = high, low
             getattr(axes, f"set_{letter}lim")(low, high)
-            side.set_label_text(_text(spec.title.text), fontsize=_px(theme.FONT_SIZE), color=theme.INK_TEXT)
+            side.set_label_text(_text(spec.title.text), fontsize=_px(theme.FONT_SIZE), color=self.ink)
             self._add_ticks(side, spec, self.categories.get(name, []))
-            side.set_tick_params(
-                which="both", colors=theme.INK_TEXT, labelcolor=theme.INK_TEXT, labelsize=_px(12), length=3
-            )
+            side.set_tick_params(which="both", colors=self.ink, labelcolor=self.ink, labelsize=_px(12), length=3)
             if spec.showgrid is not False:
                 side.grid(True, color=theme.GRID_HEX, linewidth=0.6)
             if spec.visible is False:
@@ -224,7 +229,7 @@ class _Page:
         if self.layout.legend.orientation == "h":
             columns = max(1, min(len(names), int((self.right - self.left) * self.wide // self.entry)))
             place = {"loc": "lower left", "bbox_to_anchor": (self.left, 8 / self.high), "ncols": columns}
-        look = {"frameon": False, "labelcolor": theme.INK_TEXT, "fontsize": _px(12), "borderaxespad": 0, "borderpad": 0}
+        look = {"frameon": False, "labelcolor": self.ink, "fontsize": _px(12), "borderaxespad": 0, "borderpad": 0}
         self.sheet.legend([handles[name] for name in names], names, **place, **look)
 
     def _add_shape(self, shape: Any) -> None:
@@ -254,7 +259,7 @@ class _Page:
         transform = transform + ScaledTranslation(*shift, self.sheet.dpi_scale_trans)
         across = {"left": "left", "right": "right"}.get(note.xanchor, "center")
         up = {"top": "top", "bottom": "bottom"}.get(note.yanchor, "center")
-        look = {"color": rgba(_inked(note.font.color)), "transform": transform, "ha": across, "va": up}
+        look = {"color": rgba(self.inked(note.font.color)), "transform": transform, "ha": across, "va": up}
         text = self._write(x, y, _text(note.text), note.font.size or theme.FONT_SIZE, **look)
         if dot := _DOT.match(note.text or ""):  # in the colour of its line: matplotlib has one colour for a text
             box = text.get_window_extent(self.sheet.canvas.get_renderer())
@@ -343,9 +348,10 @@ def _space(page: _Page, trace: Any, fallback: str) -> None:
         axes.set_box_aspect([scene.aspectratio[letter] or 1.0 for letter in "xyz"])
         for letter in "xyz":
             spec = scene[f"{letter}axis"]
-            getattr(axes, f"set_{letter}label")(_text(spec.title.text), fontsize=_px(12), color=theme.INK_TEXT)
+            getattr(axes, f"set_{letter}label")(_text(spec.title.text), fontsize=_px(12), color=page.ink)
             getattr(axes, f"set_{letter}lim")(*(spec.range or (None, None)))
-            axes.tick_params(axis=letter, colors=theme.INK_TEXT, labelsize=_px(11))
+            getattr(axes, f"{letter}axis").set_pane_color(theme.CLEAR_HEX)  # as the theme has it: without walls
+            axes.tick_params(axis=letter, colors=page.ink, labelsize=_px(11))
     marks = _marks(trace, rgba(_one_colour(trace, fallback)))
     page.axes[names].plot(trace.x, trace.y, trace.z, linestyle="none", label=_label(trace), **marks)
 
@@ -372,7 +378,7 @@ def _bar(page: _Page, trace: Any, fallback: str) -> None:
     (axes.barh if across else axes.bar)(at, length, width, base, **look)
     for place, end, text in zip(at, length + base, trace.text if trace.text is not None else (), strict=False):
         align = {"ha": "left", "va": "center"} if across else {"ha": "center", "va": "bottom"}
-        axes.text(*((end, place) if across else (place, end)), text, color=theme.INK_TEXT, fontsize=_px(11), **align)
+        axes.text(*((end, place) if across else (place, end)), text, color=page.ink, fontsize=_px(11), **align)
 
 
 def _heatmap(page: _Page, trace: Any, fallback: str) -> None:
@@ -402,11 +408,6 @@ def _text(text: Any) -> str:
 def _px(value: float) -> float:
     """CSS pixels as the points of a page drawn at 100 dots per inch."""
     return value * 0.72
-
-
-def _inked(colour: str | None) -> str:
-    """The colour of a text, whose grey can be darker on paper."""
-    return theme.INK_TEXT if colour in (None, theme.TEXT) else colour
 
 
 def _first(value: Any, otherwise: float) -> Any:
