@@ -3,7 +3,8 @@
 /**
  * @typedef {Record<string, string>} Colours by their names, such as `ink` and `strongLine`, each "rgb(r, g, b)" or rgba
  * @typedef {{element: HTMLElement, canvas: HTMLCanvasElement, colours: Colours, fit?: function(): void,
- *   draw: function(): void}} View also has `context`, `width` and `height` once its canvas has a place
+ *   draw: function(): void}} View also has `context`, `width`, `height` and `letters`, which is the font size of its
+ *   canvas in px, once that has a place
  */
 
 const TOKENS = ["page", "panel", "raised", "line", "strong-line", "ink", "muted", "faint", "accent", "on-accent",
@@ -148,7 +149,7 @@ export function follow(view) {
       view.draw();
     }),
     surface(view.canvas, (context, width, height) => {
-      Object.assign(view, {context, width, height});
+      Object.assign(view, {context, width, height, letters: parseFloat(getComputedStyle(view.canvas).fontSize)});
       view.fit?.();
       view.draw();
     }),
