@@ -222,7 +222,7 @@ def _outputs(cell: NotebookNode, with_source: bool) -> list[str]:
         data = output.get("data", {})
         png, page = (data.get(kind) for kind in ("image/png", "text/html"))
         if page and ('class="snn explorer"' in page or "<iframe" in page):  # it lives on a slide, too
-            parts.append(page)
+            parts.append(page.replace('name=""', 'name="compact"'))  # of a network's page, what a slide has room for
         elif png is not None:
             alt = output.get("metadata", {}).get("image/png", {}).get("alt", "")
             if site.PLOT in data:
