@@ -5,6 +5,7 @@ import math
 import re
 
 import numpy as np
+import plotly.graph_objects as go
 import pytest
 import torch
 from matplotlib.image import imread
@@ -12,7 +13,7 @@ from matplotlib.image import imread
 from snnkit.lab import viz
 from snnkit.lab.hardware.scaling import Measured
 from snnkit.lab.pages import web
-from snnkit.lab.viz import concepts, figures, theme
+from snnkit.lab.viz import concepts, figures, png, theme
 from snnkit.lab.viz.alt import MOST, alt_text
 from snnkit.lab.viz.figures import Marked
 from snnkit.lab.viz.png import rgba
@@ -55,6 +56,14 @@ def test_its_png_for_dark_pages_has_light_text_and_no_paper(name):
     assert (np.abs(opaque - ink).max(axis=1) < 0.01).any()
     assert not (np.abs(opaque - np.array(rgba(theme.INK_TEXT)[:3])).max(axis=1) < 0.01).any()
     assert (dark[..., 3] > 0.3).mean() > 0.8 * (light[..., :3].min(axis=2) < 0.7).mean()
+
+
+def test_the_value_of_a_slider_is_above_a_legend_below_the_plot():
+    figure = go.Figure([go.Scatter(y=[1, 2], name=name) for name in "abcdefghijkl"])
+    figure.update_layout(legend=viz.theme.LEGEND_BELOW, sliders=[{"steps": [{"label": "128"}], "active": 0}])
+    sheet = png._Page(figure).paint()
+    boxes = [one.get_window_extent(sheet.canvas.get_renderer()) for one in (sheet.legends[0], sheet.texts[-1])]
+    assert sheet.texts[-1].get_text() == "128" and boxes[0].y1 < boxes[1].y0
 
 
 def test_text_of_a_png_can_be_read():

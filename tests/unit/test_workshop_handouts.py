@@ -75,6 +75,13 @@ def test_what_is_printed_below_code_is_cut_sooner(tmp_path, tags, shown):
     assert printed == ["\n".join([*map(str, range(shown)), "…"])]
 
 
+def test_what_is_printed_beside_a_figure_leaves_it_most_of_the_slide(tmp_path):
+    said = new_output("stream", name="stdout", text="\n".join(map(str, range(30))))
+    cell = tagged(new_code_cell, "x", "slide", outputs=[said, *drawn("x").outputs[:1]])
+    printed = re.findall(r"<pre>(\d.*?)</pre>", slides(new_notebook(cells=[cell]), tmp_path), re.DOTALL)
+    assert printed == ["0\n1\n2\n3\n4\n…"]
+
+
 @pytest.mark.parametrize(
     ("cells", "says"),
     [

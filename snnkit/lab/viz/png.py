@@ -117,11 +117,13 @@ class _Page:
             longest = max(map(len, title.split("\n"))) * theme.TITLE_SIZE * 0.6
             fits = min(1.0, 0.96 * self.wide / longest)
             self._write(0.012, 1 - 11 / self.high, title, theme.TITLE_SIZE * fits, va="top")
+        legend = self._add_legend() if self.names else None
         for slider in self.layout.sliders:  # its value; a slider that can't be moved is no help
             now = slider.steps[int(slider.active or 0)].label
-            self._write(self.left, 30 / self.high, _text(f"{slider.currentvalue.prefix or ''}{now}"), 14)
-        if self.names:
-            self._add_legend()
+            at = 30 / self.high
+            if legend is not None and self.layout.legend.orientation == "h":  # which is below the plot, too
+                at = legend.get_window_extent(self.sheet.canvas.get_renderer()).y1 / self.high + 8 / self.high
+            self._write(self.left, at, _text(f"{slider.currentvalue.prefix or ''}{now}"), 14)
         return self.sheet
 
     def axes_of(self, trace: Any) -> tuple[Any, str, str]:
@@ -219,7 +221,7 @@ class _Page:
         if spec.showticklabels is False:
             side.set_tick_params(labelbottom=False, labelleft=False)
 
-    def _add_legend(self) -> None:
+    def _add_legend(self) -> Any:
         handles: dict[str, Any] = {}
         for axes in self.axes.values():
             for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
@@ -230,7 +232,9 @@ class _Page:
             columns = max(1, min(len(names), int((self.right - self.left) * self.wide // self.entry)))
             place = {"loc": "lower left", "bbox_to_anchor": (self.left, 8 / self.high), "ncols": columns}
         look = {"frameon": False, "labelcolor": self.ink, "fontsize": _px(12), "borderaxespad": 0, "borderpad": 0}
-        self.sheet.legend([handles[name] for name in names], names, **place, **look)
+        if self.layout.legend.itemsizing == "constant":  # however small the marks are in the plot
+            look["markerscale"] = _px(6) / max(1.0, min(handles[name].get_markersize() for name in names))
+        return self.sheet.legend([handles[name] for name in names], names, **place, **look)
 
     def _add_shape(self, shape: Any) -> None:
         """A line or rectangle; other shapes are left out."""
@@ -339,10 +343,14 @@ def _marks(trace: Any, ink: Any) -> dict[str, Any]:
 
 def _space(page: _Page, trace: Any, fallback: str) -> None:
     """The marks of a scatter3d trace, seen from plotly's camera."""
+    from matplotlib import rc_context
+    from matplotlib.ticker import MaxNLocator
+
     names, scene = (trace.scene or "scene", ""), page.layout[trace.scene or "scene"]
     if names not in page.axes:
         place = page.box(scene.domain.x or (0, 1), scene.domain.y or (0, 1))
-        page.axes[names] = axes = page.sheet.add_axes(place, projection="3d", facecolor="none")
+        with rc_context({"grid.color": theme.GRID_HEX}):  # read only when the axes are made
+            page.axes[names] = axes = page.sheet.add_axes(place, projection="3d", facecolor="none")
         x, y, z = (_first(scene.camera.eye[letter], 1.25) for letter in "xyz")
         axes.view_init(elev=math.degrees(math.atan2(z, math.hypot(x, y))), azim=math.degrees(math.atan2(y, x)))
         axes.set_box_aspect([scene.aspectratio[letter] or 1.0 for letter in "xyz"])
@@ -351,6 +359,8 @@ def _space(page: _Page, trace: Any, fallback: str) -> None:
             getattr(axes, f"set_{letter}label")(_text(spec.title.text), fontsize=_px(12), color=page.ink)
             getattr(axes, f"set_{letter}lim")(*(spec.range or (None, None)))
             getattr(axes, f"{letter}axis").set_pane_color(theme.CLEAR_HEX)  # as the theme has it: without walls
+            if spec.nticks:
+                getattr(axes, f"{letter}axis").set_major_locator(MaxNLocator(spec.nticks - 1, integer=True))
             axes.tick_params(axis=letter, colors=page.ink, labelsize=_px(11))
     marks = _marks(trace, rgba(_one_colour(trace, fallback)))
     page.axes[names].plot(trace.x, trace.y, trace.z, linestyle="none", label=_label(trace), **marks)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 CHEATSHEET = "workshop/cheatsheet.md"
 SLIDE, MORE, CODE = "slide", "slide-more", "slide-code"
 MOST_WORDS, MOST_LINES, WITH_CODE = 60, 14, 20  # of text, of printed lines, and of these with those of code
+BESIDE = 5  # of printed lines beside a figure; and a sign that there are more: slides.html.j2 has room for 6
 _SHOWING = ("viz.show(", "viz.explore(", "viz.embed(", "viz.explorers.", "print(")
 _SECTION = re.compile(r"(?m)^(?=#{1,4} )")
 _ITEM = re.compile(r"\n(?=(?:>? ?[-*]|>? ?\d+\.) )")
@@ -216,7 +217,9 @@ def _markdown() -> Any:
 
 def _outputs(cell: NotebookNode, with_source: bool) -> list[str]:
     parts = [f"<pre><code>{escape(cell.source)}</code></pre>"] if with_source else []
-    most = min(MOST_LINES, max(5, WITH_CODE - cell.source.count("\n"))) if with_source else MOST_LINES
+    most = min(MOST_LINES, max(BESIDE, WITH_CODE - cell.source.count("\n"))) if with_source else MOST_LINES
+    if any("image/png" in output.get("data", {}) for output in cell.get("outputs", ())):
+        most = BESIDE
     printed = ""  # since the last picture: kernels send it in pieces, some of them a line feed alone
     for output in cell.get("outputs", ()):
         data = output.get("data", {})
