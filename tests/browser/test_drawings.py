@@ -219,6 +219,9 @@ def test_letters_on_slides_can_be_read_from_the_last_row(page, tmp_path, name):
     shown = page.evaluate(ON_SLIDES)
     assert len(shown) >= 8 and [i + 1 for i, one in enumerate(shown) if one["out"]] == []
     assert [one for one in shown for letters in one["letters"].values() if letters < 14] == []
+    page.set_viewport_size({"width": 400, "height": 800})
+    wide = [i + 1 for i in range(len(shown)) if page.evaluate(f"go({i}), document.documentElement.scrollWidth > 400")]
+    assert wide == []
 
 
 def test_letters_beside_an_explorer_are_as_large_as_its_height_allows(page, tmp_path):

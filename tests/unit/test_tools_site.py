@@ -94,6 +94,16 @@ def test_formulas_are_mathml(tex, parts):
 # --- docs/conf.py -----------------------------------------------------------------------------------------------------
 
 
+def test_a_formula_stays_with_the_full_stop_behind_it():
+    one, block = site.formula("x"), site.formula("x", block=True)
+    held = '<span style="white-space: nowrap">'
+    assert site.glued(f"a {one}, b ({one}) {one} c {block}.") == (
+        f"a {held}{one},</span> b {held}({one})</span> {one} c {block}."
+    )
+    wrapped = f'<span class="math inline">{one}</span>'  # as on slides
+    assert site.glued(f"<i>a {wrapped}</i>. {wrapped}.") == f"<i>a {wrapped}</i>. {held}{wrapped}.</span>"
+
+
 def test_formulas_have_the_spaces_of_tex_and_the_labels_of_arrows_fit():
     space = '<mspace width="0.167em" />'
     assert site.formula(r"\tau \ln x").count(space) == 2 and site.formula(r"2\ln(x)").count(space) == 1

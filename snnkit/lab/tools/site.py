@@ -131,6 +131,17 @@ def formula(text: str, *, block: bool = False) -> str:
 
 
 @checks.arguments
+def glued(page: str) -> str:
+    """HTML whose formulas within a text stay on one line with the comma, full stop or bracket beside them."""
+    formula = '<math[^>]*display="inline"[^>]*>.*?</math>'
+    return re.sub(
+        rf'(?s)([(“]*)(<span class="math inline">{formula}</span>|{formula})([.,;:!?)”’]*)',
+        lambda found: f'<span style="white-space: nowrap">{found[0]}</span>' if found[1] or found[3] else found[0],
+        page,
+    )
+
+
+@checks.arguments
 def narrow(drawing: str, rows: Sequence[Any]) -> str:
     """A drawing for a phone: parts of it one below the other, in the size they have there.
 

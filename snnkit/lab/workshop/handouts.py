@@ -90,6 +90,7 @@ def slides(path: Path) -> str:
     texts = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
     found = re.search(r"(?m)^# (.+)", texts)
     title = found[1].replace("`", "").strip() if found else name
+    made = [site.glued(slide) for slide in made]
     return _page("slides.html.j2", title=title, slides=made, drawings=web.read("drawings.css"))
 
 
