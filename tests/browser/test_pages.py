@@ -6,6 +6,7 @@ import re
 import nbformat
 import numpy as np
 import pytest
+import torch
 from nbformat.v4 import new_markdown_cell, new_notebook
 from PIL import Image
 
@@ -141,6 +142,28 @@ def test_figures_of_a_saved_page_follow_the_scheme_and_their_titles_the_width(pa
         inks.append(page.locator(".xtick text").first.evaluate("text => getComputedStyle(text).fill"))
         papers.append(page.locator("body").evaluate("body => getComputedStyle(body).backgroundColor"))
     assert papers == ["rgb(255, 255, 255)", "rgb(17, 17, 17)"]
+
+
+def test_figures_in_space_of_a_saved_page_have_its_scheme(page, tmp_path):
+    """Not white paper with dark letters, which they have where the page does not say what it is."""
+    events = (torch.arange(2 * 64).reshape(1, 2, 8, 8) % 5 == 0).float()
+    data = viz.display.mime_bundle(viz.figures.event_cloud(events, title="A cloud"))
+    cell = nbformat.v4.new_code_cell("x", outputs=[nbformat.v4.new_output("display_data", data=data)])
+    (tmp_path / "notebooks").mkdir()
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), tmp_path / "notebooks" / "x.ipynb")
+    run_report.render_copy(tmp_path, "x")
+    page.emulate_media(color_scheme="dark")
+    page.goto((tmp_path / "html" / "x.html").as_uri())
+    colour = """ink => {
+      const scene = document.querySelector(".js-plotly-plot")?.layout.scene;
+      return scene?.bgcolor === "rgba(0,0,0,0)" && scene.xaxis.tickfont.color === ink && scene.zaxis.color === ink;
+    }"""
+    for scheme in ("dark", "light"):
+        page.emulate_media(color_scheme=scheme)
+        expect(page.locator("body")).to_have_attribute("data-jp-theme-light", str(scheme == "light").lower())
+        ink = page.locator("figure").evaluate("figure => getComputedStyle(figure).color")
+        assert sum(map(int, re.findall(r"\d+", ink)[:3])) > 382 or scheme == "light"
+        page.wait_for_function(colour, arg=ink)
 
 
 @pytest.fixture
