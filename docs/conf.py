@@ -233,6 +233,7 @@ def fit_phones(app: Any, name: str, template: str, context: dict[str, Any], tree
         in_columns = re.search(r"\S {2,}\S", match[2])
         return match[0] if in_columns else f'<div class="snn-words {match[1]}"{match[2]}'
 
+    body = site.glued(body)
     context["body"] = re.sub(r'(?s)<div class="(output [^"]*)"(><div class="highlight"><pre>.*?</pre>)', marked, body)
 
 

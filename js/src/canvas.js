@@ -3,7 +3,8 @@
 /**
  * @typedef {Record<string, string>} Colours by their names, such as `ink` and `strongLine`, each "rgb(r, g, b)" or rgba
  * @typedef {{element: HTMLElement, canvas: HTMLCanvasElement, colours: Colours, fit?: function(): void,
- *   draw: function(): void}} View also has `context`, `width` and `height` once its canvas has a place
+ *   draw: function(): void}} View also has `context`, `width`, `height` and `letters`, which is the font size of its
+ *   canvas in px, once that has a place
  */
 
 const TOKENS = ["page", "panel", "raised", "line", "strong-line", "ink", "muted", "faint", "accent", "on-accent",
@@ -67,8 +68,8 @@ export function faint(colour, alpha) {
 /**
  * Keeps a canvas as many pixels as its place on the screen has, whatever the zoom.
  * @param {HTMLCanvasElement} canvas whose size CSS decides
- * @param {function(CanvasRenderingContext2D, number, number): void} resized is called with the size in CSS pixels,
- *   at first and whenever it changes; the context is scaled, so that drawing is in CSS pixels, too
+ * @param {function(CanvasRenderingContext2D, number, number, number): void} resized is called with the size and that of
+ *   letters in CSS pixels, at first and whenever one changes; the context is scaled, so that drawing is in CSS pixels, too
  * @returns {function(): void} ends it
  */
 export function surface(canvas, resized) {
@@ -76,13 +77,13 @@ export function surface(canvas, resized) {
   let last = "";
   const look = () => {
     const {width, height} = canvas.getBoundingClientRect(), ratio = devicePixelRatio || 1;
-    const size = `${width} ${height} ${ratio}`;
+    const letters = parseFloat(getComputedStyle(canvas).fontSize), size = `${width} ${height} ${ratio} ${letters}`;
     if (size === last || width === 0 || height === 0) return;
     last = size;
     canvas.width = Math.round(width * ratio);
     canvas.height = Math.round(height * ratio);
     context.setTransform(canvas.width / width, 0, 0, canvas.height / height, 0, 0);
-    resized(context, width, height);
+    resized(context, width, height, letters);
   };
   const observer = new ResizeObserver(look);
   observer.observe(canvas);
@@ -147,8 +148,8 @@ export function follow(view) {
       view.colours = found;
       view.draw();
     }),
-    surface(view.canvas, (context, width, height) => {
-      Object.assign(view, {context, width, height});
+    surface(view.canvas, (context, width, height, letters) => {
+      Object.assign(view, {context, width, height, letters});
       view.fit?.();
       view.draw();
     }),

@@ -68,12 +68,19 @@ import {isGrid, narrow, wrapped} from "./narrow.js";
     fitTitles(plot, [layout, ...(frames ?? []).map((frame) => frame.layout)], place.clientWidth);
     if (small) layout.dragmode = false; // fingers move the page
     const buttons = small ? {displayModeBar: false} : {}; // they would lie over the title
-    layout.font = {...layout.font, color: ink()}; // the kit's grey has to do for both kinds of page; here one is known
+    // The kit's grey has to do for both kinds of page, and plots in space have white paper for theirs; here one is known.
+    const scenes = Object.keys(layout).filter((key) => /^scene\d*$/.test(key));
+    /** @returns {Record<string, string>} */
+    const inked = () => Object.fromEntries([["font.color", ink()], ...scenes.flatMap((scene) => ["x", "y", "z"].flatMap(
+      (axis) => ["color", "tickfont.color"].map((part) => [`${scene}.${axis}axis.${part}`, ink()])))]);
+    for (const scene of scenes) /** @type {any} */ (layout)[scene].bgcolor = "rgba(0,0,0,0)";
+    layout.font = {...layout.font, color: ink()};
     await Plotly.newPlot(plot, data, layout, {...config, ...buttons});
     if (frames) await Plotly.addFrames(plot, frames);
+    const recolour = () => Plotly.relayout(plot, inked());
+    if (scenes.length) await recolour();
     // A window may keep its size while a menu beside the text opens.
     new ResizeObserver(() => { if (plot.clientWidth) Plotly.Plots.resize(plot); }).observe(place);
-    const recolour = () => Plotly.relayout(plot, {"font.color": ink()});
     new MutationObserver(recolour).observe(document.documentElement, {attributeFilter: ["data-theme"]});
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", recolour);
   };

@@ -2,10 +2,11 @@
 
 import {follow} from "./canvas.js";
 import {drag, framed, make} from "./controls.js";
-import {tickText, ticksOf} from "./ticks.js";
+import {labelled, ticksOf} from "./ticks.js";
 
 const TOP = 8, RIGHT = 10, BELOW = 36, LEFT = 60;
-const LETTERS = "12px system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif";
+const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif";
+const USUAL = 12; // px of letters, for which margins are given
 /** @type {Record<string, number[]>} */
 const DASHES = {solid: [], dash: [6, 4], dot: [2, 3]};
 
@@ -43,7 +44,7 @@ const DASHES = {solid: [], dash: [6, 4], dot: [2, 3]};
  * An axis: `title`, `min` and `max`, `log`, and `ticks` ([value or [value, text], …]) where they are given; `grid`: with
  * a line across the panel at each of them.
  */
-class Axis {
+export class Axis {
   /** @param {AxisOptions} options */
   constructor({title = "", min = 0, max = 1, log = false, ticks, bare = false, grid = true} = {}) {
     this.title = title;
@@ -70,17 +71,18 @@ class Axis {
   /** @param {number} room for so many ticks @returns {Tick[]} */
   shown(room) {
     if (!Number.isFinite(this.max - this.min) || this.max === this.min) return [];
-    if (this.ticks) return this.ticks.map((one) => (Array.isArray(one) ? one : [one, tickText(one)]));
+    if (this.ticks) {
+      const texts = new Map(labelled(this.ticks.filter((one) => typeof one === "number"), this.log));
+      return this.ticks.map((one) => (Array.isArray(one) ? one : [one, texts.get(one) ?? ""]));
+    }
     if (!this.log) {
       const low = Math.min(this.min, this.max), high = Math.max(this.min, this.max); // rows of images count downwards
-      return ticksOf(low, high, room).map((one) => [one, tickText(one)]);
+      return labelled(ticksOf(low, high, room), false);
     }
     const low = Math.ceil(Math.log10(this.min) - 1e-9), high = Math.floor(Math.log10(this.max) + 1e-9);
-    const every = Math.max(1, Math.ceil((high - low + 1) / room)), ticks = /** @type {Tick[]} */ ([]);
-    for (let power = low; power <= high; power++) {
-      if (power % every === 0) ticks.push([10 ** power, tickText(10 ** power)]);
-    }
-    return ticks;
+    const every = Math.max(1, Math.ceil((high - low + 1) / room)), powers = [];
+    for (let power = low; power <= high; power++) if (power % every === 0) powers.push(10 ** power);
+    return labelled(powers, true);
   }
 }
 
@@ -130,6 +132,7 @@ export class Plot {
     // These are known once it is in the page.
     this.context = /** @type {?CanvasRenderingContext2D} */ (null);
     this.width = this.height = 0;
+    this.letters = USUAL; // px
     this.colours = /** @type {Colours} */ ({});
     this.end = () => {};
     this.ask = framed(() => this.draw());
@@ -152,16 +155,21 @@ export class Plot {
     Object.assign(y, this.dragging ? {min: Math.min(y.min, low), max: Math.max(y.max, high)} : {min: low, max: high});
   }
 
-  /** With `equal`, more room at the right or below, so that pixels are square. */
+  /** Margins for the letters of the page; with `equal`, more at the right or below, so that pixels are square. */
   fit() {
     this.narrow ??= {...this.margins};
-    this.margins = {...this.narrow};
+    this.margins = {...this.narrow, left: this.scaled(this.narrow.left), below: this.scaled(this.narrow.below)};
     if (!this.equal) return;
     const {left, right, top, below} = this.margins, {x, y} = this;
     const unit = Math.min((this.width - left - right) / Math.abs(x.max - x.min),
       (this.height - top - below) / Math.abs(y.max - y.min));
     this.margins.right = this.width - left - unit * Math.abs(x.max - x.min);
     this.margins.below = this.height - top - unit * Math.abs(y.max - y.min);
+  }
+
+  /** A length that grows with the letters. @param {number} pixels */
+  scaled(pixels) {
+    return (pixels * this.letters) / USUAL;
   }
 
   /** @param {Mark[]} marks */
@@ -214,7 +222,7 @@ export class Plot {
     if (!context) return;
     const {left, right, top, below} = this.margins;
     context.clearRect(0, 0, width, height);
-    context.font = LETTERS;
+    context.font = `${this.letters}px ${FONT}`;
     this.drawAxes(context);
     context.save();
     context.beginPath();
@@ -247,7 +255,7 @@ export class Plot {
     context.textBaseline = "middle";
     context.textAlign = "right";
     let widest = 0;
-    for (const [value, text] of this.y.shown(Math.max(2, Math.floor((height - top - below) / 24)))) {
+    for (const [value, text] of this.y.shown(Math.max(2, Math.floor((height - top - below) / this.scaled(24))))) {
       const at = Math.round(this.down(value)) + 0.5;
       if (at < top - 4 || at > bottom + 1) continue;
       context.strokeStyle = this.y.grid ? ink.faint : "transparent";
@@ -261,7 +269,7 @@ export class Plot {
     context.textAlign = "center";
     context.textBaseline = "top";
     let free = -Infinity;
-    for (const [value, text] of this.x.shown(Math.max(2, Math.floor((width - left - right) / 70)))) {
+    for (const [value, text] of this.x.shown(Math.max(2, Math.floor((width - left - right) / this.scaled(70))))) {
       const at = Math.round(this.across(value)) + 0.5;
       if (at < left - 1 || at > width - right + 1) continue;
       context.strokeStyle = this.x.grid ? ink.faint : "transparent";
@@ -283,11 +291,11 @@ export class Plot {
     context.lineTo(width - right, bottom);
     context.stroke();
     context.fillStyle = ink.ink;
-    const under = bottom + (this.x.ticks?.length === 0 ? 6 : 22);
+    const under = bottom + (this.x.ticks?.length === 0 ? 6 : this.scaled(22));
     if (this.x.title) context.fillText(this.x.title, left + (width - left - right) / 2, under);
     if (this.y.title) {
       context.save();
-      context.translate(Math.max(1, left - widest - 22), top + (height - top - below) / 2);
+      context.translate(Math.max(1, left - widest - this.scaled(22)), top + (height - top - below) / 2);
       context.rotate(-Math.PI / 2);
       context.textBaseline = "top";
       context.fillText(this.y.title, 0, 0, height - 4);

@@ -2,7 +2,7 @@
 
 import {drag, make, written} from "./controls.js";
 import {heightAt} from "./course_answers.js";
-import {tickText, ticksOf} from "./ticks.js";
+import {labelled, ticksOf} from "./ticks.js";
 
 /**
  * @import {Curve, NumberQuestion, SketchQuestion} from "./course_answers.js"
@@ -74,13 +74,13 @@ export function sketch(question, {guess, result, changed = () => {}, labelledBy}
   const redraw = asWide(element, (width) => {
     size = {width, height: Math.round(Math.min(260, Math.max(190, width * 0.45)))};
     const parts = [], bottom = size.height - EDGE.bottom, middle = (EDGE.left + width - EDGE.right) / 2;
-    for (const x of ticksOf(left, right, 5)) {
+    for (const [x, text] of labelled(ticksOf(left, right, 5))) {
       parts.push(shape("line", {class: "grid", x1: toX(x), x2: toX(x), y1: EDGE.top, y2: bottom}));
-      parts.push(letters("tick", toX(x), bottom + 16, tickText(x)));
+      parts.push(letters("tick", toX(x), bottom + 16, text));
     }
-    for (const y of ticksOf(low, high, 5)) {
+    for (const [y, text] of labelled(ticksOf(low, high, 5))) {
       parts.push(shape("line", {class: "grid", x1: EDGE.left, x2: width - EDGE.right, y1: toY(y), y2: toY(y)}));
-      parts.push(letters("tick", EDGE.left - 6, toY(y) + 4, tickText(y), "end"));
+      parts.push(letters("tick", EDGE.left - 6, toY(y) + 4, text, "end"));
     }
     parts.push(letters("axis", middle, size.height - 6, xLabel));
     const sideways = letters("axis", 0, 0, yLabel);
@@ -196,8 +196,8 @@ export function numberLine(question, guess, truth) {
   const share = (value) => (log ? Math.log(value / low) / Math.log(high / low) : (value - low) / (high - low));
   asWide(element, (width) => {
     const powers = [...Array(40).keys()].map((i) => 10 ** (i - 20)).filter((one) => one >= low && one <= high);
-    const ticks = log ? powers : ticksOf(low, high, 5);
-    const edge = Math.max(14, ...ticks.map((tick) => 4 * tickText(tick).length)); // half a number at either end
+    const ticks = labelled(log ? powers : ticksOf(low, high, 5), log);
+    const edge = Math.max(14, ...ticks.map(([, text]) => 4 * text.length)); // half a number at either end
     /** @param {number} value */
     const at = (value) => edge + (width - 2 * edge) * share(value), parts = [];
     if (truth !== null) {
@@ -205,9 +205,9 @@ export function numberLine(question, guess, truth) {
       parts.push(shape("rect", {class: "near", x: from, width: Math.max(2, to - from), y: 34, height: 16, rx: 3}));
     }
     parts.push(shape("line", {class: "base", x1: edge, x2: width - edge, y1: 42, y2: 42}));
-    for (const tick of ticks) {
+    for (const [tick, text] of ticks) {
       parts.push(shape("line", {class: "base", x1: at(tick), x2: at(tick), y1: 42, y2: 47}));
-      parts.push(letters("tick", at(tick), truth === null ? 62 : 88, tickText(tick)));
+      parts.push(letters("tick", at(tick), truth === null ? 62 : 88, text));
     }
     /** @param {number} value @param {string} kind @param {string} words @param {number} y */
     const mark = (value, kind, words, y) => {

@@ -70,7 +70,9 @@ export class Stage {
     this.pointer = /** @type {?Neuron} */ (null);
     this.why = /** @type {?Votes} */ (null); // shown in place of membranes and spikes
     this.upright = false;
-    surface(canvas, (context, width, height) => {
+    this.letters = 12;
+    surface(canvas, (context, width, height, letters) => {
+      this.letters = letters;
       this.context = context;
       this.width = width;
       this.height = height;
@@ -285,7 +287,7 @@ export class Stage {
   drawTitle(group) {
     const {context, colours} = this, {kind} = group;
     if (kind === "votes" && this.upright) return;
-    context.font = `12px ${FONT}`;
+    context.font = `${this.letters}px ${FONT}`;
     context.fillStyle = colours.muted;
     context.textAlign = "left";
     context.textBaseline = "alphabetic";
@@ -388,7 +390,8 @@ export class Stage {
       const leads = leaders.includes(k), bar = faint(colours.orange, leads ? 1 : 0.5);
       if (this.why?.label === k) this.drawAsked(group, k);
       context.fillStyle = leads ? colours.ink : colours.muted;
-      context.font = `${leads ? 700 : 400} ${bold ? Math.min(each * 0.55, 17) : 12}px ${FONT}`;
+      const high = Math.max(0.55 * each, Math.min(each - 2, this.letters)); // within the row, or the bar
+      context.font = `${leads ? 700 : 400} ${bold ? Math.min(high, 17) : this.letters}px ${FONT}`;
       if (this.upright) {
         const top = box.y + size + 8, room = box.h - size - 28, tall = Math.max(this.bars[k] * room, 0);
         context.textAlign = "center";

@@ -21,12 +21,31 @@ export function raised(power) {
   return String(power).replace(/./g, (sign) => (sign === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(sign)]));
 }
 
-/** As a tick label: "0.05", "−2", "10⁻³" where it is far from 1. @param {number} value */
+/** Whether a number is written with a power of ten. @param {number} value */
+const far = (value) => value !== 0 && (Math.abs(value) >= 1e5 || Math.abs(value) < 9.99e-4);
+
+/** As digits: "0.05", "−2". @param {number} value */
+const plain = (value) => String(Number(value.toPrecision(6))).replace("-", "−");
+
+/** A number as a label: "0.05", "−2", "10⁻³" where it is far from 1. @param {number} value */
 export function tickText(value) {
-  if (value !== 0 && (Math.abs(value) >= 1e5 || Math.abs(value) < 9.99e-4)) {
-    const power = Math.floor(Math.log10(Math.abs(value)) + 1e-9), digits = value / 10 ** power;
-    const factor = Math.abs(Math.abs(digits) - 1) < 1e-6 ? (value < 0 ? "−" : "") : `${written(digits)}·`;
-    return `${factor}10${raised(power)}`;
-  }
-  return String(Number(value.toPrecision(6))).replace("-", "−");
+  if (!far(value)) return plain(value);
+  const power = Math.floor(Math.log10(Math.abs(value)) + 1e-9), digits = value / 10 ** power;
+  const factor = Math.abs(Math.abs(digits) - 1) < 1e-6 ? (value < 0 ? "−" : "") : `${written(digits)}·`;
+  return `${factor}10${raised(power)}`;
+}
+
+/**
+ * Values with the labels of an axis, in one style: all are digits, or all have a power of ten, each its own on a
+ * logarithmic axis ("10⁰", "10⁵"), and that of the largest on others ("0.5·10⁵", "1·10⁵").
+ * @param {number[]} values @returns {Array<[value: number, text: string]>}
+ */
+export function labelled(values, log = false) {
+  const largest = Math.max(...values.map(Math.abs)), common = Math.floor(Math.log10(largest) + 1e-9);
+  const powers = log ? values.some(far) : far(largest);
+  return values.map((value) => {
+    if (!powers || value === 0) return [value, plain(value)];
+    const power = log ? Math.floor(Math.log10(Math.abs(value)) + 1e-9) : common, digits = value / 10 ** power;
+    return [value, `${log && Math.abs(digits - 1) < 1e-6 ? "" : `${plain(digits)}·`}10${raised(power)}`];
+  });
 }

@@ -4,12 +4,15 @@ import io
 import re
 
 import nbformat
+import numpy as np
 import pytest
+import torch
+from nbformat.v4 import new_markdown_cell, new_notebook
 from PIL import Image
 
 from snnkit.lab import pages, viz
 from snnkit.lab.pages import web
-from snnkit.lab.tools import run_report
+from snnkit.lab.tools import run_report, site
 from snnkit.lab.tools.project import find
 from snnkit.lab.viz import embedded, explorers
 from tests.engine import javascript
@@ -141,6 +144,28 @@ def test_figures_of_a_saved_page_follow_the_scheme_and_their_titles_the_width(pa
     assert papers == ["rgb(255, 255, 255)", "rgb(17, 17, 17)"]
 
 
+def test_figures_in_space_of_a_saved_page_have_its_scheme(page, tmp_path):
+    """Not white paper with dark letters, which they have where the page does not say what it is."""
+    events = (torch.arange(2 * 64).reshape(1, 2, 8, 8) % 5 == 0).float()
+    data = viz.display.mime_bundle(viz.figures.event_cloud(events, title="A cloud"))
+    cell = nbformat.v4.new_code_cell("x", outputs=[nbformat.v4.new_output("display_data", data=data)])
+    (tmp_path / "notebooks").mkdir()
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), tmp_path / "notebooks" / "x.ipynb")
+    run_report.render_copy(tmp_path, "x")
+    page.emulate_media(color_scheme="dark")
+    page.goto((tmp_path / "html" / "x.html").as_uri())
+    colour = """ink => {
+      const scene = document.querySelector(".js-plotly-plot")?.layout.scene;
+      return scene?.bgcolor === "rgba(0,0,0,0)" && scene.xaxis.tickfont.color === ink && scene.zaxis.color === ink;
+    }"""
+    for scheme in ("dark", "light"):
+        page.emulate_media(color_scheme=scheme)
+        expect(page.locator("body")).to_have_attribute("data-jp-theme-light", str(scheme == "light").lower())
+        ink = page.locator("figure").evaluate("figure => getComputedStyle(figure).color")
+        assert sum(map(int, re.findall(r"\d+", ink)[:3])) > 382 or scheme == "light"
+        page.wait_for_function(colour, arg=ink)
+
+
 @pytest.fixture
 def embedded_in_the_dark(page, tmp_path, monkeypatch):
     """Embeds a page as a notebook does, in a dark page; its body."""
@@ -214,6 +239,57 @@ def test_notes_in_figures_are_outlined_in_the_colour_of_the_page(page, theme):
     page.set_content(f'<style>{look}</style>{body}<div class="js-plotly-plot">{note}</div>')
     shown = page.locator("text").evaluate("e => [getComputedStyle(e).paintOrder, getComputedStyle(e).stroke]")
     assert shown == ["stroke", colour]
+
+
+THEME = "html { --pst-color-background: #fff; --pst-color-surface: #fff; color-scheme: light; }"
+
+
+@pytest.mark.parametrize("long", [True, False])
+@pytest.mark.parametrize("kind", ["site", "copy", "table", "printed"])
+def test_a_shadow_on_a_phone_says_on_which_side_there_is_more(page, tmp_path, kind, long):
+    """Of formulas, tables and what cells print."""
+    formula = site.formula("x = " + " + ".join("abcdefgh" * (5 if long else 1)), block=True)
+    row = "<td>12345</td>" * (20 if long else 2)
+    table = f"<table class='table'><tbody><tr>{row}</tr><tr>{row}</tr></tbody></table>"
+    printed = f"<pre style='overflow-x: auto'>{'0123456789 ' * (20 if long else 2)}</pre>"
+    page.set_viewport_size({"width": 400, "height": 600})
+    if kind == "copy":
+        (tmp_path / "notebooks").mkdir()
+        text = f"$$x = {' + '.join('abcdefgh' * (5 if long else 1))}$$"
+        nbformat.write(new_notebook(cells=[new_markdown_cell(text)]), tmp_path / "notebooks" / "x.ipynb")
+        run_report.render_copy(tmp_path, "x")
+        page.goto((tmp_path / "html" / "x.html").as_uri())
+    else:
+        style = (find().root / "docs" / "_static" / "site.css").read_text("utf-8")
+        body = {"site": formula, "table": table, "printed": printed}[kind]
+        page.set_content(f"<style>{THEME}{style}</style><article class='bd-article'>{body}</article>")
+    place = page.locator(".snn-formula, table, pre").first
+    assert place.evaluate("e => e.scrollWidth > e.clientWidth") is long
+
+    def edges(scrolled):
+        place.evaluate("(e, to) => { e.scrollLeft = to; }", scrolled)
+        page.wait_for_timeout(100)
+        image = Image.open(io.BytesIO(place.screenshot())).convert("L")
+        return [image.getpixel((x, image.height - 4)) < 230 for x in (2, image.width - 3)]  # below what is written
+
+    assert edges(0) == [False, long]
+    assert edges(150) == [long, long]
+    assert edges(99_999) == [long, False]
+
+
+@pytest.mark.parametrize("path", sorted((find().root / "docs").glob("*.png")), ids=lambda path: path.name)
+def test_pictures_of_the_documentation_are_dark_on_dark_pages(page, path):
+    style = (find().root / "docs" / "_static" / "site.css").read_text("utf-8")
+    page.goto(path.as_uri())  # a page without an address may show no file
+    page.evaluate("""([style, file]) => {
+      document.documentElement.dataset.theme = "dark";
+      document.body.style.cssText = "margin: 0; background: #121212";
+      document.body.innerHTML = `<style>${style}</style><div class="bd-content"><p><img src="${file}"></p></div>`;
+    }""", [style, path.as_uri()])  # fmt: skip
+    page.wait_for_function("document.querySelector('p > img')?.complete")
+    image = np.array(Image.open(io.BytesIO(page.locator("p > img").screenshot())).convert("RGB"))
+    paper = image[3, 3]
+    assert paper.max() < 0x20 and image.max() > 200 and np.median(image) < 0x20
 
 
 def test_long_signatures_of_the_reference_break_on_a_phone(page):

@@ -94,6 +94,24 @@ def test_formulas_are_mathml(tex, parts):
 # --- docs/conf.py -----------------------------------------------------------------------------------------------------
 
 
+def test_a_formula_stays_with_the_full_stop_behind_it():
+    one, block = site.formula("x"), site.formula("x", block=True)
+    held = '<span style="white-space: nowrap">'
+    assert site.glued(f"a {one}, b ({one}) {one} c {block}.") == (
+        f"a {held}{one},</span> b {held}({one})</span> {one} c {block}."
+    )
+    wrapped = f'<span class="math inline">{one}</span>'  # as on slides
+    assert site.glued(f"<i>a {wrapped}</i>. {wrapped}.") == f"<i>a {wrapped}</i>. {held}{wrapped}.</span>"
+
+
+def test_formulas_have_the_spaces_of_tex_and_the_labels_of_arrows_fit():
+    space = '<mspace width="0.167em" />'
+    assert site.formula(r"\tau \ln x").count(space) == 2 and site.formula(r"2\ln(x)").count(space) == 1
+    assert site.formula(r"\ln p_k").count(space) == 1 and space not in site.formula(r"-\log_2 x, \exp(-x)")
+    arrow = site.formula(r"a \xrightarrow{\text{encode}} b")
+    assert "mpadded" not in arrow and "<mover>" in arrow and "&#x27F6;" in arrow and "<mtext>encode</mtext>" in arrow
+
+
 @pytest.fixture(scope="module")
 def conf():
     return runpy.run_path(str(find().root / "docs" / "conf.py"))

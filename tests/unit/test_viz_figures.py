@@ -5,6 +5,7 @@ import math
 import re
 
 import numpy as np
+import plotly.graph_objects as go
 import pytest
 import torch
 from matplotlib.image import imread
@@ -12,7 +13,7 @@ from matplotlib.image import imread
 from snnkit.lab import viz
 from snnkit.lab.hardware.scaling import Measured
 from snnkit.lab.pages import web
-from snnkit.lab.viz import concepts, figures, theme
+from snnkit.lab.viz import concepts, figures, png, theme
 from snnkit.lab.viz.alt import MOST, alt_text
 from snnkit.lab.viz.figures import Marked
 from snnkit.lab.viz.png import rgba
@@ -42,6 +43,31 @@ def test_it_can_be_read_heard_and_printed(name):
     inked = image[..., :3].min(axis=2) < 0.7
     assert image[0, 0].tolist() == [1, 1, 1, 1] and inked.mean() > 0.003
     assert len(np.unique(image[inked].round(1), axis=0)) > 3
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_its_png_for_dark_pages_has_light_text_and_no_paper(name):
+    """And nothing of what is drawn on white paper is lost on the way."""
+    figure = EXAMPLES[name]()
+    light, dark = (imread(io.BytesIO(viz.png_bytes(figure, dark=dark))) for dark in (False, True))
+    assert dark.shape == light.shape and dark[0, 0, 3] == 0
+    opaque = dark[dark[..., 3] == 1][:, :3]
+    ink = np.array(rgba(theme.DARK_TEXT)[:3])
+    assert (np.abs(opaque - ink).max(axis=1) < 0.01).any()
+    assert not (np.abs(opaque - np.array(rgba(theme.INK_TEXT)[:3])).max(axis=1) < 0.01).any()
+    assert (dark[..., 3] > 0.3).mean() > 0.8 * (light[..., :3].min(axis=2) < 0.7).mean()
+
+
+def test_the_value_of_a_slider_is_above_a_legend_below_the_plot():
+    figure = go.Figure([go.Scatter(y=[1, 2], name=name) for name in "abcdefghijkl"])
+    figure.update_layout(legend=viz.theme.LEGEND_BELOW, sliders=[{"steps": [{"label": "128"}], "active": 0}])
+    sheet = png._Page(figure).paint()
+    boxes = [one.get_window_extent(sheet.canvas.get_renderer()) for one in (sheet.legends[0], sheet.texts[-1])]
+    assert sheet.texts[-1].get_text() == "128" and boxes[0].y1 < boxes[1].y0
+
+
+def test_text_of_a_png_can_be_read():
+    assert min(contrast(theme.INK_TEXT, theme.WHITE), contrast(theme.DARK_TEXT, theme.DARK)) > 7
 
 
 # --- contrast: 4.5 of text, 3 of lines, marks and bars, on light and on dark pages ----------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import html
+import io
 import json
 import re
 
@@ -13,6 +14,7 @@ import plotly.graph_objects as go
 import pytest
 from click.testing import CliRunner
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from PIL import Image
 
 from snnkit.lab.cli import main
 from snnkit.lab.course import exercise as registry, question
@@ -71,6 +73,13 @@ def test_what_is_printed_below_code_is_cut_sooner(tmp_path, tags, shown):
     cell = tagged(new_code_cell, "x\n" * 10 + "x", "slide", *tags, outputs=[said])
     printed = re.findall(r"<pre>(\d.*?)</pre>", slides(new_notebook(cells=[cell]), tmp_path), re.DOTALL)
     assert printed == ["\n".join([*map(str, range(shown)), "…"])]
+
+
+def test_what_is_printed_beside_a_figure_leaves_it_most_of_the_slide(tmp_path):
+    said = new_output("stream", name="stdout", text="\n".join(map(str, range(30))))
+    cell = tagged(new_code_cell, "x", "slide", outputs=[said, *drawn("x").outputs[:1]])
+    printed = re.findall(r"<pre>(\d.*?)</pre>", slides(new_notebook(cells=[cell]), tmp_path), re.DOTALL)
+    assert printed == ["0\n1\n2\n3\n4\n…"]
 
 
 @pytest.mark.parametrize(
@@ -144,8 +153,14 @@ def test_a_figure_alone_asks_the_prediction_of_its_section_and_is_sharp(tmp_path
     cells.append(drawn("again()", "slide"))
     page = slides(new_notebook(cells=cells), tmp_path)
     assert page.count(html.escape(question.find("encodings.a")["ask"], quote=False)) >= 1
-    pictures = [base64.b64decode(one) for one in re.findall(r'src="data:image/png;base64,([^"]+)"', page)]
-    assert int.from_bytes(pictures[0][16:20], "big") == 1280  # of 700 in the copy
+    both = re.search(
+        r'<picture><source media="(.+?)" srcset="data:(.+?)"><img alt="[^>]*" src="data:(.+?)"></pict', page
+    )
+    assert both and f"@media {both[1]}" in page and f'matchMedia("{both[1]}")' in page
+    dark, light = (Image.open(io.BytesIO(base64.b64decode(one.partition(",")[2]))) for one in both.groups()[1:])
+    assert light.width == dark.width == 1280  # of 700 in the copy
+    assert light.convert("RGBA").getpixel((0, 0)) == (255,) * 4 and dark.convert("RGBA").getpixel((0, 0))[3] == 0
+    assert page.count("data:image/png") == 1 and page.count("<picture>") == 1  # what plotly has not drawn is as it was
 
 
 @pytest.mark.parametrize("name", PROJECT.names())

@@ -81,7 +81,7 @@ class Cloud {
     this.now = 0;
     this.colours = /** @type {import("../canvas.js").Colours} */ ({});
     this.context = /** @type {?CanvasRenderingContext2D} */ (null);
-    this.width = this.height = 0;
+    this.width = this.height = this.letters = 0;
     this.end = () => {};
     /** @type {Point} */
     let from;
@@ -147,7 +147,7 @@ class Cloud {
     }
     const t = (this.now + 0.5) / STEPS;
     line(ink.accent, 1.5, corner(0, t, 0), corner(1, t, 0), corner(1, t, 1), corner(0, t, 1), corner(0, t, 0));
-    context.font = "12px system-ui, sans-serif";
+    context.font = `${this.letters}px system-ui, sans-serif`;
     context.fillStyle = ink.ink;
     context.textAlign = "center";
     /** @type {function(string, number, number, number): void} */

@@ -48,7 +48,7 @@ def render_copy(out: Path, name: str) -> None:
             return formula(body)
 
     def markdown(source: str) -> str:
-        return MarkdownWithMath(renderer=Renderer(escape=False)).render(source)
+        return site.glued(MarkdownWithMath(renderer=Renderer(escape=False)).render(source))
 
     page = resources.files("snnkit.lab.tools").joinpath("notebook_page.html.j2").read_text(encoding="utf-8")
     exporter = HTMLExporter(

@@ -35,6 +35,13 @@ _UNKNOWN = {
 _OTHERWISE = {
     r"<mi>(&#x0039[0-9A-F];|&#x003A[0-9];)</mi>": r'<mi mathvariant="normal">\1</mi>',
     "<mo>(/|&#x0002F;)</mo>": '<mo lspace="0" rspace="0">/</mo>',
+    # A label of an arrow: MathML Core, which browsers have, knows no width that is "+0.833em" more than that within.
+    r'<mpadded width="\+[^>]*>(.*?)<mspace depth=".25em" /></mpadded>': r"\1",
+    # An arrow that is long in every font; in some, one that is stretched loses its head.
+    '<mstyle scriptlevel="0"><mo>&#x2192;</mo></mstyle>': '<mo stretchy="false">&#x27F6;</mo>',
+    # Thin spaces around names of functions.
+    r"(</m(?:i|n|su[bp]|frac)>)(?=<mi>(?:ln|log|exp)</mi>)": r'\1<mspace width="0.167em" />',
+    r"(?<!<msu[bp]>)(<mi>(?:ln|log|exp)</mi>)(?=<m(?:i|n|su[bp]|frac|row|sqrt|text)>)": r'\1<mspace width="0.167em" />',
 }
 _COLAB = re.compile(r"\]\((https://colab\.research\.google\.com/[^)]*)\)")
 COLAB = "<a>Colab</a>"  # in what `viz.explore` says where there is no kernel
@@ -121,6 +128,17 @@ def formula(text: str, *, block: bool = False) -> str:
         return made
     number = f'<span class="eqno">({escape(tag[1])})</span>' if tag else ""
     return f'<div class="snn-formula">{number}{made}</div>'
+
+
+@checks.arguments
+def glued(page: str) -> str:
+    """HTML whose formulas within a text stay on one line with the comma, full stop or bracket beside them."""
+    formula = '<math[^>]*display="inline"[^>]*>.*?</math>'
+    return re.sub(
+        rf'(?s)([(“]*)(<span class="math inline">{formula}</span>|{formula})([.,;:!?)”’]*)',
+        lambda found: f'<span style="white-space: nowrap">{found[0]}</span>' if found[1] or found[3] else found[0],
+        page,
+    )
 
 
 @checks.arguments

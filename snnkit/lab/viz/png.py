@@ -29,11 +29,12 @@ _LETTER = 7.2  # pixels of a letter in the legend
 
 
 @checks.arguments
-def png_bytes(figure: BaseFigure, scale: float = 1.0) -> bytes:
+def png_bytes(figure: BaseFigure, scale: float = 1.0, *, dark: bool = False) -> bytes:
     """``figure`` as a PNG of its own size, or of 700 × 380 pixels, on white paper: viewers do not say if they are dark.
 
     Args:
         scale: the picture has so many times the pixels each way, above 0 to 4.
+        dark: for dark pages: light text, and no paper, as these differ in how dark they are.
 
     Raises:
         ValueError: it has a kind of trace that the kit's figures do not use.
@@ -44,7 +45,7 @@ def png_bytes(figure: BaseFigure, scale: float = 1.0) -> bytes:
             raise ValueError(f"trace type {trace.type!r} has no PNG form; those that have: {', '.join(_PAINTERS)}")
     buffer = io.BytesIO()
     checks.number("scale", scale, above=0, at_most=4)
-    _Page(figure).paint().savefig(buffer, format="png", dpi=100 * scale)
+    _Page(figure, dark).paint().savefig(buffer, format="png", dpi=100 * scale)
     return buffer.getvalue()
 
 
@@ -64,15 +65,17 @@ class _Page:
     """One figure on its way to paper: its axes by plotly's names, and the categories of each axis so far.
 
     ``left``, ``right``, ``bottom`` and ``top`` bound the drawing area, in fractions of the page from the bottom left.
+    ``ink`` is the colour of text.
     """
 
-    def __init__(self, figure: Any) -> None:
+    def __init__(self, figure: Any, dark: bool = False) -> None:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
 
         self.layout = layout = figure.layout
         self.wide, self.high = layout.width or 700, layout.height or theme.HEIGHT
-        self.sheet: Any = Figure(figsize=(self.wide / 100, self.high / 100), dpi=100, facecolor=theme.WHITE)
+        self.ink, paper = (theme.DARK_TEXT, "none") if dark else (theme.INK_TEXT, theme.WHITE)
+        self.sheet: Any = Figure(figsize=(self.wide / 100, self.high / 100), dpi=100, facecolor=paper)
         FigureCanvasAgg(self.sheet)
         self.traces = [trace for trace in figure.data if trace.visible in (None, True)]
         self.axes: dict[tuple[str, str], Any] = {}
@@ -114,11 +117,13 @@ class _Page:
             longest = max(map(len, title.split("\n"))) * theme.TITLE_SIZE * 0.6
             fits = min(1.0, 0.96 * self.wide / longest)
             self._write(0.012, 1 - 11 / self.high, title, theme.TITLE_SIZE * fits, va="top")
+        legend = self._add_legend() if self.names else None
         for slider in self.layout.sliders:  # its value; a slider that can't be moved is no help
             now = slider.steps[int(slider.active or 0)].label
-            self._write(self.left, 30 / self.high, _text(f"{slider.currentvalue.prefix or ''}{now}"), 14)
-        if self.names:
-            self._add_legend()
+            at = 30 / self.high
+            if legend is not None and self.layout.legend.orientation == "h":  # which is below the plot, too
+                at = legend.get_window_extent(self.sheet.canvas.get_renderer()).y1 / self.high + 8 / self.high
+            self._write(self.left, at, _text(f"{slider.currentvalue.prefix or ''}{now}"), 14)
         return self.sheet
 
     def axes_of(self, trace: Any) -> tuple[Any, str, str]:
@@ -155,8 +160,12 @@ class _Page:
     def _place(self, x_name: str, y_name: str) -> tuple[float, float, float, float]:
         return self.box(self._axis(x_name).domain or (0, 1), self._axis(y_name).domain or (0, 1))
 
+    def inked(self, colour: str | None) -> str:
+        """The colour of a text, whose grey can have more contrast than on a page that may be light or dark."""
+        return self.ink if colour in (None, theme.TEXT) else colour
+
     def _write(self, x: float, y: float, text: str, size: float, **look: Any) -> Any:
-        return self.sheet.text(x, y, text, fontsize=_px(size), **{"color": theme.INK_TEXT} | look)
+        return self.sheet.text(x, y, text, fontsize=_px(size), **{"color": self.ink} | look)
 
     def _limits(self, flat: dict[tuple[str, str], Any]) -> dict[str, tuple[float, float]]:
         """Sets the scales; where the data of each axis begin and end, those of an axis that it ``matches`` included."""
@@ -180,11 +189,9 @@ class _Page:
             if spec.range is None and spec.autorange == "reversed":
                 low, high = high, low
             getattr(axes, f"set_{letter}lim")(low, high)
-            side.set_label_text(_text(spec.title.text), fontsize=_px(theme.FONT_SIZE), color=theme.INK_TEXT)
+            side.set_label_text(_text(spec.title.text), fontsize=_px(theme.FONT_SIZE), color=self.ink)
             self._add_ticks(side, spec, self.categories.get(name, []))
-            side.set_tick_params(
-                which="both", colors=theme.INK_TEXT, labelcolor=theme.INK_TEXT, labelsize=_px(12), length=3
-            )
+            side.set_tick_params(which="both", colors=self.ink, labelcolor=self.ink, labelsize=_px(12), length=3)
             if spec.showgrid is not False:
                 side.grid(True, color=theme.GRID_HEX, linewidth=0.6)
             if spec.visible is False:
@@ -214,7 +221,7 @@ class _Page:
         if spec.showticklabels is False:
             side.set_tick_params(labelbottom=False, labelleft=False)
 
-    def _add_legend(self) -> None:
+    def _add_legend(self) -> Any:
         handles: dict[str, Any] = {}
         for axes in self.axes.values():
             for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
@@ -224,8 +231,10 @@ class _Page:
         if self.layout.legend.orientation == "h":
             columns = max(1, min(len(names), int((self.right - self.left) * self.wide // self.entry)))
             place = {"loc": "lower left", "bbox_to_anchor": (self.left, 8 / self.high), "ncols": columns}
-        look = {"frameon": False, "labelcolor": theme.INK_TEXT, "fontsize": _px(12), "borderaxespad": 0, "borderpad": 0}
-        self.sheet.legend([handles[name] for name in names], names, **place, **look)
+        look = {"frameon": False, "labelcolor": self.ink, "fontsize": _px(12), "borderaxespad": 0, "borderpad": 0}
+        if self.layout.legend.itemsizing == "constant":  # however small the marks are in the plot
+            look["markerscale"] = _px(6) / max(1.0, min(handles[name].get_markersize() for name in names))
+        return self.sheet.legend([handles[name] for name in names], names, **place, **look)
 
     def _add_shape(self, shape: Any) -> None:
         """A line or rectangle; other shapes are left out."""
@@ -254,7 +263,7 @@ class _Page:
         transform = transform + ScaledTranslation(*shift, self.sheet.dpi_scale_trans)
         across = {"left": "left", "right": "right"}.get(note.xanchor, "center")
         up = {"top": "top", "bottom": "bottom"}.get(note.yanchor, "center")
-        look = {"color": rgba(_inked(note.font.color)), "transform": transform, "ha": across, "va": up}
+        look = {"color": rgba(self.inked(note.font.color)), "transform": transform, "ha": across, "va": up}
         text = self._write(x, y, _text(note.text), note.font.size or theme.FONT_SIZE, **look)
         if dot := _DOT.match(note.text or ""):  # in the colour of its line: matplotlib has one colour for a text
             box = text.get_window_extent(self.sheet.canvas.get_renderer())
@@ -331,18 +340,25 @@ def _marks(trace: Any, ink: Any) -> dict[str, Any]:
 
 def _space(page: _Page, trace: Any, fallback: str) -> None:
     """The marks of a scatter3d trace, seen from plotly's camera."""
+    from matplotlib import rc_context
+    from matplotlib.ticker import MaxNLocator
+
     names, scene = (trace.scene or "scene", ""), page.layout[trace.scene or "scene"]
     if names not in page.axes:
         place = page.box(scene.domain.x or (0, 1), scene.domain.y or (0, 1))
-        page.axes[names] = axes = page.sheet.add_axes(place, projection="3d", facecolor="none")
+        with rc_context({"grid.color": theme.GRID_HEX}):  # read only when the axes are made
+            page.axes[names] = axes = page.sheet.add_axes(place, projection="3d", facecolor="none")
         x, y, z = (_first(scene.camera.eye[letter], 1.25) for letter in "xyz")
         axes.view_init(elev=math.degrees(math.atan2(z, math.hypot(x, y))), azim=math.degrees(math.atan2(y, x)))
         axes.set_box_aspect([scene.aspectratio[letter] or 1.0 for letter in "xyz"])
         for letter in "xyz":
             spec = scene[f"{letter}axis"]
-            getattr(axes, f"set_{letter}label")(_text(spec.title.text), fontsize=_px(12), color=theme.INK_TEXT)
+            getattr(axes, f"set_{letter}label")(_text(spec.title.text), fontsize=_px(12), color=page.ink)
             getattr(axes, f"set_{letter}lim")(*(spec.range or (None, None)))
-            axes.tick_params(axis=letter, colors=theme.INK_TEXT, labelsize=_px(11))
+            getattr(axes, f"{letter}axis").set_pane_color(theme.CLEAR_HEX)  # as the theme has it: without walls
+            if spec.nticks:
+                getattr(axes, f"{letter}axis").set_major_locator(MaxNLocator(spec.nticks - 1, integer=True))
+            axes.tick_params(axis=letter, colors=page.ink, labelsize=_px(11))
     marks = _marks(trace, rgba(_one_colour(trace, fallback)))
     page.axes[names].plot(trace.x, trace.y, trace.z, linestyle="none", label=_label(trace), **marks)
 
@@ -369,7 +385,7 @@ def _bar(page: _Page, trace: Any, fallback: str) -> None:
     (axes.barh if across else axes.bar)(at, length, width, base, **look)
     for place, end, text in zip(at, length + base, trace.text if trace.text is not None else (), strict=False):
         align = {"ha": "left", "va": "center"} if across else {"ha": "center", "va": "bottom"}
-        axes.text(*((end, place) if across else (place, end)), text, color=theme.INK_TEXT, fontsize=_px(11), **align)
+        axes.text(*((end, place) if across else (place, end)), text, color=page.ink, fontsize=_px(11), **align)
 
 
 def _heatmap(page: _Page, trace: Any, fallback: str) -> None:
@@ -399,11 +415,6 @@ def _text(text: Any) -> str:
 def _px(value: float) -> float:
     """CSS pixels as the points of a page drawn at 100 dots per inch."""
     return value * 0.72
-
-
-def _inked(colour: str | None) -> str:
-    """The colour of a text, whose grey can be darker on paper."""
-    return theme.INK_TEXT if colour in (None, theme.TEXT) else colour
 
 
 def _first(value: Any, otherwise: float) -> Any:

@@ -25,12 +25,12 @@ PATTERNS = ("", "/", ".", "x", "-", "\\", "|", "+")
 # Contrast 4.5 : 1 on WHITE and 4.2 : 1 on DARK. No colour has 4.5 on both, as these two pages are only 18.9 : 1 apart:
 # web/plot_text.css makes it darker or lighter on pages that say which they are.
 TEXT = "#767676"
-INK_TEXT = "#4a4f55"  # on white paper
+INK_TEXT, DARK_TEXT = "#4a4f55", "#c9ced4"  # on white paper, and on dark pages
 GRID = "rgba(127,127,127,0.22)"
 PALE = "#949494"  # broad lines behind others
 AXIS = "rgba(127,127,127,0.9)"
 GRID_HEX, AXIS_HEX = "#7f7f7f38", "#7f7f7fe6"  # the same two as matplotlib writes them
-CLEAR = "rgba(0,0,0,0)"
+CLEAR, CLEAR_HEX = "rgba(0,0,0,0)", "#00000000"
 # From nothing to ink: the page shows through where the value is zero.
 INK = ((0.0, "rgba(0,114,178,0)"), (1.0, "rgba(0,114,178,1)"))
 # Brightness: from the black paper of a picture, which is drawn below it, to white. Bright is bright on every page.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import base64
+import io
 import re
 from collections.abc import Callable, Sequence
 from html import escape
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 CHEATSHEET = "workshop/cheatsheet.md"
 SLIDE, MORE, CODE = "slide", "slide-more", "slide-code"
 MOST_WORDS, MOST_LINES, WITH_CODE = 60, 14, 20  # of text, of printed lines, and of these with those of code
+BESIDE = 5  # of printed lines beside a figure; and a sign that there are more: slides.html.j2 has room for 6
 _SHOWING = ("viz.show(", "viz.explore(", "viz.embed(", "viz.explorers.", "print(")
 _SECTION = re.compile(r"(?m)^(?=#{1,4} )")
 _ITEM = re.compile(r"\n(?=(?:>? ?[-*]|>? ?\d+\.) )")
@@ -41,6 +43,7 @@ _KEY = re.compile(r'\battempt\(\s*"(\w+\.\d+)"')
 _ASKED = re.compile(r'(?m)^predict\("(\w+\.\w+)"')
 _LOOK = "What do you see, and what did you expect?"  # where there is no prediction
 _SHARP = 1280 / 700  # a slide is so much wider than a figure
+_DARK = "screen and (prefers-color-scheme: dark)"  # as in slides.html.j2
 
 
 def _page(template: str, **values: Any) -> str:
@@ -87,6 +90,7 @@ def slides(path: Path) -> str:
     texts = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
     heading = re.search(r"(?m)^# (.+)", texts)
     title = heading[1].replace("`", "").strip() if heading else name
+    made = [site.glued(slide) for slide in made]
     return _page("slides.html.j2", title=title, slides=made, drawings=web.read("drawings.css"))
 
 
@@ -214,18 +218,24 @@ def _markdown() -> Any:
 
 def _outputs(cell: NotebookNode, with_source: bool) -> list[str]:
     parts = [f"<pre><code>{escape(cell.source)}</code></pre>"] if with_source else []
-    most = min(MOST_LINES, max(5, WITH_CODE - cell.source.count("\n"))) if with_source else MOST_LINES
+    most = min(MOST_LINES, max(BESIDE, WITH_CODE - cell.source.count("\n"))) if with_source else MOST_LINES
+    if any("image/png" in output.get("data", {}) for output in cell.get("outputs", ())):
+        most = BESIDE
     printed = ""  # since the last picture: kernels send it in pieces, some of them a line feed alone
     for output in cell.get("outputs", ()):
         data = output.get("data", {})
         png, page = (data.get(kind) for kind in ("image/png", "text/html"))
         if page and ('class="snn explorer"' in page or "<iframe" in page):  # it lives on a slide, too
-            parts.append(page)
+            parts.append(page.replace('name=""', 'name="compact"'))  # of a network's page, what a slide has room for
         elif png is not None:
             alt = output.get("metadata", {}).get("image/png", {}).get("alt", "")
-            picture = _sharp(data[site.PLOT]) if site.PLOT in data else "".join(png.split())
-            image = f'<img alt="{escape(alt)}" src="data:image/png;base64,{picture}">'
-            parts.append(f"<figure>{image}</figure>")
+            if site.PLOT in data:
+                light, dark = (_sharp(data[site.PLOT], dark) for dark in (False, True))
+                image = f'<source media="{_DARK}" srcset="{dark}"><img alt="{escape(alt)}" src="{light}">'
+                parts.append(f"<figure><picture>{image}</picture></figure>")
+            else:  # a picture that is no figure of plotly has the colours that it has
+                image = f'<img alt="{escape(alt)}" src="data:image/png;base64,{"".join(png.split())}">'
+                parts.append(f"<figure>{image}</figure>")
         elif output.output_type == "stream" and output.name == "stdout":
             if printed.strip():
                 parts.pop()
@@ -241,14 +251,16 @@ def _outputs(cell: NotebookNode, with_source: bool) -> list[str]:
     return parts
 
 
-def _sharp(plot: dict[str, Any]) -> str:
-    """A figure in the pixels of a slide, as base64."""
+def _sharp(plot: dict[str, Any], dark: bool) -> str:
+    """A figure in the pixels of a slide, as a URL: WebP without loss, which has a third of the bytes of a PNG."""
+    from PIL import Image
     from plotly.graph_objects import Figure
 
     from snnkit.lab.viz.png import png_bytes
 
-    figure = Figure({part: _plain(plot[part]) for part in ("data", "layout") if part in plot})
-    return base64.b64encode(png_bytes(figure, _SHARP)).decode("ascii")
+    figure, made = Figure({part: _plain(plot[part]) for part in ("data", "layout") if part in plot}), io.BytesIO()
+    Image.open(io.BytesIO(png_bytes(figure, _SHARP, dark=dark))).save(made, "WEBP", lossless=True)
+    return f"data:image/webp;base64,{base64.b64encode(made.getvalue()).decode('ascii')}"
 
 
 def _plain(value: Any) -> Any:
