@@ -39,6 +39,11 @@ def cut(text: str, longest: int = _LONGEST) -> str:
     return text if len(text) <= longest else f"{text[:longest]}…"
 
 
+def a(name: str) -> str:
+    """``name`` with its article."""
+    return f"{'an' if name[0] in 'AEIOaeio' else 'a'} {name}"
+
+
 def pip_install(extra: str) -> str:
     """The command for an optional part of the kit, which is on no package index."""
     return f'pip install "snnkit[{extra}] @ git+{REPOSITORY}"'
@@ -74,9 +79,9 @@ def _pieces(value: Any) -> Iterator[str]:
     else:
         try:
             shape = getattr(value, "shape", None)
-            text = f"a {kind.__name__} of shape {list(shape)}" if shape is not None and tuple(shape) else repr(value)
+            text = f"{a(kind.__name__)} of shape {list(shape)}" if shape is not None and tuple(shape) else repr(value)
         except Exception:  # any error that another class raises
-            text = f"a {kind.__name__}"
+            text = a(kind.__name__)
         yield text
 
 
@@ -437,15 +442,26 @@ def _in_words(kind: Any) -> str:
             words += map(repr, inner)
         elif origin in _WORDS:
             plain = origin not in (os.PathLike, Callable) and Any not in inner
-            parts = dict.fromkeys(_in_words(part) for part in inner if part is not ...) if plain else {}
-            one_of = [part.removeprefix("an ").removeprefix("a ").partition(" of ") for part in parts]
-            many = [f"{head}s{of}{rest}" for head, of, rest in one_of]
-            word = "a pair" if origin is tuple and len(inner) == 2 and ... not in inner else _WORDS[origin]
-            words.append(f"{word} of {' to '.join(many)}" if many else word)
+            parts = [*dict.fromkeys(_in_words(part) for part in inner if part is not ...)] if plain else []
+            many = " to ".join(" or ".join(map(_plural, part.split(" or "))) for part in parts)
+            pair = origin is tuple and len(inner) == 2 and ... not in inner
+            if pair and len(parts) > 1:
+                words.append(f"a pair ({', '.join(parts)})")
+            else:
+                word = "a pair" if pair else _WORDS[origin]
+                words.append(f"{word} of {many}" if many else word)
         else:
             torchs = origin.__module__.partition(".")[0] == "torch"
             inside = "nn." if ".nn." in origin.__module__ else ""
             place = "snnkit.nn." if origin.__module__ == "snnkit.nn" else f"torch.{inside}" if torchs else ""
-            name = f"{place}{origin.__name__}"
-            words.append(f"{'an' if name[0] in 'AEIO' else 'a'} {name}")
+            words.append(a(f"{place}{origin.__name__}"))
     return " or ".join(words).replace("True or False or", "True, False or")
+
+
+_ENDS, _ALONE = "s'", ("True", "False", "None")
+
+
+def _plural(word: str) -> str:
+    """ "a pair of integers" -> "pairs of integers"."""
+    head, of, rest = word.removeprefix("an ").removeprefix("a ").partition(" of ")
+    return f"{head}{'' if head[-1] in _ENDS or head in _ALONE else 's'}{of}{rest}"

@@ -467,7 +467,8 @@ def _check(
         raise ValueError(f"{name} must be [T, B, C] and not empty, but its shape is {list(output.shape)}")
     checks.instance("targets", targets, Tensor, "an int64 tensor [B]")
     if targets.dtype != torch.int64:
-        raise TypeError(f"targets must be an int64 tensor [B], but its dtype is {targets.dtype}: use targets.long()")
+        advice = "use targets.long()" if targets.ndim < 2 else "targets.argmax(1) makes labels of one-hot targets"
+        raise TypeError(f"targets must be an int64 tensor [B], but its dtype is {targets.dtype}: {advice}")
     if targets.shape != output.shape[1:2]:
         raise ValueError(
             f"targets must have shape [B] = [{output.shape[1]}], as {name} is [T, B, C] = {list(output.shape)}, but "

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any, NamedTuple
@@ -29,6 +30,8 @@ from snnkit.engine.observe import Seen, changed, observed
 from snnkit.neuron import Neuron
 
 __all__ = ["ablate", "recording"]
+
+_CALL = "so call neuron(x[None], state) for a single step"
 
 # The names under which wrappers of PyTorch (compiled, sharded, checkpointed) hold their module.
 _WRAPPED = {"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"}
@@ -81,7 +84,8 @@ class Activity:
     def _whole(self, what: str) -> dict[str, _Part]:
         if not self._parts:
             raise RuntimeError(
-                f"{what} of a recording can be read once the network has run in its context, but no neuron of it has"
+                f"{what} of a recording can be read once the network has run in its context, but no neuron of it has: "
+                f"one whose step is called is not seen, {_CALL}"
             )
         for parts in self._parts.values():
             if len(parts) > 1:
@@ -174,7 +178,8 @@ def ablate(module: nn.Module, mask: Tensor | Mapping[str, Tensor]) -> AbstractCo
     The neuron itself goes on as before: it integrates and resets, but what it hands on is masked. Masks of contexts
     within each other multiply, and a ``recording`` shows the masked spikes. A mask may need a gradient. It holds for
     all threads. In the context, compiled models run uncompiled, and ``optimize_memory_usage`` saves no memory;
-    ``backward`` through an activation checkpoint of your own must be called in the context, too.
+    ``backward`` through an activation checkpoint of your own must be called in the context, too. It does not change
+    what ``neuron.step`` returns where that is called; a warning tells of a mask that was not used.
 
     Args:
         module: a neuron, or any module with neurons in it.
@@ -209,6 +214,13 @@ def _ablation(masks: list[tuple[Neuron, _Mask]]) -> Iterator[None]:
         for neuron, change in masks:
             stack.enter_context(changed(neuron, change))
         yield
+    for _, change in masks:
+        if not change.used:
+            warnings.warn(
+                f"{change.name} changed nothing, as its neuron was not called in the context: one whose step is called "
+                f"is not masked, {_CALL}",
+                stacklevel=3,
+            )
 
 
 class _Mask:
@@ -220,9 +232,10 @@ class _Mask:
             raise TypeError(f"{name} must be bool or floating point, but its dtype is {mask.dtype}")
         if not (mask.is_meta or mask.isfinite().all()):
             raise ValueError(f"{name} must be finite, but it holds a NaN or an infinity")
-        self.name, self.mask = name, mask
+        self.name, self.mask, self.used = name, mask, False
 
     def __call__(self, spikes: Tensor) -> Tensor:
+        self.used = True
         mask, step = self.mask, spikes.shape[1:]
         pairs = zip(reversed(mask.shape), reversed(step), strict=False)
         if mask.dim() > len(step) or any(size not in (1, full) for size, full in pairs):

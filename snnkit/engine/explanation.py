@@ -14,6 +14,7 @@ from snnkit.engine.trace import name_of
 from snnkit.tables import html_table, text_table
 
 _NO_NEURONS = "no neurons in this model"
+_NONE_CALLED = "no neuron of this model was called on a sequence; of one whose step is called, the engine is eager"
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class Explanation(list[Row]):
     def __init__(self) -> None:
         super().__init__()
         self.products: list[Product] = []
+        self.nothing = _NO_NEURONS
 
     def _tables(self) -> list[tuple[tuple[str, ...], list[tuple[str, ...]]]]:
         """Head and rows: of the neurons, and of the products."""
@@ -56,14 +58,14 @@ class Explanation(list[Row]):
 
     def __str__(self) -> str:
         texts = ["\n".join(text_table(head, rows, left=5)) for head, rows in self._tables() if rows]
-        return "\n\n".join(texts if self else [_NO_NEURONS, *texts])
+        return "\n\n".join(texts if self else [self.nothing, *texts])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
         """Tables whose long reasons are broken between words."""
         texts = [html_table(head, rows, left=5) for head, rows in self._tables() if rows]
-        return "".join(texts if self else [f"<div>{_NO_NEURONS}</div>", *texts])
+        return "".join(texts if self else [f"<div>{self.nothing}</div>", *texts])
 
 
 @checks.arguments
@@ -117,6 +119,8 @@ def explain(model: nn.Module, x: Tensor, state: Any = None) -> Explanation:
     for i, module in enumerate(modules):
         if ran := fallbacks.get(id(module)):  # its kernel could not be compiled
             rows[i] = replace(rows[i], engine=ran.engine, reason=ran.reason)
+    if handles and not rows:
+        rows.nothing = _NONE_CALLED
     names = {module: name or "(model)" for name, module in model.named_modules()}
     for layer, shape, way, reason in products:
         row = Product(names.get(layer, ""), tuple(shape), tuple(layer.weight.shape), way, reason)

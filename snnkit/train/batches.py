@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset, default_collate
 
-from snnkit.checks import shown
+from snnkit import checks
 from snnkit.data.events import Events
 
 Samples: TypeAlias = "Tensor | list[Events]"
@@ -129,9 +129,16 @@ class LoadedData(Source):
         if not isinstance(batch, (tuple, list)) or len(batch) != 2:
             what = f"a {type(batch).__name__}" + (f" of {len(batch)}" if isinstance(batch, (tuple, list)) else "")
             what += f" with the keys {', '.join(map(repr, batch))}" if isinstance(batch, dict) else ""
+            one, two = ([*map(repr, batch), 0, 1] if isinstance(batch, dict) else [0, 1])[:2]
             raise TypeError(
                 f"each batch of {self.name} must be a pair (samples, targets), but batch {number} is {what}; "
-                "`((batch[0], batch[1]) for batch in loader)`, in a class with __iter__, or a collate_fn makes pairs"
+                f"`((batch[{one}], batch[{two}]) for batch in loader)`, in a class with __iter__, or a collate_fn of a "
+                "DataLoader makes pairs"
+            )
+        if isinstance(batch[1], (int, float, str, np.generic)) or getattr(batch[1], "ndim", 1) == 0:
+            raise TypeError(
+                f"{self.name} must give batches, but it gives single samples: DataLoader({self.name}, batch_size=64) "
+                "makes batches of them"
             )
         what = f"batch {number} of {self.name}"
         samples, targets = checked_pair(batch[0], batch[1], what)
@@ -177,12 +184,19 @@ def source_of(
     if isinstance(data, (str, bytes, dict, Tensor, np.ndarray)) or not (_is_indexed(data) or hasattr(data, "__iter__")):
         raise TypeError(
             f"{name} must be a pair (samples, targets), a Dataset, a DataLoader or another iterable of pairs, but it "
-            f"is {shown(data)}"
+            f"is {checks.shown(data)}"
         )
     if _is_indexed(data):
         data = DataLoader(data, size, shuffle=order is not None, generator=order, collate_fn=_collate)
     elif batch_size is not None:
-        raise ValueError(f"batch_size must be left out, as {name} is a {type(data).__name__}, which makes the batches")
+        raise ValueError(
+            f"batch_size must be left out, as {name} is {checks.a(type(data).__name__)}, which makes the batches"
+            + (
+                ""
+                if isinstance(data, DataLoader)
+                else f"; DataLoader({name}, {batch_size}) makes some of single samples"
+            )
+        )
     return LoadedData(data, name, device, accumulate)
 
 
@@ -227,7 +241,7 @@ def as_samples(value: Any, what: str) -> Samples:
         return list(value)
     if not isinstance(value, Tensor) or value.is_sparse:
         raise TypeError(
-            f"samples of {what} must be a tensor, an array or a list of Events, but they are {shown(value)}"
+            f"samples of {what} must be a tensor, an array or a list of Events, but they are {_other_samples(value)}"
         )
     if value.dtype != torch.uint8 and not value.is_floating_point():
         raise TypeError(f"samples of {what} must be uint8 or floating point, but their dtype is {value.dtype}")
@@ -240,6 +254,28 @@ def _as_tensor(value: Any) -> Any:
     return torch.from_numpy(np.ascontiguousarray(value)) if numbers else value
 
 
+def _other_samples(value: Any) -> str:
+    """What samples are that ``fit`` does not take, and what it takes instead."""
+    if isinstance(value, np.ndarray):
+        if value.dtype.names:
+            return "a structured array: snnkit.data.events.from_numpy makes a recording of each array of events"
+        if value.dtype.kind != "O":
+            return f"{checks.shown(value)} with the dtype {value.dtype}"
+        value = list(value)
+    if not isinstance(value, (list, tuple)) or not all(isinstance(one, (Tensor, np.ndarray)) for one in value):
+        return checks.shown(value)
+    if any(getattr(one.dtype, "names", None) for one in value):
+        return "a list of structured arrays: snnkit.data.events.from_numpy makes a recording of each"
+    shapes = [*dict.fromkeys(str(list(one.shape)) for one in value)]
+    listed = f"a list of {len(value)} of the shape {shapes[0]}: torch.stack or numpy.stack makes one of them"
+    if len(shapes) > 1:
+        listed = (
+            f"a list of {len(value)} of several shapes, such as {shapes[0]} and {shapes[1]}: "
+            "torch.nn.utils.rnn.pad_sequence([torch.as_tensor(x) for x in samples], batch_first=True) fills up series"
+        )
+    return listed
+
+
 def _as_targets(value: Any, what: str) -> Tensor:
     """Targets as a tensor: class labels int64, of any kind of integers, or floating point."""
     value = _as_tensor(value)
@@ -247,8 +283,8 @@ def _as_targets(value: Any, what: str) -> Tensor:
         value = torch.tensor(value)
     if not isinstance(value, Tensor) or value.is_sparse or value.is_complex():
         raise TypeError(
-            f"targets of {what} must be a tensor or array of class labels or floating-point numbers, but they are "
-            f"{shown(value)}"
+            f"targets of {what} must be a tensor or array of class labels (integers from 0 on) or floating-point "
+            f"numbers, but they are {checks.shown(value)}"
         )
     return value if value.is_floating_point() else value.long()
 
@@ -275,10 +311,15 @@ def _is_pair(data: Any) -> bool:
         return len(data.tensors) == 2
     if not isinstance(data, (tuple, list)) or len(data) != 2:
         return False
-    first = data[0]
-    return isinstance(first, (Tensor, np.ndarray)) or (
-        isinstance(first, (list, tuple)) and len(first) > 0 and isinstance(first[0], Events)
-    )
+    samples, targets = data
+    if isinstance(samples, (Tensor, np.ndarray)) or isinstance(targets, (Tensor, np.ndarray)):
+        return True
+    return _begins_with(samples, Events) or _begins_with(targets, (int, float, str, np.generic))
+
+
+def _begins_with(values: Any, kinds: type | tuple[type, ...]) -> bool:
+    """Whether it is a list or tuple whose first element is one of these."""
+    return isinstance(values, (list, tuple)) and any(isinstance(one, kinds) for one in values[:1])
 
 
 def _is_indexed(data: Any) -> bool:
@@ -292,7 +333,15 @@ def _collate(items: list[Any]) -> Any:
     """A batch of the items of a data set; recordings stay a list."""
     if isinstance(items[0], (tuple, list)) and len(items[0]) == 2 and isinstance(items[0][0], Events):
         return [events for events, _ in items], torch.tensor([label for _, label in items])
-    return default_collate(items)
+    try:
+        return default_collate(items)
+    except (RuntimeError, TypeError) as error:  # PyTorch's own words
+        first = items[0][0] if isinstance(items[0], (tuple, list)) and items[0] else None
+        events = isinstance(first, np.ndarray) and first.dtype.names
+        reason = f"each is {_other_samples(first)}" if events else error
+        raise TypeError(
+            f"samples of a data set can't become a batch: {reason}. Or give a DataLoader whose collate_fn makes batches"
+        ) from error
 
 
 def _kind(value: Samples) -> str:

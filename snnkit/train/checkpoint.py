@@ -185,7 +185,14 @@ class RunState:
             "cuda_rng": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
             "generators": [generator.get_state() for generator in self.generators],
             "settings": dict(self.settings),
+            "others": {name: parameter.detach().cpu() for name, parameter in self._others().items()},
         }
+
+    def _others(self) -> dict[str, nn.Parameter]:
+        """Parameters that the optimizer holds and the model does not, such as those of a loss."""
+        own = {id(p) for p in self.model.parameters()}
+        held = [p for group in self.optimizer.param_groups for p in group["params"] if id(p) not in own]
+        return {f"parameter {i} of the optimizer that is not the model's": p for i, p in enumerate(held)}
 
     def read(self, path: str | os.PathLike[str]) -> dict[str, Any]:
         """What ``save`` has written, for ``restore``. Nothing is changed yet.
@@ -194,7 +201,8 @@ class RunState:
         """
         path, content = _read(path, torch.device("cpu"))
         extra, current = content["extra"], self._extra()
-        extra.setdefault("settings", {})  # which files of before do not have
+        for name in ("settings", "others"):  # which files of before do not have
+            extra.setdefault(name, {})
         if missing := current.keys() - extra.keys():
             raise ValueError(
                 f"{path} must hold all that a run goes on from, but it has no {', '.join(sorted(missing))}: it was not "
@@ -205,6 +213,7 @@ class RunState:
             self._check_fits(content["epoch"], history, extra, current)
             taken = {name: like(name, extra[name], current[name]) for name in ("scheduler", "scaler") if current[name]}
             check_weights_fit(content["model"], self.model.state_dict())
+            check_weights_fit(instance("others", extra["others"], dict, "a dict"), current["others"])
             state = _optimizer_state(content, self.optimizer, self.model, started=content["epoch"] > 0)
         optimizer = keep_kernels(self.optimizer, state)
         return content | {"path": path, "history": history, "optimizer": optimizer, "extra": extra | taken}
@@ -221,6 +230,9 @@ class RunState:
             self.scaler.load_state_dict(extra["scaler"])
             for scheduler in optional:
                 scheduler.load_state_dict(extra["scheduler"])
+        with torch.no_grad():
+            for name, parameter in self._others().items():
+                parameter.copy_(extra["others"][name])
         for generator, state in zip(self.generators, extra["generators"], strict=True):
             generator.set_state(state)
         self.order.set_state(extra["order"])

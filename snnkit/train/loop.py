@@ -106,8 +106,9 @@ def fit(
             mean over samples counts, or a metric of torchmetrics, which gets the output summed over time (for targets
             per time step, the output) and the targets. None: the accuracy, where targets are labels, of the answer that
             the loss asks for (with ``population_size`` and ``ignore_index`` of a ``functools.partial``).
-        optimizer: Adam with ``lr`` if None.
-        scheduler: stepped once per epoch; it needs its ``optimizer``.
+        optimizer: Adam with ``lr`` if None, of the parameters of ``model``. One of yours may hold others, too, as of a
+            loss that learns.
+        scheduler: stepped once per epoch, ``ReduceLROnPlateau`` with the training loss; it needs its ``optimizer``.
         batch_size: 64 if None; left out for a loader, which makes the batches.
         amp: forward in bfloat16 if the device computes in it, otherwise (older GPUs) in float16 with a scaled loss.
             "auto": where that is faster (see ``Precision.choose``).
@@ -169,6 +170,7 @@ def fit(
         _check_smallest_batch(model, encode, augment, source)
 
     optimizer = optimizer or make_optimizer("adam", model, lr, capturable=graphed)
+    _warn_of_untrained(model, optimizer, encode=encode, augment=augment, loss=loss, regulariser=regulariser)
     precision = Precision.choose(target, amp)
     if amp is True and target.type == "cpu":
         _warn_if_slow(target)
@@ -366,6 +368,23 @@ def _check_optimizer(
             raise ValueError("optimizer must hold parameters of the model, but it has none: was it made for another?")
     if scheduler is not None and (optimizer is None or scheduler.optimizer is not optimizer):
         raise ValueError("scheduler must come with the optimizer it was made for: pass that as optimizer=")
+    if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau) and scheduler.mode != "min":
+        raise ValueError(
+            f"scheduler must have mode='min', as it gets the training loss of each epoch, but it is {scheduler.mode!r}"
+        )
+
+
+def _warn_of_untrained(model: nn.Module, optimizer: torch.optim.Optimizer, **functions: Any) -> None:
+    """Warn of functions with parameters that would stay as they are."""
+    known = {id(p) for group in optimizer.param_groups for p in group["params"]} | {id(p) for p in model.parameters()}
+    for name, function in functions.items():
+        own = function.parameters() if isinstance(function, nn.Module) else ()
+        if any(p.requires_grad and id(p) not in known for p in own):
+            warnings.warn(
+                f"{name} has parameters that are not trained: give optimizer= one that holds them, too, or set their "
+                "requires_grad to False",
+                stacklevel=4,
+            )
 
 
 def _progress_bar(per_epoch: int | None, done: int, epochs: int, progress: bool) -> Any:

@@ -17,6 +17,7 @@ from snnkit import checks, loss as losses
 from snnkit.engine import state_dtype
 
 ACCURACY = "accuracy"
+_IGNORED = -100  # of PyTorch's cross-entropy, which a loss may call; never a class
 MEASURED = 4  # of each update: loss, metric, mean output, regulariser
 
 
@@ -31,9 +32,11 @@ def aligned(targets: Tensor, out: Tensor) -> Tensor:
     if targets.ndim < 2 or targets.ndim != out.ndim - (not targets.is_floating_point()):
         return targets
     if targets.shape[1] != len(out):
+        advice = "targets.argmax(1) makes labels of these" if targets.shape == out.shape[1:] else "labels are [B]"
         raise ValueError(
             f"targets per time step must be [B, T, ...] with T = {len(out)}, as the output is {list(out.shape)}, but "
             f"their shape is {list(targets.shape)}"
+            + ("" if targets.is_floating_point() else f"; for each sample, {advice}, and numbers are floating point")
         )
     return targets.transpose(0, 1).contiguous()  # as some metrics view it
 
@@ -78,7 +81,7 @@ class Metric:
             # A batch of labels per time step is as many samples as it has labels.
             if targets.ndim > 1:
                 out, targets = out.flatten(0, 1).unsqueeze(0), targets.flatten()
-            ignored = _keywords(self.loss).get("ignore_index")
+            ignored = _keywords(self.loss).get("ignore_index", _IGNORED)
             return losses.accuracy(class_scores(out, self.loss)[None], targets, ignore_index=ignored)
         with torch.no_grad():
             per_step = targets.shape[:2] == out.shape[:2] and targets.ndim >= out.ndim - 1

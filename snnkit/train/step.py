@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -241,7 +242,7 @@ def run_model(forward: Callable, model: nn.Module, encode: Function | None, x: A
         raise
     if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], Tensor)):
         raise TypeError(
-            f"the result of model must be (out, state), as of snnkit.nn.Sequential, but it is {type(result).__name__}"
+            f"the result of model must be (out, state), as of snnkit.nn.Sequential, but it is {checks.shown(result)}"
         )
     out = result[0]
     return out.float() if out.dtype in (torch.float16, torch.bfloat16) else out
@@ -301,16 +302,24 @@ class Compiled:
         self.model = model
         self._run: Any = torch.compile(model, dynamic=False)
         self._size: int | None = None
+        self._compiled = False
 
     def __call__(self, x: Tensor) -> Any:
         self._size = x.shape[1] if self._size is None else self._size
         if self._run is self.model or x.shape[1] != self._size:
             return self.model(x)
         from torch._dynamo.exc import BackendCompilerFailed  # here, as torch's compiler takes a second to import
+        from torch._functorch import config
 
         secure_inductor()
+        # Backward, too, or its compiling would fail in ``loss.backward()``, where it is too late to run uncompiled.
+        early = "force_non_lazy_backward_lowering"
+        known = hasattr(config, early)  # not in every version of PyTorch
         try:
-            return self._run(x)
+            with nullcontext() if self._compiled or not known else config.patch({early: True}):
+                result = self._run(x)
+            self._compiled = True
+            return result
         except BackendCompilerFailed as error:  # errors of the model itself are raised as they are
             reason = str(getattr(error, "inner_exception", error)).strip().partition("\n")[0]
             warnings.warn(f"compile=True, but torch.compile failed ({reason}): the model runs uncompiled", stacklevel=2)

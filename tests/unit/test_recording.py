@@ -3,6 +3,7 @@
 import copy
 import pickle
 import threading
+import warnings
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from torch import nn as torch_nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
 
-from snnkit import device, nn
+from snnkit import device, engine, nn
 from snnkit.device import memory_saving
 from snnkit.loss import spike_rate_regulariser
 from snnkit.neuron import LI, LIF, CubaLIF, Leaky
@@ -288,6 +289,44 @@ def test_static_and_narrow_input_and_spikes_of_one_byte(x):
     with nn.recording(lif) as rec:
         lif(2 * x[0], repeat=9)
     assert rec.spikes["(model)"].shape == (9, 3, 4)
+
+
+class ByStep(torch_nn.Module):
+    """A loop of its own, which calls the neuron's step."""
+
+    def __init__(self):
+        super().__init__()
+        self.cell = LIF()
+
+    def forward(self, x):
+        state, out = self.cell.initial_state(x[0]), []
+        for step in x:
+            spike, state = self.cell.step(step, state)
+            out.append(spike)
+        return torch.stack(out), state
+
+
+def test_where_only_a_step_is_called_it_is_said(x):
+    net = ByStep()
+    with nn.recording(net) as rec:
+        net(x)
+    with pytest.raises(RuntimeError, match=r"whose step is called is not seen, so call neuron\(x\[None\], state\)"):
+        rec.spikes  # noqa: B018
+    with (
+        pytest.warns(
+            UserWarning, match="mask of 'cell' changed nothing, .* whose step is called is not masked"
+        ) as told,
+        nn.ablate(net, {"cell": torch.zeros(4)}),
+    ):
+        net(x)
+    assert told[0].filename == __file__
+    assert str(engine.explain(net, x)).startswith("no neuron of this model was called on a sequence")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with nn.ablate(net, {"cell": torch.zeros(4)}):
+            assert not net.cell(x)[0].any()
+        with pytest.raises(ZeroDivisionError), nn.ablate(net, {"cell": torch.zeros(4)}):
+            raise ZeroDivisionError
 
 
 def test_a_copy_made_meanwhile_is_an_ordinary_network(x):

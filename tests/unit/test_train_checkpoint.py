@@ -39,7 +39,7 @@ def new(seed=0, hidden=7, optimizer=torch.optim.Adam, **kwargs):
     return model, optimizer(model.parameters(), lr=0.01, **kwargs)
 
 
-def fit(model, optimizer, **kwargs):
+def fit(model, optimizer, loss=loss, **kwargs):
     return train.fit(
         model, (SAMPLES, LABELS), encode=noisy, loss=loss, optimizer=optimizer, batch_size=16, device="cpu",
         progress=False, **kwargs,
@@ -117,6 +117,31 @@ def test_two_and_two_epochs_equal_four(tmp_path, setup, with_scheduler):
     resumed, resumed_history = run(4, seed=5, checkpoint=tmp_path / "run.pt", resume=True)
     assert same(straight, resumed)
     assert resumed_history.train_loss == history.train_loss and resumed_history.epochs == 4
+
+
+class Scaled(nn.Module):
+    """A loss that learns a number of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(()))
+
+    def forward(self, out, targets):
+        return nn.functional.cross_entropy(self.scale * out.sum(0), targets)
+
+
+def test_a_loss_that_learns_is_resumed_with_the_model(tmp_path):
+    def run(epochs, **kwargs):
+        model, learned = new()[0], Scaled()
+        optimizer = torch.optim.Adam([*model.parameters(), *learned.parameters()], lr=0.1)
+        fit(model, optimizer, epochs=epochs, seed=11, loss=learned, **kwargs)
+        return learned.scale.item()
+
+    straight = run(4)
+    half = run(2, checkpoint=tmp_path / "run.pt")
+    assert run(4, checkpoint=tmp_path / "run.pt", resume=True) == straight != half != 1
+    with pytest.raises(ValueError, match="not in the model: parameter 0 of the optimizer that is not the model's"):
+        fit(*new(), checkpoint=tmp_path / "run.pt", resume=True)
 
 
 def test_resume_refuses_what_fit_did_not_write(tmp_path):
@@ -347,6 +372,8 @@ TAMPERED = [
     ("extra.generators", 3, "generators must be a list, but it is 3"),
     ("extra.generators", [1], "number of random generators .* must be 1, as in the run .*, but it is 0"),
     ("extra.cuda_rng", 3, "cuda_rng must be a list, but it is 3"),
+    ("extra.others", [1], r"others must be a dict, but it is \[1\]"),
+    ("extra.others", {"x": torch.ones(1)}, "it does not fit the model:\n  not in the model: x"),
     ("extra.scaler", [1], r"scaler must be a dict, but it is \[1\]"),
     ("extra.scheduler", {"last_epoch": "x"}, "scheduler must have step_size, but it is missing"),
     ("extra.scheduler_class", "Step" * 99, "scheduler must be StepStep.*…, as in the run .* but it is StepLR"),

@@ -4,6 +4,7 @@ import functools
 import math
 import warnings
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -63,6 +64,19 @@ class Tonic:
 
     def __init__(self):
         self.items = Table()
+
+    def __len__(self):
+        return len(self.items)
+
+    def __getitem__(self, i):
+        return self.items[i]
+
+
+class Pairs(Dataset):
+    """Any samples and targets, one by one."""
+
+    def __init__(self, targets, samples):
+        self.items = list(zip(samples, targets, strict=False))
 
     def __len__(self):
         return len(self.items)
@@ -191,6 +205,20 @@ X, Y = table()
     ("given", "options", "error", "words"),
     [
         ([{"x": X, "y": Y}], {}, TypeError, "must be a pair .*batch 1 is a dict with the keys 'x', 'y'"),
+        ([{"x": X, "y": Y}], {}, TypeError, r"\(\(batch\['x'\], batch\['y'\]\) for batch in loader\)"),
+        ([*zip(X, Y, strict=True)], {}, TypeError, "train_data must give batches, but it gives single samples: DataL"),
+        ([*zip(X, Y.tolist(), strict=True)], {}, TypeError, "must give batches, but it gives single samples"),
+        ([*zip(X[:2], Y, strict=False)], {}, TypeError, "must give batches, but it gives single samples"),
+        (Endless(), {}, TypeError, "must give batches, but it gives single samples"),
+        ((list(X), Y), {}, TypeError, r"but they are a list of 60 of the shape \[6\]: torch.stack"),
+        ((list(X), Y.tolist()), {}, TypeError, r"but they are a list of 60 of the shape \[6\]: torch.stack"),
+        (([*X[:-1], X[0, :4]], Y.tolist()), {}, TypeError, r"of several shapes, such as \[6\] and \[4\]: .*pad_"),
+        ((np.array([*X.numpy(), np.zeros(4)], object)[1:], Y), {}, TypeError, "60 of several shapes, .*pad_sequence"),
+        ((np.zeros(N, "i8,i8"), Y), {}, TypeError, "are a structured array: snnkit.data.events.from_numpy makes a rec"),
+        (([np.zeros(3, "i8,i8")] * N, Y), {}, TypeError, "a list of structured arrays: snnkit.data.events.from_numpy"),
+        ((np.zeros((N, 6), complex), Y), {}, TypeError, "array of shape .* with the dtype complex128"),
+        (Pairs(X, [np.zeros(3, "i8,i8")] * N), {}, TypeError, "a batch: each is a structured array: .*from_numpy"),
+        (Pairs(Y, [torch.zeros(i % 2 + 1) for i in Y]), {}, TypeError, "stack expects each tensor.* give a DataLoader"),
         ([(X, Y), (X, Y, Y)], {}, TypeError, "must be a pair .*batch 2 is a tuple of 3"),
         ([X, X, X], {}, TypeError, "must be a pair .*batch 1 is a Tensor"),
         (TensorDataset(X, Y, Y), {}, TypeError, "must be a pair .*batch 1 is a list of 3"),
@@ -211,7 +239,7 @@ X, Y = table()
         (X, {}, TypeError, "train_data must be a pair"),
         ({"x": X}, {}, TypeError, "train_data must be a pair"),
         (7, {}, TypeError, "train_data must be"),
-        ([(X, Y)], {"batch_size": 8}, ValueError, "batch_size must be left out, as train_data is a list"),
+        ([(X, Y)], {"batch_size": 8}, ValueError, "is a list, which makes .*; DataLoader.*, 8. makes some"),
         (DataLoader(Table(), 8), {"batch_size": 8}, ValueError, "batch_size must be left out, as .* a DataLoader"),
     ],
 )  # fmt: skip
@@ -305,7 +333,7 @@ def test_targets_per_time_step_reach_the_loss_time_first():
     assert shapes == {(STEPS, N, 1)}
 
     def per_step(out, targets):
-        assert targets.shape == (STEPS, N)
+        assert targets.shape == (STEPS, N)  # those of -100 do not count
         return F.cross_entropy(out.flatten(0, 1), targets.flatten())
 
     labels = (sequences.sum(2) > 3).long()
@@ -315,6 +343,12 @@ def test_targets_per_time_step_reach_the_loss_time_first():
     assert result["accuracy"] == pytest.approx((out.argmax(2) == labels.T).float().mean().item())
     with pytest.raises(ValueError, match=r"targets per time step must be \[B, T, ...\] with T = 5, .*\[60, 4\]"):
         fit((sequences, labels[:, :4]), regressor(2), loss=per_step, encode=None)
+    with pytest.raises(ValueError, match=r"for each sample, targets.argmax\(1\) makes labels of these"):
+        fit((sequences, F.one_hot(labels[:, 0])), regressor(2), loss=per_step, encode=None)
+    labels[:, ::2] = -100
+    measured = train.evaluate(model, (sequences, labels), encode=None, loss=per_step)
+    counted = (labels >= 0).T
+    assert measured["accuracy"] == pytest.approx((out.argmax(2) == labels.T)[counted].float().mean().item())
 
 
 def mean_error(out, targets):

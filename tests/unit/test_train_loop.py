@@ -131,6 +131,30 @@ def test_a_scheduler_steps_once_per_epoch_and_a_plateau_gets_the_loss():
     scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)
     history = fit(model, optimizer=optimizer, scheduler=scheduler)
     assert scheduler.best == pytest.approx(history.train_loss[0])
+    scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, mode="max")
+    with pytest.raises(ValueError, match=r"scheduler must have mode='min', as it gets the training loss .* 'max'"):
+        fit(model, optimizer=optimizer, scheduler=scheduler)
+
+
+def test_parameters_of_functions_that_are_not_trained_are_told(recwarn):
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(()))
+
+        def forward(self, out, targets):
+            return nn.functional.cross_entropy(self.scale * out.sum(0), targets)
+
+    model, learned = make(), Scaled()
+    fit(model, loss=learned)
+    (warning,) = recwarn
+    assert "loss has parameters that are not trained: give optimizer= one that" in str(warning.message)
+    assert warning.filename == __file__ and learned.scale == 1
+    recwarn.clear()
+    fit(model, loss=learned, optimizer=torch.optim.Adam([*model.parameters(), *learned.parameters()]))
+    assert learned.scale != 1
+    fit(model, loss=learned.requires_grad_(False))
+    assert not recwarn
 
 
 def test_evaluate_restores_each_modules_mode_and_changes_nothing():

@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 from torch import nn
+from torch._dynamo.backends.common import aot_autograd
 
 from snnkit import encode, models, train
 from snnkit.device import Precision
@@ -179,12 +180,14 @@ def test_compiled_training_compiles_one_size_and_learns_the_same():
     torch.testing.assert_close(weights(compiled), weights(plain), rtol=1e-4, atol=1e-6)
 
 
-def test_where_compiling_fails_the_model_runs_as_it_is(monkeypatch):
+@pytest.mark.parametrize("part", ["forward", "backward"])
+def test_where_compiling_fails_the_model_runs_as_it_is(monkeypatch, part):
     def broken(graph, inputs):
         raise OSError("no compiler on this machine")
 
+    backend = broken if part == "forward" else aot_autograd(fw_compiler=lambda graph, inputs: graph, bw_compiler=broken)
     real = torch.compile
-    monkeypatch.setattr(steps.torch, "compile", lambda model, **kwargs: real(model, backend=broken))
+    monkeypatch.setattr(steps.torch, "compile", lambda model, **kwargs: real(model, backend=backend))
     torch.compiler.reset()
     plain, compiled = Net(), Net()
     fit(plain)

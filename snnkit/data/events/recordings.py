@@ -122,14 +122,16 @@ def from_numpy(array: Any, size: tuple[int, int], duration: int = 0, polarities:
     """Events from a structured array [n] with the fields t (µs), x, y and p, as ``tonic`` reads data sets.
 
     Without a field y all events are in row 0; without p all are ON. ``p`` may be bool or 0 and 1. Events that are not
-    ordered by time are sorted. Other arguments and errors as of ``Events``.
+    ordered by time are sorted. Other arguments and errors as of ``Events``; of tonic's ``sensor_size``, which begins
+    with the width, size is ``sensor_size[1::-1]``.
     """
     names = getattr(getattr(array, "dtype", None), "names", None)
     if not isinstance(array, np.ndarray) or names is None or not {"t", "x"} <= set(names):
         raise TypeError("array must be a structured NumPy array with the fields t, x, y and p")
     p = array["p"] if "p" in names else np.ones(len(array), dtype=bool)
     if p.dtype != bool and not np.isin(p, (0, 1)).all():
-        raise ValueError("p must hold bools, or 0 and 1, but there are other values")
+        other = p[~np.isin(p, (0, 1))][0]
+        raise ValueError(f"p must hold bools, or 0 and 1, but there is a {other} (array['p'] > 0 makes bools)")
     y = array["y"] if "y" in names else np.zeros(len(array), dtype=np.int16)
     for name, value in (("t", array["t"]), ("x", array["x"]), ("y", y)):
         if not np.issubdtype(value.dtype, np.integer):
