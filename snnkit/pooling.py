@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from snnkit.engine import CompilationFailed, missing_compiler
 from snnkit.engine.cpp import STREAMING, load, threads_for
 from snnkit.engine.cpp.cpp_source import POOL_ROWS, PRELUDE
-from snnkit.engine.memory_gate import is_left_to_pytorch, is_plain, is_watched
+from snnkit.engine.memory_gate import check_shape, is_left_to_pytorch, is_plain, is_watched
 from snnkit.engine.observe import all_changes, all_observers, observers_of
 from snnkit.engine.page_pool import fresh
 
@@ -127,16 +127,18 @@ class _MaxPool(torch.autograd.Function):
         ctx.window, ctx.shape, ctx.last = window, x.shape, not x.is_contiguous()
         rows, columns = height // window, width // window
         out = _empty((batch, channels, rows, columns), x.dtype, ctx.last)
-        stored = (batch, rows, columns, channels) if ctx.last else out.shape
-        chosen = torch.empty(stored, dtype=torch.uint8, device="cpu")
+        ctx.stored = (batch, rows, columns, channels) if ctx.last else out.shape
+        chosen = torch.empty(ctx.stored, dtype=torch.uint8, device="cpu")
         _pool("forward", ctx, (x, out, chosen), out)
         ctx.save_for_backward(chosen)
         return out
 
     @staticmethod
     def backward(ctx, gradient: Tensor):  # type: ignore[override]
-        chosen = ctx.saved_tensors[0].to(torch.uint8).contiguous()  # hooks may store it in another form
-        if is_left_to_pytorch(gradient):
+        chosen = ctx.saved_tensors[0]
+        check_shape(chosen, ctx.stored)
+        chosen = chosen.to(torch.uint8).contiguous()  # hooks may store it in another form
+        if is_left_to_pytorch(gradient) or not is_plain(chosen):
             places = chosen.permute(0, 3, 1, 2) if ctx.last else chosen
             return _unpooled(gradient, places, ctx.window, ctx.shape), None
         d_x = _empty(ctx.shape, gradient.dtype, ctx.last)

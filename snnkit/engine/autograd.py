@@ -19,7 +19,15 @@ from torch import Tensor, nn
 from torch._functorch.utils import unwrap_dead_wrappers
 
 from snnkit.engine.eager import Origin, in_dtype, recorded_backward
-from snnkit.engine.memory_gate import as_stored, foreign, inside_functional_transform, recorder, tensors_of
+from snnkit.engine.memory_gate import (
+    as_stored,
+    check_shape,
+    foreign,
+    inside_functional_transform,
+    is_dual,
+    recorder,
+    tensors_of,
+)
 from snnkit.engine.trace import Disturbed, Equation, NotElementwise, name_of
 from snnkit.engine.trace_cache import equation_of
 
@@ -337,9 +345,9 @@ def run(
     return results[0], rebuild(results[1 : 1 + states]), after, is_finite
 
 
-def form_of(tensor: Tensor) -> tuple[torch.dtype, tuple[int, ...], bool]:
+def form_of(tensor: Tensor) -> tuple[torch.Size, torch.dtype, tuple[int, ...], bool]:
     """How it is stored; autograd's hooks may give back what was saved in another form."""
-    return tensor.dtype, tensor.stride(), tensor.is_neg()
+    return tensor.shape, tensor.dtype, tensor.stride(), tensor.is_neg()
 
 
 def _saveable(tensors: Sequence[Tensor]) -> list[Tensor]:
@@ -437,7 +445,7 @@ class Unrolled(torch.autograd.Function):
             every, gradients = unwrap_dead_wrappers(every), unwrap_dead_wrappers(gradients)
         is_arranged = call.is_arranged
         if [*map(form_of, every)] != ctx.forms:  # a hook of autograd's changed their form
-            every = tuple(_in_form(t, *form[:2]) for t, form in zip(every, ctx.forms, strict=True))
+            every = tuple(_in_form(t, *form[:3]) for t, form in zip(every, ctx.forms, strict=True))
             is_arranged = False
         tensors, saved = every[: ctx.arguments], every[ctx.arguments :]
         # Under torch.func's transforms gradients are always recorded; second derivatives were refused before.
@@ -445,7 +453,8 @@ class Unrolled(torch.autograd.Function):
         recorded = torch.is_grad_enabled() and not transformed
         higher = recorded and any(t is not None and t.requires_grad for t in (*every, *gradients))
         pooling = call.pooling
-        left = recorder() or foreign(*every, *[g for g in gradients if g is not None]) or (pooling and transformed)
+        left = recorder() or foreign(*every, *[g for g in gradients if g is not None])
+        left = left or (pooling if transformed else is_dual())
         if higher or left:
             step, names = call.step, list(tensors_of(call.step))
             state = call.rebuild(tensors[1 : 1 + equation.states])
@@ -520,14 +529,21 @@ def _gradients(call: Call, run: Pass, saved: Sequence[Tensor], d: Gradients) -> 
 def zeros(like: Tensor, sequence: bool, shared: bool) -> Tensor:
     """Zeros that take the memory of one, or, where kernels read them step by step, of a step of a ``sequence``.
     ``shared``: other passes read it, too, so no transform may see it."""
-    if shared:
-        return _shared_zeros(like.shape, like.dtype, like.device, sequence)
-    return like.new_zeros(like.shape[1:] if sequence else ()).expand(like.shape)
+    if not shared:
+        return like.new_zeros(like.shape[1:] if sequence else ()).expand(like.shape)
+    if sequence:
+        return _zero_step(like.shape[1:], like.dtype, like.device).expand(like.shape)
+    return _one_zero(like.shape, like.dtype, like.device)
+
+
+@functools.lru_cache(maxsize=8)  # they may be large, and few layers have an output without a gradient
+def _zero_step(shape: torch.Size, dtype: torch.dtype, device: torch.device) -> Tensor:
+    return torch.zeros(shape, dtype=dtype, device=device)
 
 
 @functools.lru_cache(maxsize=256)
-def _shared_zeros(shape: torch.Size, dtype: torch.dtype, device: torch.device, sequence: bool) -> Tensor:
-    return torch.zeros(shape[1:] if sequence else (), dtype=dtype, device=device).expand(shape)
+def _one_zero(shape: torch.Size, dtype: torch.dtype, device: torch.device) -> Tensor:
+    return torch.zeros((), dtype=dtype, device=device).expand(shape)
 
 
 def alike(tensor: Tensor, gradient: Tensor) -> Tensor:
@@ -537,7 +553,8 @@ def alike(tensor: Tensor, gradient: Tensor) -> Tensor:
     return gradient.sum_to_size(tensor.shape) if gradient.dim() else gradient.reshape(tensor.shape)
 
 
-def _in_form(tensor: Tensor, dtype: torch.dtype, stride: tuple[int, ...]) -> Tensor:
+def _in_form(tensor: Tensor, shape: torch.Size, dtype: torch.dtype, stride: tuple[int, ...]) -> Tensor:
+    check_shape(tensor, shape)
     tensor = tensor.to(dtype)
     return tensor if tensor.stride() == stride else tensor.contiguous()
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from snnkit.engine.memory_gate import FREED, foreign
 from snnkit.engine.trace import check_step_result
 
 
@@ -105,6 +106,8 @@ def recorded_backward(
     ``gradients`` are those of out, of the last state and, if the states after every step were requested, of these; None
     if a loss does not depend on one.
     """
+    if any(t is not None and foreign(t) == FREED for t in (*tensors, *gradients)):
+        raise RuntimeError("backward needs x, the first state and the parameters, but the memory of one was freed")
     higher = torch.is_grad_enabled()
     with torch.enable_grad():
         # Views: if a state was computed from x, only its use in this layer is differentiated here.

@@ -66,7 +66,7 @@ def _number(value: float | int | bool, dtype: torch.dtype) -> str:
         return "true" if value else "false"
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else f"({'-' if value < 0 else ''}Infinity)"
-    text = repr(torch.tensor(value, dtype=dtype).item()).removesuffix(".0")
+    text = repr(torch.tensor(value, dtype=dtype, device="cpu").item()).removesuffix(".0")
     return f"({text})" if text.startswith("-") else text
 
 

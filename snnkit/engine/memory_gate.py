@@ -75,7 +75,12 @@ def inside_functional_transform() -> bool:
 
 def is_watched() -> bool:
     """Whether operations are recorded, rewritten or transformed by code that knows those of PyTorch."""
-    return forward_ad._current_level >= 0 or inside_functional_transform() or recorder() != ""
+    return is_dual() or inside_functional_transform() or recorder() != ""
+
+
+def is_dual() -> bool:
+    """Whether forward-mode derivatives go along with PyTorch's operations (``torch.func.jvp``, too)."""
+    return forward_ad._current_level >= 0
 
 
 def is_left_to_pytorch(gradient: Tensor) -> bool:
@@ -144,7 +149,16 @@ def keys_of(tensor: Tensor) -> int:
 
 def as_saved(tensor: Tensor) -> tuple:
     """How a tensor is stored: hooks of autograd may return what was saved in another form, or without its memory."""
-    return tensor.dtype, tensor.stride(), keys_of(tensor), is_plain(tensor)
+    return tensor.shape, tensor.dtype, tensor.stride(), keys_of(tensor), is_plain(tensor)
+
+
+def check_shape(saved: Tensor | None, shape: torch.Size | None) -> None:
+    """A kernel would read beyond the end of a smaller tensor than was saved for backward."""
+    if saved is not None and saved.shape != shape:
+        raise RuntimeError(
+            f"a tensor saved for backward must have shape {list(shape or ())}, but it is {list(saved.shape)}: a hook "
+            "of autograd's, or an assignment to its .data, has changed it"
+        )
 
 
 def is_plain(tensor: Any) -> bool:

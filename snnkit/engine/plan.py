@@ -19,10 +19,9 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.autograd import forward_ad
 
 from snnkit.engine.autograd import Layout, backend
-from snnkit.engine.memory_gate import FREED, foreign, is_watched, keys_of, recorder, tensors_of
+from snnkit.engine.memory_gate import FREED, foreign, is_dual, is_watched, keys_of, recorder, tensors_of
 from snnkit.engine.program import is_exact
 from snnkit.engine.reading import Opaque, Places, Reading, owner_of, reading_of
 from snnkit.engine.trace import Disturbed, Equation, NotElementwise, name_of, trace
@@ -172,7 +171,7 @@ def _stepwise(step: Callable | nn.Module) -> str:
         return f"{recording}, so they run step by step"
     functorch = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue]
     kinds = [interpreter.key() for interpreter in functorch.get_interpreter_stack() or ()]
-    if functorch.TransformType.Jvp in kinds or forward_ad._current_level >= 0:
+    if functorch.TransformType.Jvp in kinds or is_dual():
         return "forward-mode derivatives run step by step"
     if kinds.count(functorch.TransformType.Grad) > 1:
         return "second derivatives run step by step"

@@ -321,7 +321,9 @@ class _Reader:
             return self._cast(inner, dtype)
         tensors = [a for a in arguments if isinstance(a, fx.Node)]
         if tensors and not any(isinstance(self.values[a], str) for a in tensors):
-            same = [torch.tensor(self.values[a], dtype=_dtype(a)) if a in tensors else a for a in arguments]
+            same = [
+                torch.tensor(self.values[a], dtype=_dtype(a), device="cpu") if a in tensors else a for a in arguments
+            ]
             return _number(node.target(*same, **node.kwargs).item(), dtype)
         values = [self._value(a) for a in arguments if a is not None]
         if kind in ("clamp", "clamp_min", "clamp_max"):  # (x, low, high), either of which may be missing
@@ -435,7 +437,7 @@ def _in_place(node: fx.Node) -> bool:
 
 def _number(value: Any, dtype: torch.dtype) -> Value:
     if isinstance(value, (bool, int, float)):
-        return bool(value) if dtype == torch.bool else torch.tensor(float(value), dtype=dtype).item()
+        return bool(value) if dtype == torch.bool else torch.tensor(float(value), dtype=dtype, device="cpu").item()
     raise Untranslatable(f"a constant is a {type(value).__name__}")
 
 

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from snnkit.engine.autograd import presence_of, require_same_step
 from snnkit.engine.eager import Origin, in_dtype, recorded_backward
-from snnkit.engine.memory_gate import as_stored, foreign, recorder, tensors_of
+from snnkit.engine.memory_gate import as_stored, check_shape, foreign, is_watched, tensors_of
 from snnkit.engine.trace import Equation
 
 # The engines that have kernels for it, and the most neurons that each takes: on a GPU, one program holds them all.
@@ -200,8 +200,9 @@ class _Recurrent(torch.autograd.Function):
         spikes: Sequence[Tensor] = ()
         if call.wanted[-1] and not compiled.has_outputs(call.equation, call.wanted):
             spikes = call.products.compressed(out.flatten(0, 1), out.shape[2])
-        ctx.call = call
-        ctx.save_for_backward(*tensors, saved, *spikes)
+        every = (*tensors, saved, *spikes)
+        ctx.call, ctx.shapes = call, [None if t is None else t.shape for t in every]
+        ctx.save_for_backward(*every)
         ctx.set_materialize_grads(False)
         return (out, *last)
 
@@ -209,11 +210,13 @@ class _Recurrent(torch.autograd.Function):
     def backward(ctx, *gradients: Tensor | None):
         call: _Call = ctx.call
         every = ctx.saved_tensors
+        for t, shape in zip(every, ctx.shapes, strict=True):
+            check_shape(t, shape)
         inputs = len(ctx.needs_input_grad) - 1
         tensors, saved, spikes = every[:inputs], every[inputs], every[inputs + 1 :]
         given = [g for g in gradients if g is not None]
         higher = torch.is_grad_enabled() and any(t.requires_grad for t in (*tensors, *given))
-        if higher or recorder() or foreign(*tensors, *given):
+        if higher or is_watched() or foreign(*tensors, *given):
             return (None, *_recorded(call, tensors, gradients, ctx.needs_input_grad[1:]))
         # A hook of autograd's may have given them back in another form.
         layer = call.layer([as_stored(t).to(call.equation.dtype) for t in tensors])

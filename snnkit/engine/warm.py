@@ -7,7 +7,6 @@ next. What can change between calls is still checked: who watches, and in backwa
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Hashable, Sequence
 from operator import is_
 from types import SimpleNamespace
@@ -17,7 +16,17 @@ import torch
 from torch import Tensor, nn
 
 from snnkit.engine import autograd
-from snnkit.engine.autograd import Call, CompilationFailed, Gradients, Layout, Pass, Pooling, Unrolled, backend, zeros
+from snnkit.engine.autograd import (
+    Call,
+    CompilationFailed,
+    Gradients,
+    Layout,
+    Pass,
+    Pooling,
+    Unrolled,
+    backend,
+    zeros,
+)
 from snnkit.engine.memory_gate import as_saved, inside_functional_transform, is_plain, is_watched, keys_of
 from snnkit.engine.trace import Equation
 
@@ -45,19 +54,18 @@ def run(
     if engine != "cpp" or equation.parameters or every or pooling or inside_functional_transform():
         return autograd.run(*how)
     repeat = 0 if once is None else len(x)
-    given = (x if once is None else once, *(() if is_rest else state))
-    records = torch.is_grad_enabled() and True in [t.requires_grad for t in given]
-    form = (out_dtype, records, repeat, backend("cpp").threads_for(x), *map(_form, given[1:]))  # type: ignore[attr-defined]
+    tensors = (x if once is None else once, *state)
+    records = torch.is_grad_enabled() and True in [t.requires_grad for t in tensors]
+    threads = backend("cpp").threads_for(x)  # type: ignore[attr-defined]
+    form = (out_dtype, records, repeat, threads, *(() if is_rest else map(_form, state)))
     warm = known.get(form)
     if warm is None:
         results = autograd.run(*how)
         if form not in known and len(known) < _MOST_FORMS:
-            rest = state if is_rest else ()
-            ready = _is_ready(equation, layout, given, repeat)
-            known[form] = Warm(equation, layout, given, repeat, rest, out_dtype) if ready else None
+            known[form] = Warm.of(equation, layout, tensors, repeat, out_dtype, state if is_rest else ())
         return results
     rebuild = getattr(type(state), "_make", tuple)
-    out, *last, is_finite = _differentiable(warm, step, rebuild, *given) if records else warm.run(given)
+    out, *last, is_finite = _differentiable(warm, step, rebuild, *tensors) if records else warm.run(tensors)
     return out, rebuild(last), None, is_finite
 
 
@@ -66,109 +74,122 @@ def _form(tensor: Tensor) -> tuple:
     return tensor.shape, tensor.stride(), tensor.dtype, tensor.requires_grad, keys_of(tensor)
 
 
-def _is_ready(equation: Equation, layout: Layout, given: Sequence[Tensor], repeat: int) -> bool:
-    """Whether the kernels take these tensors as they are."""
-    if not layout.usual or equation.flags or not all(is_plain(t) and not t.is_inference() for t in given):
-        return False
-    x, *state = given
-    arranged = [layout.step(x).contiguous() if repeat else layout.sequence(x), *map(layout.step, state)]
-    return all(map(is_, arranged, given))
-
-
 class Warm:
     """The kernels of calls of one form, and what their backward passes expect.
 
-    The tensors ``given`` are x, or one step to ``repeat``, and the state, unless that is at ``rest``. There are no
-    parameters.
+    ``tensors`` are x, or one step to ``repeat``, and the state. There are no parameters. ``rest``: a state at rest, which
+    is the same in all calls; else nothing.
     """
+
+    @staticmethod
+    def of(
+        equation: Equation,
+        layout: Layout,
+        tensors: Sequence[Tensor],
+        repeat: int,
+        out_dtype: torch.dtype,
+        rest: Sequence[Tensor],
+    ) -> Warm | None:
+        """None: such calls have something to be arranged first."""
+        usual = layout.usual and not equation.flags and all(is_plain(t) and not t.is_inference() for t in tensors)
+        if usual and all(map(is_, layout.arranged(equation, tensors, repeat > 0), tensors)):
+            return Warm(equation, layout, tensors, repeat, out_dtype, rest)
+        return None
 
     def __init__(
         self,
         equation: Equation,
         layout: Layout,
-        given: Sequence[Tensor],
+        tensors: Sequence[Tensor],
         repeat: int,
-        rest: Sequence[Tensor],
         out_dtype: torch.dtype,
+        rest: Sequence[Tensor],
     ) -> None:
-        self.equation, self.layout, self.repeat, self.rest, self.out_dtype = equation, layout, repeat, rest, out_dtype
-        run = Pass.of(equation, (*given, *rest), repeat)
+        self.equation, self.layout, self.repeat, self.out_dtype, self.rest = equation, layout, repeat, out_dtype, rest
+        run = self._pass(tensors)
         self.launch = backend("cpp").forward_launch(run, out_dtype)  # type: ignore[attr-defined]
         self.backward: dict[Hashable, Any] = {}  # by which gradients are wanted, and how those of results are stored
-        self.saved = [*map(as_saved, given)]
-        self.absent = [zeros(t, i == 0, shared=True) for i, t in enumerate((run.x, *run.state))]
+        self.saved = [*map(as_saved, tensors[:1] if rest else tensors)]
+        self.none = [zeros(part, False, shared=True) for part in run.state]  # gradients of a last state without any
+        self.size = torch.empty((), device="cpu").expand(run.x.shape)
 
-    def run(self, given: Sequence[Tensor]) -> tuple[Any, ...]:
+    def _pass(self, tensors: Sequence[Tensor]) -> Pass:
+        return Pass.of(self.equation, tensors, self.repeat)
+
+    def _no_gradient_of_out(self, tensors: Sequence[Tensor]) -> Tensor:
+        return zeros(self._pass(tensors).x, True, shared=True)
+
+    def run(self, tensors: Sequence[Tensor]) -> tuple[Any, ...]:
         """(out, *last, whether the last state was seen to be finite)."""
         launch = self.launch
         out = launch.empty(launch.sequence, self.out_dtype)
-        last = [launch.empty(launch.one, self.equation.dtype) for _ in self.absent[1:]]
-        done = launch(given[0], out, *given[1:], *self.rest, *last)
+        last = [launch.empty(launch.one, self.equation.dtype) for _ in tensors[1:]]
+        done = launch(tensors[0], out, *tensors[1:], *last)
         if done > 1:
             raise launch.out_of_memory()
         return out, *last, done != 0
 
-    def arranged(self, gradients: Sequence[Tensor | None]) -> list[Tensor] | None:
-        """Those of out and the last state as the kernel takes them; None: it can't read them."""
-        d = self.absent.copy()
-        for i, g in enumerate(gradients):
-            if g is None:
-                continue
-            if not is_plain(g):
-                return None
-            d[i] = self.layout.step(g) if i else self.layout.sequence(g)
-        return d
-
-    def gradients(self, given: Sequence[Tensor], d: list[Tensor], needed: Sequence[bool]) -> list[Tensor | None]:
-        """Of x and its state; ``d``: those of the results, arranged."""
-        first = True in needed[1:]
-        form = (needed[0], first, d[0].stride(0), *[any(t.stride()) for t in d[1:]])
+    def gradients(
+        self, tensors: Sequence[Tensor], given: Sequence[Tensor | None], needed: Sequence[bool]
+    ) -> list[Tensor | None] | None:
+        """Of ``tensors``, from those ``given`` of out and the last state; None: the kernel can't read these, or there
+        is none."""
+        if not all(g is None or is_plain(g) for g in given):
+            return None
+        if self.rest:  # what autograd gives back may have another form
+            tensors = (tensors[0], *self.rest)
+        layout, summed = self.layout, self.repeat > 0
+        out, *last = given
+        d = [self._no_gradient_of_out(tensors) if out is None else layout.sequence(out)]
+        d += [none if g is None else layout.step(g) for g, none in zip(last, self.none, strict=True)]
+        first, threads = True in needed[1:], backend("cpp").threads_for(self.size)  # type: ignore[attr-defined]
+        form = (needed[0], first, threads, d[0].stride(0), *[any(t.stride()) for t in d[1:]])
         launch = self.backward.get(form)
         if launch is None:
-            run = Pass.of(self.equation, (*given, *self.rest), self.repeat)
-            wanted = Gradients(d[0], d[1:], (needed[0],), self.repeat > 0, first=first)
-            launch = self.backward[form] = backend("cpp").backward_launch(run, wanted)  # type: ignore[attr-defined]
-        x, dtype, summed = given[0], self.equation.dtype, self.repeat > 0
-        form, kind = (launch.one, dtype) if summed else (launch.sequence, x.dtype)
-        d_x = launch.empty(form, kind) if needed[0] else None
+            run, wanted = self._pass(tensors), Gradients(d[0], d[1:], (needed[0],), summed, first=first)
+            try:
+                launch = self.backward[form] = backend("cpp").backward_launch(run, wanted)  # type: ignore[attr-defined]
+            except CompilationFailed:
+                return None
+        x, dtype = tensors[0], self.equation.dtype
+        size, kind = (launch.one, dtype) if summed else (launch.sequence, x.dtype)
+        d_x = launch.empty(size, kind) if needed[0] else None
         d_first = [launch.empty(launch.one, dtype) for _ in d[1:]] if first else []
         sequence, sums = (None, d_x) if summed else (d_x, None)
-        if launch(x, d[0], sequence, *given[1:], *self.rest, *d[1:], *d_first, sums):
+        if launch(x, d[0], sequence, *tensors[1:], *d[1:], *d_first, sums):
             raise launch.out_of_memory()
-        return [d_x if d_x is None else d_x.to(x.dtype), *(d_first or [None] * (len(given) - 1))]
+        return [d_x if d_x is None else d_x.to(x.dtype), *(d_first or [None] * len(d[1:]))]
 
 
 class _Differentiable(torch.autograd.Function):
-    """(warm, step, rebuild, *tensors given) -> (out, *last, whether the last state was seen to be finite)."""
+    """(warm, step, rebuild, x, *state) -> (out, *last, whether the last state was seen to be finite).
+
+    It saves what ``Unrolled`` does: activation checkpointing may compare one's call with another's.
+    """
 
     @staticmethod
-    def forward(ctx, warm: Warm, step: Any, rebuild: Callable, *given: Tensor) -> tuple[Any, ...]:
-        # The state at rest, too: activation checkpointing expects a repeated call to save what the first one did.
-        ctx.save_for_backward(*given, *warm.rest)
+    def forward(ctx, warm: Warm, step: Any, rebuild: Callable, *tensors: Tensor) -> tuple[Any, ...]:
+        ctx.save_for_backward(*tensors)
         ctx.set_materialize_grads(False)  # most losses do not look at the last state
         ctx.call = warm, step, rebuild
-        return warm.run(given)
+        return warm.run(tensors)
 
     @staticmethod
     def backward(ctx, *gradients: Tensor | None):
         (warm, step, rebuild), tensors, needed = ctx.call, ctx.saved_tensors, ctx.needs_input_grad[3:]
-        given = tensors[: len(needed)]
-        if not (torch.is_grad_enabled() or is_watched()) and [*map(as_saved, given)] == warm.saved:
-            d = warm.arranged(gradients[:-1])
-            with contextlib.suppress(CompilationFailed):  # then, below, the error says what to do
-                if d is not None:
-                    return None, None, None, *warm.gradients(given, d, needed)
-        absent = [False] * len(warm.rest)
-        forms = [(dtype, strides, False) for dtype, strides, *_ in warm.saved]
-        settled = SimpleNamespace(
-            call=Call("cpp", warm.equation, step, rebuild, warm.out_dtype, warm.repeat, False, warm.layout),
-            saved_tensors=tensors,
-            arguments=len(tensors),
-            forms=forms + [autograd.form_of(t) for t in warm.rest],
-            needs_input_grad=(False, *needed, *absent),
-        )
-        results = Unrolled.backward(settled, *gradients[:-1])
-        return None, None, *results[: 1 + len(given)]
+        results, given = None, gradients[:-1]
+        if not (torch.is_grad_enabled() or is_watched()) and [*map(as_saved, tensors[: len(warm.saved)])] == warm.saved:
+            results = warm.gradients(tensors, given, needed)
+        if results is None:
+            call = SimpleNamespace(
+                call=Call("cpp", warm.equation, step, rebuild, warm.out_dtype, warm.repeat, False, warm.layout),
+                saved_tensors=tensors,
+                arguments=len(tensors),
+                forms=[*((*form[:3], False) for form in warm.saved), *map(autograd.form_of, warm.rest)],
+                needs_input_grad=(False, *needed),
+            )
+            _, *results = Unrolled.backward(call, *given)
+        return None, None, None, *results
 
 
 # As that of ``autograd``.

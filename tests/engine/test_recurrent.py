@@ -211,6 +211,42 @@ def test_the_output_may_be_changed_in_place_and_what_is_saved_may_come_back_from
     assert len(calls) == 2
 
 
+def test_several_gradients_at_once(calls):
+    made, x = layer(LIF(engine="cpp"), 20), torch.randn(5, 4, 20, dtype=torch.float64, requires_grad=True)
+    weights = torch.randn(3, 5, 4, 20, dtype=torch.float64)
+    results = []
+    for one in (made, with_engine(made, "eager")):
+        out, _ = one(x)
+        results.append(torch.autograd.grad(out, x, weights, is_grads_batched=True, retain_graph=True)[0])
+        results.append(torch.func.vmap(lambda g, o=out: torch.autograd.grad(o, x, g, retain_graph=True)[0])(weights))
+    for ours, expected in zip(results[:2], results[2:], strict=True):
+        torch.testing.assert_close(ours, expected)
+    assert len(calls) == 1
+
+
+def test_weights_that_have_become_smaller_are_not_read():
+    made, x = layer(LIF(engine="cpp"), 20), torch.randn(5, 4, 20, dtype=torch.float64, requires_grad=True)
+    out, _ = made(x)
+    made.weight.weight.data = torch.zeros(2, 20, dtype=torch.float64)
+    with pytest.raises(RuntimeError, match=r"must have shape \[20, 20\], but it is \[2, 20\]"):
+        out.sum().backward()
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: Leaky(0.8125, engine="cpp"), lambda: Recurrent(Leaky(0.8125, engine="cpp"), 4)]
+)
+def test_a_default_device_is_not_where_kernels_write(make):
+    """Tensors without values: a kernel that took one would end the process."""
+    made, x, g = make(), torch.randn(5, 3, 4, requires_grad=True), torch.randn(5, 3, 4)
+    for _ in range(2):
+        with torch.device("meta"):
+            out, _ = made(x)
+            (d,) = torch.autograd.grad(out, x, g)
+        expected, _ = made(x)
+        assert torch.equal(out, expected)
+        assert torch.equal(d, torch.autograd.grad(expected, x, g)[0])
+
+
 LOOPS = {
     "a hook of the neuron": lambda made, x: (made.neuron.register_forward_hook(lambda *a: None), made(x))[1],
     "a hook of the weights": lambda made, x: (made.weight.register_forward_hook(lambda *a: a[2] * 2), made(x))[1],

@@ -2,13 +2,16 @@
 
 import gc
 import weakref
+from contextlib import nullcontext
 
 import pytest
 import torch
+from torch.autograd import forward_ad
 from torch.utils.checkpoint import checkpoint
 
-from snnkit.engine import CompilationFailed, cpp, memory_gate, plan, warm
-from snnkit.neuron import LIF, Leaky, LeakyState
+from snnkit.engine import autograd, cpp, memory_gate, plan, warm
+from snnkit.engine.observe import observed
+from snnkit.neuron import LIF, Leaky, LeakyState, Recurrent
 
 
 @pytest.fixture
@@ -141,18 +144,6 @@ def test_one_step_that_is_repeated(dtype, runs):
     )
 
 
-@pytest.mark.parametrize("reentrant", [False, True])
-def test_first_and_second_calls_save_the_same_for_activation_checkpointing(reentrant, runs):
-    layer, x = Leaky(0.9, engine="cpp"), sequence(6, 3, 7).requires_grad_()
-    (expected,) = torch.autograd.grad(Leaky(0.9, engine="eager")(x)[0].square().sum(), x)
-    for _ in range(3):
-        out = checkpoint(lambda x: layer(x)[0], x, use_reentrant=reentrant)
-        x.grad = None
-        out.square().sum().backward()
-        torch.testing.assert_close(x.grad, expected)
-    assert runs
-
-
 def test_numbers_that_change_and_values_that_are_wrong_are_seen_at_every_call(runs):
     layer, x = Leaky(0.9, engine="cpp"), sequence(6, 3, 7)
     before = [layer(x)[0] for _ in range(3)][-1]
@@ -189,20 +180,6 @@ def test_what_was_saved_may_not_change_or_go(runs):
     assert len(runs) == 3
 
 
-def test_a_backward_pass_that_cannot_be_compiled_says_so(monkeypatch, runs):
-    layer, x = Leaky(0.937, engine="cpp"), sequence(6, 3, 7).requires_grad_()
-
-    def fails(*_):
-        raise CompilationFailed("no space left")
-
-    for _ in range(2):
-        out, _ = layer(x)
-    monkeypatch.setattr(cpp, "backward_launch", fails)
-    with pytest.raises(RuntimeError, match=r"can't be compiled \(no space left\); use engine='eager'"):
-        out.sum().backward()
-    assert len(runs) == 1
-
-
 def test_nothing_of_a_layer_or_of_its_input_is_held():
     layer, x = Leaky(0.9, engine="cpp"), sequence(6, 3, 7).requires_grad_()
     for _ in range(3):
@@ -232,3 +209,99 @@ def test_a_tensor_of_another_kind_is_another_call(runs):
     same = torch.empty_strided(imaginary.shape, imaginary.stride()).copy_(x)
     expected = [layer(same)[0] for _ in range(3)][-1]
     assert torch.equal(layer(imaginary)[0], expected) and memory_gate.keys_of(imaginary) != memory_gate.keys_of(same)
+
+
+@pytest.mark.parametrize("before", [0, 2])
+def test_activation_checkpointing_may_compare_a_first_call_with_a_second_one(before):
+    """It counts what is saved, in the forward pass and when backward runs it again."""
+    layer, x = Leaky(0.9, engine="cpp"), sequence(6, 3, 7).requires_grad_()
+    for _ in range(before):
+        layer(x)
+    for context in (nullcontext(), observed(lambda seen: None)):
+        with context:  # one that has ended when backward runs
+            out = checkpoint(lambda x: layer(x)[0], x, use_reentrant=False)
+        (d,) = torch.autograd.grad(out.sum(), x)
+        assert torch.equal(d, torch.autograd.grad(layer(x)[0].sum(), x)[0])
+
+
+def test_saved_tensors_that_have_become_smaller_are_not_read():
+    layer, x = Leaky(0.9, engine="cpp"), sequence(6, 3, 7).requires_grad_()
+    for _ in range(3):
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t[:1]):
+            out, _ = layer(x, LeakyState(sequence(3, 7, seed=2)))
+        with pytest.raises(RuntimeError, match=r"must have shape \[6, 3, 7\], but it is \[1, 3, 7\]"):
+            out.sum().backward()
+        state = sequence(3, 7, seed=2).requires_grad_()
+        out, _ = layer(x, LeakyState(state))
+        state.data = sequence(1, 7)
+        with pytest.raises(RuntimeError, match=r"must have shape \[3, 7\], but it is \[1, 7\]"):
+            out.sum().backward()
+        state = sequence(3, 7, seed=2)
+        out, _ = layer(x, LeakyState(state))
+        state.untyped_storage().resize_(0)
+        with pytest.raises(RuntimeError, match="the memory of one was freed"):
+            out.sum().backward()
+
+
+def test_backward_has_the_threads_of_now(monkeypatch):
+    """A forked child has one, and would wait for others forever."""
+    layer, x, used, run = Leaky(0.9, engine="cpp"), sequence(8, 2, 4096).requires_grad_(), [], cpp.Launch.__call__
+    before = torch.get_num_threads()
+    monkeypatch.setattr(cpp.Launch, "__call__", lambda self, *t: used.append(self.threads) or run(self, *t))
+    try:
+        for _ in range(3):
+            for threads in (2, 1):
+                torch.set_num_threads(2)
+                out = layer(x)[0].sum()
+                torch.set_num_threads(threads)
+                out.backward()
+                assert used == [2, threads]
+                used.clear()
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_no_step_of_zeros_is_held_for_each_form():
+    autograd._zero_step.cache_clear()
+    layer = Leaky(0.9, engine="cpp")
+    for steps in range(2, 6):
+        for _ in range(2):
+            with torch.no_grad():
+                layer(sequence(steps, 3, 7))
+            layer(sequence(steps, 3, 7).requires_grad_())[0].sum().backward()
+    assert autograd._zero_step.cache_info().currsize == 0
+    for steps in range(2, 6):
+        for _ in range(2):
+            layer(sequence(steps, 3, 7).requires_grad_())[1].mem.sum().backward()
+    assert autograd._zero_step.cache_info().currsize == 1
+
+
+def test_a_backward_pass_that_cannot_be_compiled_says_so_at_every_call(monkeypatch):
+    def fail(*_):
+        raise autograd.CompilationFailed("full disk")
+
+    layer, x = Leaky(0.9, engine="cpp"), sequence(6, 3, 7).requires_grad_()
+    outs = [layer(x)[0].sum() for _ in range(3)]
+    monkeypatch.setattr(cpp, "backward_launch", fail)
+    for out in outs:
+        with pytest.raises(RuntimeError, match=r"can't be compiled \(full disk\); use engine='eager'"):
+            out.backward()
+
+
+def test_gradients_have_forward_derivatives():
+    x, g, tangent = sequence(6, 3, 7).requires_grad_(), sequence(6, 3, 7, seed=1), sequence(6, 3, 7, seed=2)
+
+    def both(layer):
+        out, _ = layer(x)
+        with forward_ad.dual_level():
+            (d,) = torch.autograd.grad(out, x, forward_ad.make_dual(g, tangent))
+            return forward_ad.unpack_dual(d)
+
+    for make in (lambda engine: Leaky(0.9, engine=engine), lambda engine: Recurrent(Leaky(0.9, engine=engine), 7)):
+        torch.manual_seed(0)
+        expected = both(make("eager"))
+        torch.manual_seed(0)
+        layer = make("cpp")
+        for _ in range(3):
+            for a, b in zip(both(layer), expected, strict=True):
+                torch.testing.assert_close(a, b)

@@ -175,6 +175,16 @@ def test_what_a_hook_has_kept_in_another_form_is_read_right(pooled):
     assert pooled == ["forward", "backward"] * 2
 
 
+@pytest.mark.parametrize("last", [True, False])
+def test_saved_places_of_fewer_windows_are_not_read(pooled, last):
+    x = images(last=last)
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t[:1]):
+        out = TimeBatched(nn.MaxPool2d(2))(x)
+    with pytest.raises(RuntimeError, match="a tensor saved for backward must have shape"):
+        out.sum().backward()
+    assert pooled == ["forward"]
+
+
 def test_pooling_is_plain_where_nothing_can_be_compiled(monkeypatch):
     pooling.kernels.cache_clear()
     try:

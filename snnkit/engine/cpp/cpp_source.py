@@ -40,7 +40,7 @@ def _number(value: float | int | bool, dtype: torch.dtype) -> str:
     if math.isinf(value):
         return f"{TYPES[dtype]}({'-' if value < 0 else ''}math::inf)"
     # Rounded here, as decimal text may round the other way.
-    rounded = repr(torch.tensor(value, dtype=dtype).item())
+    rounded = repr(torch.tensor(value, dtype=dtype, device="cpu").item())
     return f"({rounded}f)" if dtype == torch.float32 else f"({rounded})"
 
 

@@ -34,7 +34,7 @@ def forward(layer: Layer, wanted: Sequence[bool] | None) -> tuple[Tensor, list[T
     source, constants = forward_source(equation, layer.dims, bias is not None, wanted)
     out, sweeps = _empty(x.shape, x.dtype), None if wanted is None else one_value(equation, wanted)
     saved = None if wanted is None or (sweeps and not sweeps.saved) else _empty(x.shape, x.dtype)
-    last = [torch.empty(x.shape[1:], dtype=x.dtype) for _ in state]
+    last = [torch.empty(x.shape[1:], dtype=x.dtype, device="cpu") for _ in state]
     group, threads = _group(x, 0)
     same = (_is_one_for_all(v) for v in (before, *state))
     tensors = (x, out, weight, _blocks(weight), before, bias, saved, *state, *last, *parameters)
@@ -58,7 +58,7 @@ def backward(
     (steps, batch, features), dtype, again = x.shape, weight.dtype, has_outputs(equation, wanted)
     source, constants, rows = backward_source(equation, layer.dims, tuple(wanted), tuple(needed))
     d_out = side_by_side(d_out.flatten(1))
-    d_x, d_before = _empty(x.shape, dtype), torch.empty(x.shape[1:], dtype=dtype)
+    d_x, d_before = _empty(x.shape, dtype), torch.empty(x.shape[1:], dtype=dtype, device="cpu")
     out = _empty(x.shape, dtype) if needed[-1] and again else None
     state = state if again else ()
     d_first = [torch.empty_like(d_before) for _ in d_last]
