@@ -77,8 +77,8 @@ def _form(tensor: Tensor) -> tuple:
 class Warm:
     """The kernels of calls of one form, and what their backward passes expect.
 
-    ``tensors`` are x, or one step to ``repeat``, and the state. There are no parameters. ``rest``: a state at rest, which
-    is the same in all calls; else nothing.
+    ``tensors`` are x, or one step to ``repeat``, and the state. There are no parameters. ``rest``: a state at rest that
+    all calls share; else nothing.
     """
 
     @staticmethod
