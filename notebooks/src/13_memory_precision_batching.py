@@ -176,7 +176,8 @@ table
 # ## 2 · Memory over one training step
 #
 # When is all this in memory? `timeline` records, after each operation, how many bytes of tensors are alive. (`memory_curve`,
-# in the cell of the imports, makes a curve of it.) The network is that of notebook 12, but smaller.
+# in the cell of the imports, makes a curve of it.) The network is that of notebook 12, but smaller, and PyTorch does its
+# pooling. (On a CPU the kit has pooling of its own. It comes in section 3.)
 #
 # **Predict first.** Imagine memory over one training step, forward and backward, for $T = 4$ and $T = 16$. (a) Where is
 # the peak? (b) How many times higher is it for $T = 16$?
@@ -187,7 +188,14 @@ predict("memory_precision_batching.c")
 
 # %% tags=["slide"]
 CHANNELS, IMAGES = (32, 16) if QUICK else (64, 32) if where.type == "cpu" else (128, 128)
+
+
+class PyTorchsPool(torch.nn.MaxPool2d):
+    """Pooling by PyTorch: the kit's own is for `torch.nn.MaxPool2d` itself, not for classes derived from it."""
+
+
 conv = models.FashionConvNet(CHANNELS, hidden=8 * CHANNELS).to(where)
+conv[3], conv[7] = PyTorchsPool(2), PyTorchsPool(2)
 pictures, classes = torch.rand(IMAGES, 1, 28, 28, device=where), torch.arange(IMAGES, device=where) % 10
 
 
@@ -226,13 +234,18 @@ outcome("memory_precision_batching.c", memory_curves["T = 16"][1].max() / memory
 #
 # ## 3 · Recompute
 #
-# Two ideas lower the peak, and neither changes the result:
+# Three ideas lower the peak, and none changes the result:
 #
-# - **Recompute.** Neurons and pooling need almost no arithmetic. Yet training saves the neurons' spikes and, for each
-#   maximum of the pooling, its index. Save only the input of the neurons, and compute the spikes again in backward [1].
+# - **A byte for each maximum.** For backward, PyTorch's pooling saves its input, all spikes, and an index of 8 bytes for
+#   each maximum. One byte says which of the four pixels it was. On a CPU the kit's pooling saves this byte alone.
+# - **Recompute.** Neurons need almost no arithmetic. Save only their input, and compute the spikes again in backward [1],
+#   as fused neurons do. And do it for a few samples at a time: then the spikes before the pooling, the largest tensor of
+#   the network, never exist all at once.
 # - **Spikes are bits.** The next convolution stores its input, spikes, as float32. One bit per spike is enough.
 #
-# **Predict first.** Bits shrink the stored input of the second convolution 32 times. By what factor do both ideas
+# `optimize_memory_usage` does all three, on any device.
+#
+# **Predict first.** Bits shrink the stored input of the second convolution 32 times. By what factor do the three ideas
 # together lower the peak?
 
 # %%
@@ -240,27 +253,36 @@ predict("memory_precision_batching.d")
 
 # %% tags=["slide"]
 LONG = 16
-reference, plain = learn(conv, LONG), models.FashionConvNet(CHANNELS, hidden=8 * CHANNELS).to(where)
-report = device.optimize_memory_usage(conv, encode.repeat(pictures, LONG))
-recomputed = learn(conv, LONG)
+kits, saving = (models.FashionConvNet(CHANNELS, hidden=8 * CHANNELS).to(where) for _ in range(2))
+kits.load_state_dict(conv.state_dict())
+saving.load_state_dict(conv.state_dict())
+nets = {"PyTorch's pooling": conv, "the kit's": kits, "all three ideas": saving}
+report = device.optimize_memory_usage(saving, encode.repeat(pictures, LONG))
+reference, recomputed = learn(conv, LONG), learn(saving, LONG)
 off = max(((a - b).norm() / b.norm()).item() for a, b in zip(recomputed, reference, strict=True))
-print(f"the same gradients, up to {off:.0e} of their length\n\n{report}")
-both = {"plain": memory_curves[f"T = {LONG}"], "recomputed": memory_curve(conv, LONG)}
-less = both["plain"][1].max() / both["recomputed"][1].max()
-viz.show(figures.lines(both, title=f"Recomputing: a {less:.1f} times lower peak", **axes))
-candidates = {"plain": lambda: learn(plain, LONG), "recomputed": lambda: learn(conv, LONG)}
+print(f"the same gradients, up to {off:.0e} of their length\n\nbeside the kit's pooling:\n{report}\n")
+
+curves = {name: memory_curve(one, LONG) for name, one in nets.items()}
+candidates = {name: lambda one=one: learn(one, LONG) for name, one in nets.items()}
 times = measure.race(candidates, repeats=3 if QUICK else 11, warmup=1, clock=clock)
-print(f"{less:.2f} times less memory for {times['recomputed'].median / times['plain'].median - 1:+.0%} time")
+for name, (_, curve) in curves.items():
+    print(f"{name:17} peak {curve.max():6.1f} MB, {times[name].median * 1e3:7.1f} ms")
+peaks = {name: curve.max().item() for name, (_, curve) in curves.items()}
+less = peaks["PyTorch's pooling"] / peaks["all three ideas"]
+viz.show(figures.lines(curves, title=f"The same gradients: a {less:.1f} times lower peak", **axes))
 outcome("memory_precision_batching.d", less)
 
 # %% [markdown]
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# - The curve is now low, with small peaks: layers that run again in backward, a few samples at a time.
-# - In the report, the *held* memory has shrunk far more than the peak. Once one part is smaller, another part determines
+# - A byte for each maximum halves the peak by itself. Now the high places are where the spikes before the first pooling
+#   exist for a moment, in forward, and where their gradient does, in backward. (On a GPU PyTorch pools in both nets, and
+#   the two curves are the same.)
+# - With all three ideas these places are rows of small peaks, one for each few samples.
+# - In the report, bits shrink what is *held*, but hardly the peak. Once one part is smaller, another part determines
 #   the peak. So an item may save nothing by itself, until the next one is added.
-# - The recomputed layers are limited by memory, not by arithmetic (notebook 11). So this usually costs at most half of the
+# - Neurons and pooling are limited by memory, not by arithmetic (notebook 11). So this usually costs at most half of the
 #   time, and may even save some: what is not stored need not be written and read back.
 #
 # </details>
@@ -311,8 +333,9 @@ outcome("memory_precision_batching.e", best)
 #
 # ### Explorer: the memory calculator
 #
-# The memory by formula, beyond this machine. `recompute and pack` are the first ideas of this section. `checkpoints in
-# time` is the last, with $k = \sqrt T$. Below is the largest batch that fits, for each $T$: drag the diamond.
+# The memory by formula, beyond this machine. With `nothing` saved, PyTorch pools. `recompute and pack` are the three ideas
+# above. `checkpoints in time` is the last, with $k = \sqrt T$. Below is the largest batch that fits, for each $T$: drag the
+# diamond.
 #
 # **Predict first.** From $T = 16$ to 64: how does the largest batch change with `nothing` saved, and with `checkpoints in
 # time`?
@@ -564,7 +587,7 @@ fits = {}
 for name in devices:
     rows = [row for row in mine["rows"] if (row["device"], row["dtype"]) == (name, "float32")]
     t = {row["batch"]: row["p10_s"] for row in rows}  # the moments with little other load
-    first, last = 4, max(t)  # a smaller batch runs in another engine and is not on the line
+    first, last = min(t), max(t)
     rate = (last - first) / (t[last] - t[first])
     overhead = max(t[first] - first / rate, 1e-6)
     fits[name] = overhead, rate

@@ -2,9 +2,9 @@
 
 Between two convolutions, training saves the input of the neuron and, if PyTorch does the pooling (see ``pooling``), the
 neuron's spikes and the places of the maxima in 64 bits. That is several times the bytes of the result, the pooled
-spikes. Neurons need very little arithmetic, so only their input is saved, and backward computes them again
-(``torch.utils.checkpoint``). Of a pooling's input, backward needs only the shape, and a place within its window fits
-into a byte.
+spikes. Neurons need very little arithmetic, so only their input is saved, and backward computes them again: by itself
+in the C++ engine, else by ``torch.utils.checkpoint``. Of a pooling's input, backward needs only the shape, and a place
+within its window fits into a byte.
 
 Neurons and pooling treat each sample by itself, so they run on a few samples at a time, forward and backward. So the
 spikes at full resolution, the largest tensors of a network, never exist all at once. The second computation uses the
@@ -28,7 +28,9 @@ from torch.utils.checkpoint import checkpoint
 from snnkit import neuron as catalogue
 from snnkit.device.spike_packing import packed_input
 from snnkit.engine import NotElementwise, equation_of, inside_functional_transform
+from snnkit.engine.memory_gate import is_watched
 from snnkit.engine.observe import is_looked_into
+from snnkit.engine.plan import planned
 from snnkit.neuron import Neuron
 from snnkit.nn import Network, Once, Sequential, TimeBatched, is_hooked, runs_once, takes_repeat, through, with_state
 from snnkit.pooling import max_pool
@@ -223,12 +225,24 @@ def _again(modules: tuple[Any, ...], x: Tensor, state: Any, steps: int) -> tuple
     parts = [part.split(size) for part in state or ()]
     results = []
     for piece, *given in zip(x.split(size, dim), *parts, strict=True):
-        out, *last = checkpoint(run, piece, *given, use_reentrant=False, preserve_rng_state=False)  # type: ignore[misc]
+        if _saves_x_alone(neuron, piece, steps):
+            out, *last = run(piece, *given)
+        else:
+            out, *last = checkpoint(run, piece, *given, use_reentrant=False, preserve_rng_state=False)  # type: ignore[misc]
         for module in rest:
             out = pooled(module, out) if type(module) in POOLS else through(module, out, None)[0]  # type: ignore[arg-type]
         results.append((out, *last))
     out, *last = zip(*results, strict=True)
     return _joined(out), neuron.State._make(part[0] if len(part) == 1 else torch.cat(part) for part in last)
+
+
+def _saves_x_alone(neuron: Neuron, x: Tensor, steps: int) -> bool:
+    """Whether the neuron's kernel computes all but ``x`` again by itself, so that a checkpoint would save nothing: it
+    would run forward once more, and then its spikes would be alive beside their gradient."""
+    if is_watched():
+        return False
+    known = planned(neuron.engine, neuron, x.expand(steps, *x.shape) if steps else x, None, False)
+    return known is not None and known.plan.engine == "cpp"
 
 
 def pooled(module: Any, x: Tensor) -> Tensor:

@@ -1,5 +1,6 @@
 """Kernels in C++ are built once, and no state of the cache folder stops a run."""
 
+import itertools
 import os
 import pwd
 import re
@@ -18,7 +19,7 @@ from click.testing import CliRunner
 from snnkit.engine import CompilationFailed, block, code_cache, cpp, cpp_compiler, equation_of, explain
 from snnkit.engine.cpp import toolchain as build
 from snnkit.lab.cli import main
-from snnkit.neuron import LIF
+from snnkit.neuron import LI, LIF, PLIF, QIF, AdEx, Alpha, Readout
 from snnkit.train.step import Compiled
 
 SOURCE = 'extern "C" int answer() { return 42; }'
@@ -76,7 +77,10 @@ def test_doctor_compiles_what_a_first_call_needs(fresh, monkeypatch):
     assert "neurons compiled" in CliRunner().invoke(main, ["doctor", "--warm"]).output
     monkeypatch.setattr(build, "loaded", {})
     monkeypatch.setattr(build, "_compile", lambda *_: pytest.fail("compiled again"))
-    LIF()(torch.rand(4, 1, 1024, requires_grad=True))[0].sum().backward()
+    defaults = (LIF(), PLIF(), QIF(), AdEx(), LI(), Readout(0.8), Alpha(0.8, 0.7))
+    for neuron, shape in itertools.product(defaults, ((16, 1, 8), (16, 1, 4096))):
+        x = (0.1 * torch.rand(shape)).requires_grad_()
+        neuron(x)[0].sum().backward()
 
 
 # Loading a shortened one would not raise an error but end the process.

@@ -10,6 +10,7 @@ from torch import nn
 from snnkit import device, encode
 from snnkit.device import Precision, accelerate, explain_memory, optimize_memory_usage, training_step
 from snnkit.device.accelerate import _precision
+from snnkit.engine import missing_compiler
 from snnkit.models import FashionConvNet, mlp
 from snnkit.neuron import LIF
 from snnkit.nn import Sequential
@@ -28,6 +29,16 @@ def test_the_peak_is_more_than_halved_and_every_item_measured():
     assert report.items[0].saved + report.items[1].saved == report.before.held - report.after.held
     assert all(item.saved > 0 for item in report.items)
     assert "times less" in repr(report) and "<table>" in report._repr_html_()
+
+
+@pytest.mark.skipif(bool(missing_compiler("cpu")), reason="no compiler for the C++ engine")
+@pytest.mark.parametrize("steps", [4, 8])
+def test_where_pooling_is_ours_and_neurons_run_in_cpp_the_peak_is_not_higher(steps):
+    """Either saves by itself what a checkpoint would."""
+    net, x = FashionConvNet(32, 128), encode.repeat(torch.rand(16, 1, 28, 28), steps)
+    report = optimize_memory_usage(net, x)
+    assert report.after.peak <= report.before.peak and report.after.held < 0.9 * report.before.held
+    assert all(item.peak >= 0 for item in report.items)
 
 
 def test_measuring_leaves_no_trace():

@@ -56,7 +56,7 @@ export function memoryOf({network, layers, width, T, batch, numbers, saving}) {
   blocks(network, layers, width).forEach(([matrix, biases, inputs, neurons, pooled], i) => {
     weights += matrix + biases;
     const cast = size < 4 ? matrix * size : 0; // autocast's narrow copy of the weights
-    const indices = 8 * pooled; // bytes of the places that max-pooling has chosen
+    const indices = 8 * pooled; // bytes of the places that max-pooling has chosen: PyTorch's, as on a GPU
     // The weights' input, and the neurons' input, from which backward runs them again. Pooling holds their output.
     plain += calls * (inputs * size + neurons * size + (pooled ? neurons * size : 0) + indices) + cast;
     // Spikes are packed, eight to a byte; neurons are run again, and pooling saves a byte for each place.
@@ -89,7 +89,7 @@ export function memoryExplorer(place, data, saved, report) {
   const controls = {
     network: choice({label: "network", value: "convolutional", list: true, options: [
       {value: "dense", label: "dense", hint: "Linear and Leaky"},
-      {value: "convolutional", label: "convolutional", hint: "3 × 3 convolutions and IF, two with max-pooling"}]}),
+      {value: "convolutional", label: "convolutional", hint: "3 × 3 convolutions and IF, two with max-pooling by PyTorch"}]}),
     layers: slider({label: "layers", min: 1, max: 6, step: 1, value: 3, hint: "hidden layers"}),
     width: slider({label: "width", min: 8, max: 128, step: 8, value: 64,
       hint: "channels of a convolution; a dense layer has 8 neurons for each"}),

@@ -157,22 +157,24 @@ def _compiler() -> Iterator[Line]:
         yield Line("C++ compiler", GREEN, f"{version} ({path})")
     else:
         fix = "sudo apt-get install g++ (Debian, Ubuntu) or xcode-select --install (macOS); on Windows: WSL"
-        yield Line("C++ compiler", AMBER, "none: neurons run in the eager engine, large layers more slowly", fix)
+        yield Line("C++ compiler", AMBER, "none: neurons run in the eager engine, more slowly", fix)
 
 
 def warm() -> Line:
     """Compile the kernels of all neurons of the kit and of pooling, side by side, so that no later process has to."""
     import torch
 
-    from snnkit import neuron, pooling
+    from snnkit import engine, neuron, pooling
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     leaky = (neuron.Leaky(0.9, reset_mechanism=reset) for reset in ("subtract", "zero", "none"))
-    neurons = [kind() for kind in (neuron.IF, neuron.LIF, neuron.PLIF, neuron.CubaLIF, neuron.LI, neuron.ALIF)]
-    neurons += [neuron.Izhikevich(), *leaky]
+    neurons = [kind() for kind in (neuron.IF, neuron.LIF, neuron.PLIF, neuron.QIF, neuron.CubaLIF, neuron.LI)]
+    neurons += [neuron.ALIF(), neuron.AdEx(), neuron.Izhikevich(), *leaky]
+    neurons += [neuron.Synaptic(0.9, 0.8), neuron.Alpha(0.9, 0.8), neuron.Readout(0.9)]
+    size = min(least for _, least in engine.AUTO[device])  # from it on, all are compiled
 
     def compile_both(layer: neuron.Neuron) -> None:
-        x = torch.zeros(4, 1, 1024, device=device, requires_grad=True)
+        x = torch.zeros(16, 1, size // 16, device=device, requires_grad=True)
         out, _ = layer.to(device)(x)
         out.sum().backward()
 
