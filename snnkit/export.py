@@ -46,7 +46,8 @@ def export(model: nn.Module, example: Tensor) -> torch.export.ExportedProgram:
         example: x [T, B, ...]; only its shape, dtype and device matter.
 
     Returns:
-        A program ``out, state = program.module()(x, state)``, whose ``example_inputs`` hold the state at rest.
+        A program ``out, state = program.module()(x, state)``, for the T of ``example`` and any batch. It begins with
+        ``resting_state(program, batch)``.
 
     Raises:
         TypeError, ValueError: the model returns no state, or a state of an unknown neuron, whose value at rest is not

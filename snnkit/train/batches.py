@@ -142,7 +142,7 @@ class LoadedData(Source):
             )
         what = f"batch {number} of {self.name}"
         samples, targets = checked_pair(batch[0], batch[1], what)
-        kinds = _kind(samples), _kind(targets)
+        kinds = _kind(samples), _kind(targets, labels=not targets.is_floating_point())
         self._kinds = self._kinds or kinds
         for part, kind, first in zip(("samples", "targets"), kinds, self._kinds, strict=True):
             if kind != first:
@@ -344,9 +344,9 @@ def _collate(items: list[Any]) -> Any:
         ) from error
 
 
-def _kind(value: Samples) -> str:
+def _kind(value: Samples, labels: bool = False) -> str:
     """Dtype and sizes, without the number of samples, and without that of steps, which may be another in each batch."""
     if not isinstance(value, Tensor):
         return "recordings"
-    sizes = [*("BT" if value.ndim > 2 else "B"), *value.shape[2 if value.ndim > 2 else 1 :]]
-    return f"{value.dtype} [{', '.join(map(str, sizes))}]"
+    known = "BT" if value.ndim > (1 if labels else 2) else "B"  # labels have no axis but those of samples and steps
+    return f"{value.dtype} [{', '.join(map(str, [*known, *value.shape[len(known) :]]))}]"

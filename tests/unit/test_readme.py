@@ -6,14 +6,17 @@ import itertools
 import re
 import runpy
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from urllib.parse import unquote
 
 import click
 import jupytext
 import pytest
+import torch
 
-from snnkit import data, encode, records
+from snnkit import data, encode, records, train
 from snnkit.lab import pages
 from snnkit.lab.cli import main
 from snnkit.lab.course import order
@@ -177,6 +180,28 @@ def test_the_code_of_the_readme_runs(monkeypatch, capsys):
     printed = capsys.readouterr().out
     assert float(re.search(r"([\d.]+)% of the test digits", printed)[1]) > 85
     assert "Resting" in printed and "neuron-steps" in printed
+
+
+def test_the_code_for_series_of_unequal_lengths_runs(monkeypatch):
+    monkeypatch.setenv("SNNKIT_HEADLESS", "1")
+    (code,) = [code for code in blocks(PAGES["docs/data.md"], "python") if "pad_sequence" in code]
+    names = {"__name__": "data"}
+    torch.manual_seed(0)
+    exec(compile(code, "docs/data.md", "exec"), names)
+    x, y = names["batch"](names["rows"])
+    assert x.shape == (25, 39, 2) and (y[0, :15] == 1).all() and (y[0, 15:] == -100).all()
+    out, _ = names["net"](x.transpose(0, 1))
+    right = y == out.argmax(2).T
+    measured = train.evaluate(names["net"], [(x, y)], encode=None, loss=names["each_step"])
+    assert measured["accuracy"] == pytest.approx(right[y >= 0].float().mean().item())  # without steps that are none
+
+
+@pytest.mark.slow
+def test_the_code_for_a_network_on_two_processes_runs(tmp_path):
+    (code,) = blocks(PAGES["docs/clusters.md"], "python")
+    (tmp_path / "fit.py").write_text(code)
+    done = subprocess.run([sys.executable, "fit.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0 and "max_epochs=3" in done.stderr, done.stderr
 
 
 @each_page

@@ -241,6 +241,12 @@ def test_arrays_that_can_not_be_written(words, message, manifest):
     assert result.exit_code == 2 and message in words_of(result), result.output
 
 
+def test_a_program_that_may_not_handle_the_signal_is_told_of_it():
+    ends = "A program that does not handle it is ended by it."
+    why = {name: dict(slurm.explain(REQUESTS[name]))["#SBATCH --signal=SIGUSR1@90"] for name in ("small", "lightning")}
+    assert ends in why["lightning"] and ends not in why["small"]
+
+
 def test_it_writes_and_explains(tmp_path):
     file = tmp_path / "new" / "job.sh"
     result = call("--out", file, "--explain", *COMMAND)

@@ -192,6 +192,11 @@ def test_samples_that_are_sequences_need_no_encoder():
     )
     lengths = [(sequences[:8, :3], y[:8]), (sequences[8:16], y[8:16])]  # another number of steps in each batch
     assert fit(lengths, encode=None)[1].epochs == 2
+    per_step = [(x, y.unsqueeze(1).repeat(1, x.shape[1])) for x, y in lengths]
+    each = {"loss": lambda out, y: F.cross_entropy(out.flatten(0, 1), y.flatten())}
+    assert fit(per_step, encode=None, **each)[1].epochs == 2
+    with pytest.raises(ValueError, match=r"targets of one kind, .*float32 \[B, 3\], .*float32 \[B, 5\]"):
+        fit([(x, y.float()) for x, y in per_step], encode=None, loss=lambda out, y: out.sum())
     with pytest.raises(ValueError, match=r"must be sequences \[B, T, ...\], but they are of the shape \[60, 6\]: give"):
         fit((x, y), encode=None)
 

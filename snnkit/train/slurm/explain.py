@@ -23,12 +23,13 @@ def _time(value: str, _script: Script) -> str:
     return f"The job may run for {clock(seconds(value))}; then SLURM ends it. Short jobs start sooner."
 
 
-def _signal(value: str, _script: Script) -> str:
+def _signal(value: str, script: Script) -> str:
     early = early_signal(value)
     start = f"{early.seconds} seconds before the limit (or up to a minute earlier) SLURM sends {early.name} to "
     if early.batch:
         return start + "the shell of this script only."
-    return start + "every process, which then can save a checkpoint and requeue the job."
+    ends = "" if script.snnkit else " A program that does not handle it is ended by it."
+    return start + f"every process, which then can save a checkpoint and requeue the job.{ends}"
 
 
 def _tasks(value: str, script: Script) -> str:
