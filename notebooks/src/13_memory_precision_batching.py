@@ -26,7 +26,7 @@
 #
 # | | |
 # |---|---|
-# | Time | 75 minutes, and 10 more for the optional parts |
+# | Time | 80 minutes, and 10 more for the optional parts |
 # | GPU minutes | 0. Everything runs on a CPU; where there is a GPU the same cells use it |
 # | Before this | 04 training, 11 fused neurons (what *recompute* means); 12 helps |
 
