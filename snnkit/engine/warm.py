@@ -51,7 +51,9 @@ def run(
     """As ``autograd.run``. ``known``: what this function remembers of calls with the same plan, which determines x but
     for its values, and ``state``, too, if that is the one at rest."""
     how = (engine, equation, step, x, state, out_dtype, layout, once, every, pooling)
-    if engine != "cpp" or equation.parameters or every or pooling or inside_functional_transform():
+    # A view of one step may be plain where the step itself is not: the wrapper of a transform that has ended, say.
+    is_usual = engine == "cpp" and (once is None or is_plain(once))
+    if not is_usual or equation.parameters or every or pooling or inside_functional_transform():
         return autograd.run(*how)
     repeat = 0 if once is None else len(x)
     tensors = (x if once is None else once, *state)

@@ -305,3 +305,14 @@ def test_gradients_have_forward_derivatives():
         for _ in range(3):
             for a, b in zip(both(layer), expected, strict=True):
                 torch.testing.assert_close(a, b)
+
+
+def test_a_step_that_a_transform_has_wrapped_may_be_repeated():
+    """Its repeated view is plain, so it looks like one of the calls before."""
+    layer, x, wrapped = Leaky(0.9, engine="cpp"), sequence(3, 7).requires_grad_(), []
+    torch.func.grad(lambda v: (wrapped.append(v), v.sum())[1])(x)
+    expected = layer(x, repeat=6)[0]
+    for one in (x, *wrapped):
+        out, _ = layer(one, repeat=6)
+        assert torch.equal(out, expected)
+        assert torch.equal(torch.autograd.grad(out.sum(), x)[0], torch.autograd.grad(layer(x, repeat=6)[0].sum(), x)[0])
