@@ -21,6 +21,7 @@ from torch.nn.utils import prune, spectral_norm, weight_norm
 
 import snnkit
 from snnkit import checks
+from snnkit.data.events import Events
 from snnkit.measure.timing import Clock, HostClock
 from snnkit.tables import text_table
 
@@ -163,6 +164,8 @@ def test_every_flag_is_true_or_false_and_checked_first():
 
 
 ZEROS = torch.zeros(2)
+ONE = torch.zeros(1, dtype=torch.int64)
+EVENTS = Events(ONE, ONE, ONE, ONE > 0, (1, 1))
 
 
 @checks.arguments
@@ -186,6 +189,9 @@ def compared(
     anything: dict[str, Any] | None = None,
     unknown: somewhere.NotImported | None = None,  # noqa: F821  for type checkers only
     clock: Clock | None = None,
+    sample: tuple[Events, int | torch.Tensor] | None = None,
+    many: Sequence[int | torch.Tensor] = (),
+    all_events: Sequence[Events] = (),
 ) -> int:
     return n
 
@@ -217,6 +223,9 @@ class Compared:
         ("by", {"a": "b"}, "by['a'] must be a number, but it is 'b'"),
         ("paths", 1, "paths must be an iterable of Paths, but it is 1"),
         ("edges", 1, "edges must be a list or tuple of pairs of texts, but it is 1"),
+        ("sample", (1, 2, 3), "sample must be a pair (an Events, an integer or a torch.Tensor) or None, but"),
+        ("many", 1, "many must be a list or tuple of integers or torch.Tensors, but it is 1"),
+        ("all_events", EVENTS, "all_events must be a list or tuple of Events, but it is an Events of shape [2, 1, 1]"),
         ("mode", 3, "mode must be one of 'a', 'b', but it is 3"),
         ("answer", {1: 2}, "answer must be 'a' or None, but it is {1: 2}"),
         ("figure", 1, "figure must be a Figure or a Figure or None, but it is 1"),

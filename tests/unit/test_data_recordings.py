@@ -73,7 +73,7 @@ def test_bad_arrays():
     for array, error, words in (
         (np.zeros(3), TypeError, "structured NumPy array with the fields t, x, y and p"),
         (np.zeros(2, dtype=[("t", np.float64), ("x", np.int16)]), TypeError, "t must be integers"),
-        (other, ValueError, "p must hold bools, or 0 and 1"),
+        (other, ValueError, r"p must hold bools, or 0 and 1, but there is a 2 \(array\['p'\] > 0 makes bools\)"),
         (good[:0], ValueError, "at least one event"),
     ):
         with pytest.raises(error, match=words):

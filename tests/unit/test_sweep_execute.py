@@ -378,6 +378,13 @@ def test_failures_are_listed_and_the_exit_code_is_1_until_done_again(manifest, t
     assert call(file, "--retry").exit_code == 1 and len(fake.begun) == 3
 
 
+@pytest.mark.parametrize(("values", "column"), [([1], False), ([1, 13], True)])
+def test_the_table_has_a_column_of_errors_where_there_are_any(values, column, manifest, tmp_path, fake):
+    call(manifest(parameters={"A": values}), "--workers", 1)
+    head, *_ = call("show", tmp_path / "out").output.splitlines()
+    assert "peak_mb" in head and ("error" in head) == column
+
+
 @pytest.mark.parametrize(
     ("keys", "words", "says"),
     [

@@ -94,7 +94,7 @@ def show(folder: str, with_traceback: bool) -> None:
         tbl_rows=-1, tbl_cols=-1, tbl_hide_dataframe_shape=True, tbl_hide_column_data_types=True, fmt_str_lengths=60,
         tbl_width_chars=1000, tbl_formatting="NOTHING", tbl_cell_numeric_alignment="RIGHT",
     ):  # fmt: skip
-        click.echo(table)
+        click.echo(table if failed else table.drop("error"))  # which is empty then
     for failure in failed:
         click.echo(f"failed: {failure}")
         if with_traceback:
