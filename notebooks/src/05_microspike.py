@@ -610,8 +610,8 @@ outcome("microspike.e", 0 if same_spikes and same_gradients else 1)
 # <details>
 # <summary><b>What to notice</b></summary>
 #
-# Not one bit differs, although the kit did not run our loop. `engine.explain` says what `auto` took: for a layer of this
-# size, one C++ loop that it generated from the neuron's equation.
+# Not one bit differs, although the kit did not run our loop. `engine.explain` says what `auto` took, and why: one C++ loop
+# that it generated from the neuron's equation.
 #
 # </details>
 

@@ -357,7 +357,8 @@ outcome("fused_neurons.e", gain[-1])
 # <summary><b>What to notice</b></summary>
 #
 # - Compare the gap between the lines with the ratio of the bytes. If the gap is smaller at small $T$, the reason is
-#   fixed costs per call, such as checks and allocation.
+#   fixed costs per call, such as checks and allocation. If it is larger there, so few steps fit into a cache, and the
+#   fused engine need not wait for memory.
 # - Both axes are logarithmic, so a slope of 1 is linear: twice the steps, twice the time.
 # - Where the spread of an engine overlaps the loop's, the list says *undecided*. Close other programs and run the cell
 #   again.

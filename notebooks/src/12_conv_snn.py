@@ -675,7 +675,8 @@ outcome("conv_snn.k", part)
 #
 # - As loops, the neurons can take more than both convolutions together. Fused, they need much less, and *other* parts
 #   become the largest. Optimisation always works like this: improve the largest part and measure again.
-# - Pooling and batch norm have hardly any FLOPs, but pooling can take a large share. Both wait for memory, as neurons do.
+# - Pooling and batch norm have hardly any FLOPs, and yet take their share: both wait for memory, as neurons do. (On a CPU
+#   the kit's own pooling runs here, where layers are large. PyTorch's can take as long as a convolution.)
 # - 16 bits help where the device has instructions for them. If the bar did not shrink, your processor converts back and
 #   forth.
 #

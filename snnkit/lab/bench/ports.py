@@ -6,10 +6,10 @@ An original is written as its library's tutorial shows, and a port as this kit's
 batch. Before a clock starts, the output and the gradients of one update are compared. Then both take turns in one
 process. Images, sounds and labels are random, because speed does not depend on what they show.
 
-An update is forward, loss, backward and Adam. "auto" compiles no small layers, so an engine that does runs beside it.
-"lines" are those of code for the network and its loss. "outputs off" is the share of the output that differs by more
-than a ten-thousandth of its largest value: sums are added up in another order, and a membrane at its threshold fires a
-step later. "gradients off" is the distance of all gradients in L2.
+An update is forward, loss, backward and Adam. "auto" compiles some small layers only, so an engine that compiles all
+runs beside it. "lines" are those of code for the network and its loss. "outputs off" is the share of the output that
+differs by more than a ten-thousandth of its largest value: sums are added up in another order, and a membrane at its
+threshold fires a step later. "gradients off" is the distance of all gradients in L2.
 """
 
 from __future__ import annotations
