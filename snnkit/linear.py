@@ -138,7 +138,8 @@ def _onednn_is_faster() -> bool:
 
 
 def _onednn_pays(x: Tensor) -> bool:
-    return x.dtype == torch.float32 and torch.backends.mkldnn.enabled and _onednn_is_faster()
+    """Nor does oneDNN take a matrix without numbers."""
+    return x.dtype == torch.float32 and x.numel() > 0 and torch.backends.mkldnn.enabled and _onednn_is_faster()
 
 
 def _is_plain_call(layer: nn.Linear, x: Tensor) -> bool:

@@ -224,6 +224,15 @@ def test_several_gradients_at_once(calls):
     assert len(calls) == 1
 
 
+def test_a_single_step_in_single_precision(calls, monkeypatch):
+    """The output of no step comes back: oneDNN refuses to multiply it."""
+    has_onednn = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+    monkeypatch.setattr(linear, "_onednn_is_faster", lambda: has_onednn)
+    made, x = layer(LIF(), 20).float(), torch.randn(1, 4, 20)
+    assert_equal(passed(with_engine(made, "cpp"), x), passed(with_engine(made, "eager"), x), 1e-5)
+    assert len(calls) == 1
+
+
 def test_weights_that_have_become_smaller_are_not_read():
     made, x = layer(LIF(engine="cpp"), 20), torch.randn(5, 4, 20, dtype=torch.float64, requires_grad=True)
     out, _ = made(x)
