@@ -700,7 +700,7 @@ def test_the_memory_of_a_neuron_is_measured():
 @pytest.mark.parametrize(
     ("change", "error", "words"),
     [
-        ({"samples": [1, 2]}, TypeError, "samples, targets must be a pair"),
+        ({"samples": [1, 2]}, TypeError, r"samples of samples, targets must be a tensor, .* but they are \[1, 2\]"),
         ({"targets": Y[:5]}, ValueError, "samples, targets must have one target for each sample"),
         ({"lr": 0}, ValueError, "lr must be greater than 0, but it is 0"),
         ({"loss": lambda out, y: out}, TypeError, "the result of loss must be a scalar tensor"),
