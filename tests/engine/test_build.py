@@ -296,3 +296,4 @@ def test_only_kernels_of_float16_use_a_type_that_older_compilers_lack(dtype):
         command = [cpp_compiler(), "-E", "-P", "-x", "c++", "-std=c++17", "-"]
         text = subprocess.run(command, input=source, capture_output=True, text=True, check=True).stdout
         assert ("_Float16" in text) == (dtype == torch.float16)
+        build.load(source)

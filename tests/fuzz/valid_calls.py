@@ -264,6 +264,7 @@ tools.run_report.render_copy: out=written("notebooks/a.ipynb", nbformat.writes(n
 tools.runner: at_once=1, folder="build", names=["00_first"], wanted={}, out=Path()
 tools.runner.in_parallel: function=abs, items=[1], on_result=print, stop=lambda: None
 tools.site: path=written("00_first.ipynb", nbformat.writes(notebook())), text="x", markdown="a"
+tools.site.glued: page="<p>a</p>"
 tools.site.narrow: drawing="<svg><defs></defs>\n<rect/>\n<text>one</text>\n</svg>", rows=["one"]
 train: optimizer=torch.optim.SGD(net().parameters()), history=filled(), data=samples()
 train.History.from_dict: self=train.History, values=filled().to_dict()

@@ -338,7 +338,7 @@ def test_cochleagrams_count_what_plain_loops_count():
             [heard(5, 12, 9, 0)],
             {},
             TypeError,
-            "samples must be pairs of a recording and its label, but sample 0 is a Ev",
+            "samples must be pairs of a recording and its label, but sample 0 is an Ev",
         ),
         ([("a", 0)], {}, TypeError, "the recording of sample 0 must be Events, but it is 'a'"),
         ([(heard(5, 12, 9, 0), 0.5)], {}, TypeError, "the label of sample 0 must be an integer, but it is 0.5"),

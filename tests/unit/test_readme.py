@@ -179,7 +179,7 @@ def test_the_code_of_the_readme_runs(monkeypatch, capsys):
         exec(compile(block, f"README.md, python block {number}", "exec"), namespace)
     printed = capsys.readouterr().out
     assert float(re.search(r"([\d.]+)% of the test digits", printed)[1]) > 85
-    assert "Resting" in printed and "neuron-steps" in printed
+    assert "Resting" in printed and "16 steps or more" in printed
 
 
 def test_the_code_for_series_of_unequal_lengths_runs(monkeypatch):

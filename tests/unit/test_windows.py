@@ -35,8 +35,8 @@ def test_every_text_file_is_read_and_written_in_an_encoding_that_is_named():
     found = []
     for path, call in calls("open", "read_text", "write_text"):
         text = ast.unparse(call)
-        # Of snnkit.files, always UTF-8; no file; archives and sounds, which are bytes.
-        own = re.match(r"(files\.)?write_text\(|between\(|packed\.open\(|wave\.open\(", text)
+        # Of snnkit.files, always UTF-8; no file; archives, sounds and pictures, which are bytes.
+        own = re.match(r"(files\.)?write_text\(|between\(|packed\.open\(|wave\.open\(|Image\.open\(", text)
         binary = re.search(r"""open\(.*['"][rwxa+]*b[rwxa+]*['"]\)""", text) or text.endswith(".open()")
         if not own and not binary and "encoding=" not in text and "'utf-8'" not in text:
             found.append(f"{path}:{call.lineno}: {text}")

@@ -426,5 +426,6 @@ def _indented(lines: Sequence[str], by: int) -> list[str]:
 
 
 def _text(place: _Places, body: Sequence[str], result: str, before: str = "") -> str:
-    head = [PRELUDE, *place.aliases, *([before] if before else []), "", ENTRY.format(result=result)]
+    half = ["#define HALF"] if any(STORAGE[torch.float16] in alias for alias in place.aliases) else []
+    head = [*half, PRELUDE, *place.aliases, *([before] if before else []), "", ENTRY.format(result=result)]
     return "\n".join([*head, *_indented(body, 2), "}", ""])
