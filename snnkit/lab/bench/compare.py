@@ -156,7 +156,8 @@ def candidates(device: torch.device, workload: Workload, peers: bool) -> Iterato
         for other in baselines.networks(workload):
             if other.library == SNNTORCH and not other.compiles:
                 yield other
-                yield Candidate(ONCE, SNNTORCH, BaselineTrainer(partial(snntorch_net, once=True)))
+                if other.default:
+                    yield Candidate(ONCE, SNNTORCH, BaselineTrainer(partial(snntorch_net, once=True)))
 
 
 def unavailable(device: torch.device) -> dict[str, str]:
