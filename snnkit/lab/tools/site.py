@@ -136,7 +136,7 @@ def glued(page: str) -> str:
     formula = '<math[^>]*display="inline"[^>]*>.*?</math>'
     return re.sub(
         rf'(?s)([(“]*)(<span class="math inline">{formula}</span>|{formula})([.,;:!?)”’]*)',
-        lambda found: f'<span style="white-space: nowrap">{found[0]}</span>' if found[1] or found[3] else found[0],
+        lambda match: f'<span style="white-space: nowrap">{match[0]}</span>' if match[1] or match[3] else match[0],
         page,
     )
 
