@@ -113,13 +113,9 @@ class Warm:
         self.backward: dict[Hashable, Any] = {}  # by which gradients are wanted, and how those of results are stored
         self.saved = [*map(as_saved, tensors[:1] if rest else tensors)]
         self.none = [zeros(part, False, shared=True) for part in run.state]  # gradients of a last state without any
-        self.size = torch.empty((), device="cpu").expand(run.x.shape)
 
     def _pass(self, tensors: Sequence[Tensor]) -> Pass:
         return Pass.of(self.equation, tensors, self.repeat)
-
-    def _no_gradient_of_out(self, tensors: Sequence[Tensor]) -> Tensor:
-        return zeros(self._pass(tensors).x, True, shared=True)
 
     def run(self, tensors: Sequence[Tensor]) -> tuple[Any, ...]:
         """(out, *last, whether the last state was seen to be finite)."""
@@ -142,9 +138,9 @@ class Warm:
             tensors = (tensors[0], *self.rest)
         layout, summed = self.layout, self.repeat > 0
         out, *last = given
-        d = [self._no_gradient_of_out(tensors) if out is None else layout.sequence(out)]
+        d = [zeros(self._pass(tensors).x, True, shared=True) if out is None else layout.sequence(out)]
         d += [none if g is None else layout.step(g) for g, none in zip(last, self.none, strict=True)]
-        first, threads = True in needed[1:], backend("cpp").threads_for(self.size)  # type: ignore[attr-defined]
+        first, threads = True in needed[1:], backend("cpp").threads_for(d[0])  # type: ignore[attr-defined]
         form = (needed[0], first, threads, d[0].stride(0), *[any(t.stride()) for t in d[1:]])
         launch = self.backward.get(form)
         if launch is None:
