@@ -39,7 +39,7 @@ def cut(text: str, longest: int = _LONGEST) -> str:
     return text if len(text) <= longest else f"{text[:longest]}…"
 
 
-def a(name: str) -> str:
+def with_article(name: str) -> str:
     """``name`` with its article."""
     return f"{'an' if name[0] in 'AEIOaeio' else 'a'} {name}"
 
@@ -78,10 +78,10 @@ def _pieces(value: Any) -> Iterator[str]:
         yield f"an int of {value.bit_length()} bits"
     else:
         try:
-            shape = getattr(value, "shape", None)
-            text = f"{a(kind.__name__)} of shape {list(shape)}" if shape is not None and tuple(shape) else repr(value)
+            shape = [*(getattr(value, "shape", None) or ())]
+            text = f"{with_article(kind.__name__)} of shape {shape}" if shape else repr(value)
         except Exception:  # any error that another class raises
-            text = a(kind.__name__)
+            text = with_article(kind.__name__)
         yield text
 
 
@@ -454,7 +454,7 @@ def _in_words(kind: Any) -> str:
             torchs = origin.__module__.partition(".")[0] == "torch"
             inside = "nn." if ".nn." in origin.__module__ else ""
             place = "snnkit.nn." if origin.__module__ == "snnkit.nn" else f"torch.{inside}" if torchs else ""
-            words.append(a(f"{place}{origin.__name__}"))
+            words.append(with_article(f"{place}{origin.__name__}"))
     return " or ".join(words).replace("True or False or", "True, False or")
 
 

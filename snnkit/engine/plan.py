@@ -127,18 +127,18 @@ def make_plan(facts: Facts, equation: Callable[[], Equation | str], device: torc
     if isinstance(traced, str):
         return Plan("eager", f"its step can't be compiled: {traced}", fallback=not small)
     exact = small and is_exact(traced) and not _sums(facts)
-    if small and not exact and (facts.steps < MANY_STEPS or not is_exact(traced, gradients=False)):
-        what = f" and {MANY_STEPS} steps, and its compiled gradients"
-        if not is_exact(traced, gradients=False):
-            what = ", and its compiled outputs"
-        return Plan("eager", f"fewer than {least:,} neuron-steps{what} could differ in the last bit")
+    if small and not exact:
+        outputs = is_exact(traced, gradients=False)
+        if facts.steps < MANY_STEPS or not outputs:
+            what = f" and {MANY_STEPS} steps, and its compiled gradients" if outputs else ", and its compiled outputs"
+            return Plan("eager", f"fewer than {least:,} neuron-steps{what} could differ in the last bit")
     refusals = [backend(engine).supports(traced, device) for engine in engines]
     for engine, refusal in zip(engines, refusals, strict=True):
         if not refusal:
             many = f"{least:,} neuron-steps or more are worth compiling"
-            if small:
+            if small and exact:
                 many = f"{FEWEST_STEPS} steps or more, and equal to eager to the bit"
-            if small and not exact:
+            elif small:
                 many = f"{MANY_STEPS} steps or more, and outputs equal to eager's to the bit"
             why = refusals[0] or ("requested" if requested else many)
             return Plan(engine, why, fallback=bool(refusals[0]), equation=traced)

@@ -16,17 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from snnkit.engine import autograd
-from snnkit.engine.autograd import (
-    Call,
-    CompilationFailed,
-    Gradients,
-    Layout,
-    Pass,
-    Pooling,
-    Unrolled,
-    backend,
-    zeros,
-)
+from snnkit.engine.autograd import Call, CompilationFailed, Gradients, Layout, Pass, Pooling, Unrolled, backend, zeros
 from snnkit.engine.memory_gate import as_saved, inside_functional_transform, is_plain, is_watched, keys_of
 from snnkit.engine.trace import Equation
 
@@ -64,7 +54,9 @@ def run(
     if warm is None:
         results = autograd.run(*how)
         if form not in known and len(known) < _MOST_FORMS:
-            known[form] = Warm.of(equation, layout, tensors, repeat, out_dtype, state if is_rest else ())
+            rest = state if is_rest else ()
+            ready = _is_ready(equation, layout, tensors, repeat)
+            known[form] = Warm(equation, layout, tensors, repeat, out_dtype, rest) if ready else None
         return results
     rebuild = getattr(type(state), "_make", tuple)
     out, *last, is_finite = _differentiable(warm, step, rebuild, *tensors) if records else warm.run(tensors)
@@ -76,27 +68,18 @@ def _form(tensor: Tensor) -> tuple:
     return tensor.shape, tensor.stride(), tensor.dtype, tensor.requires_grad, keys_of(tensor)
 
 
+def _is_ready(equation: Equation, layout: Layout, tensors: Sequence[Tensor], repeat: int) -> bool:
+    """Whether the kernels take these tensors as they are."""
+    usual = layout.usual and not equation.flags and all(is_plain(t) and not t.is_inference() for t in tensors)
+    return usual and all(map(is_, layout.arranged(equation, tensors, repeat > 0), tensors))
+
+
 class Warm:
     """The kernels of calls of one form, and what their backward passes expect.
 
     ``tensors`` are x, or one step to ``repeat``, and the state. There are no parameters. ``rest``: a state at rest that
     all calls share; else nothing.
     """
-
-    @staticmethod
-    def of(
-        equation: Equation,
-        layout: Layout,
-        tensors: Sequence[Tensor],
-        repeat: int,
-        out_dtype: torch.dtype,
-        rest: Sequence[Tensor],
-    ) -> Warm | None:
-        """None: such calls have something to be arranged first."""
-        usual = layout.usual and not equation.flags and all(is_plain(t) and not t.is_inference() for t in tensors)
-        if usual and all(map(is_, layout.arranged(equation, tensors, repeat > 0), tensors)):
-            return Warm(equation, layout, tensors, repeat, out_dtype, rest)
-        return None
 
     def __init__(
         self,
@@ -112,7 +95,7 @@ class Warm:
         self.launch = backend("cpp").forward_launch(run, out_dtype)  # type: ignore[attr-defined]
         self.backward: dict[Hashable, Any] = {}  # by which gradients are wanted, and how those of results are stored
         self.saved = [*map(as_saved, tensors[:1] if rest else tensors)]
-        self.none = [zeros(part, False, shared=True) for part in run.state]  # gradients of a last state without any
+        self.absent = [zeros(part, False, shared=True) for part in run.state]  # gradients of a last state without any
 
     def _pass(self, tensors: Sequence[Tensor]) -> Pass:
         return Pass.of(self.equation, tensors, self.repeat)
@@ -139,7 +122,7 @@ class Warm:
         layout, summed = self.layout, self.repeat > 0
         out, *last = given
         d = [zeros(self._pass(tensors).x, True, shared=True) if out is None else layout.sequence(out)]
-        d += [none if g is None else layout.step(g) for g, none in zip(last, self.none, strict=True)]
+        d += [zero if g is None else layout.step(g) for g, zero in zip(last, self.absent, strict=True)]
         first, threads = True in needed[1:], backend("cpp").threads_for(d[0])  # type: ignore[attr-defined]
         form = (needed[0], first, threads, d[0].stride(0), *[any(t.stride()) for t in d[1:]])
         launch = self.backward.get(form)

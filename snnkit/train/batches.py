@@ -189,14 +189,11 @@ def source_of(
     if _is_indexed(data):
         data = DataLoader(data, size, shuffle=order is not None, generator=order, collate_fn=_collate)
     elif batch_size is not None:
-        raise ValueError(
-            f"batch_size must be left out, as {name} is {checks.a(type(data).__name__)}, which makes the batches"
-            + (
-                ""
-                if isinstance(data, DataLoader)
-                else f"; DataLoader({name}, {batch_size}) makes some of single samples"
-            )
+        kind = checks.with_article(type(data).__name__)
+        advice = (
+            "" if isinstance(data, DataLoader) else f"; DataLoader({name}, {batch_size}) makes some of single samples"
         )
+        raise ValueError(f"batch_size must be left out, as {name} is {kind}, which makes the batches{advice}")
     return LoadedData(data, name, device, accumulate)
 
 

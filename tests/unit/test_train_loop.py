@@ -11,6 +11,7 @@ from torch import nn
 
 from snnkit import data, train
 
+from .test_train_checkpoint import Scaled
 from .test_train_step import loss, weights
 
 STEPS = 3
@@ -136,15 +137,7 @@ def test_a_scheduler_steps_once_per_epoch_and_a_plateau_gets_the_loss():
         fit(model, optimizer=optimizer, scheduler=scheduler)
 
 
-def test_parameters_of_functions_that_are_not_trained_are_told(recwarn):
-    class Scaled(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.scale = nn.Parameter(torch.ones(()))
-
-        def forward(self, out, targets):
-            return nn.functional.cross_entropy(self.scale * out.sum(0), targets)
-
+def test_parameters_of_functions_that_are_not_trained_get_a_warning(recwarn):
     model, learned = make(), Scaled()
     fit(model, loss=learned)
     (warning,) = recwarn
