@@ -73,7 +73,7 @@ QUICK_SHAPES = (Shape(600, 400, 300),)
 class Arguments(suite.Options):
     """What to run; the options of ``snnkit bench sparsity``."""
 
-    device: str = "cpu"
+    device: str = option("Where to measure.", "cpu", choices=("auto", "cpu", "cuda"))
     parts: Sequence[str] = option("What to time.", PARTS, flag="part", choices=PARTS)
     densities: Sequence[float] = option(
         "Share of the inputs that are spikes.",
