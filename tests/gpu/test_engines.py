@@ -138,7 +138,7 @@ def test_recurrent_layers_in_one_launch(name, device):
     # On a GPU float64 tells a wrong kernel from sums in another order.
     made = recurrent_layer(ZOO[name](), bias=True).to(device)
     x = torch.randn(19, 37, FEATURES, dtype=torch.float64, device=device) * 2
-    assert made.whole_plan(x, made.neuron.initial_state(x[0])).engine != "cpp"
+    assert device.type == "cpu" or made.whole_plan(x, made.neuron.initial_state(x[0])).engine != "cpp"
     found, wanted = (passed(with_engine(made, name), x) for name in ("triton", "eager"))
     assert_equal(found, wanted, 1e-9)
     wide, x = recurrent_layer(LIF(), 300).float().to(device), torch.randn(50, 64, 300, device=device)
