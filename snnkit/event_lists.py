@@ -7,6 +7,7 @@ backward (``event_products``). A ``torch.nn.Conv2d`` sees a few frames at a time
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import math
 from collections.abc import Sequence
@@ -16,8 +17,9 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from snnkit import checks, event_products
+from snnkit.engine import CompilationFailed
 from snnkit.engine.memory_gate import as_stored, is_left_to_pytorch, is_plain, is_watched
-from snnkit.engine.triton.sum_rows import by_place, sum_rows
+from snnkit.engine.triton.sum_rows import by_place, sum_rows, zero_times
 from snnkit.event_products import Spikes
 from snnkit.linear import is_hooked
 
@@ -154,8 +156,10 @@ def _linear(layer: nn.Linear | nn.Conv2d, events: EventList) -> Tensor:
 def _forward(weight: Tensor, bias: Tensor | None, spikes: Spikes) -> Tensor | None:
     """The product by a kernel; None if there is none."""
     if _on_triton(weight):
-        out = sum_rows(weight.t(), spikes.starts, spikes.columns)
-        return out if bias is None else out.add_(bias)
+        with contextlib.suppress(CompilationFailed):
+            out = sum_rows(weight.t(), spikes.starts, spikes.columns)
+            return out.add_(zero_times(weight) if bias is None else bias + zero_times(weight))
+        return None
     return event_products.product(spikes, weight, bias) if _has_kernel(weight) else None
 
 
@@ -163,7 +167,9 @@ def _backward(gradient: Tensor, spikes: Spikes) -> tuple[Tensor, Tensor] | None:
     """The gradients of weight and bias by a kernel; None if there is none."""
     if _on_triton(gradient):
         rows = by_place(spikes.starts, spikes.columns, spikes.inputs)
-        return sum_rows(gradient, *rows).t(), gradient.sum(0)
+        with contextlib.suppress(CompilationFailed):
+            return sum_rows(gradient, *rows).t(), gradient.sum(0)
+        return None
     return event_products.gradients(spikes, gradient) if _has_kernel(gradient) else None
 
 

@@ -1,6 +1,7 @@
 """Shared set-up: on-disk caches for all workers, so that each kernel is compiled once a machine."""
 
 import os
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -20,6 +21,20 @@ torch.set_num_threads(1)
 def seeded():
     """Each test starts from the same random state, whatever ran before it."""
     torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def no_kernel_is_refused(request, monkeypatch):
+    """A kernel that its compiler refuses leaves the work to another engine. Results are right then, and a test of the
+    kernel would test nothing. Marked ``refused`` are tests in which it happens on purpose."""
+    if "snnkit.engine.autograd" not in sys.modules or request.node.get_closest_marker("refused"):
+        yield
+        return
+    refusals = []
+    failed = sys.modules["snnkit.engine.autograd"].CompilationFailed
+    monkeypatch.setattr(failed, "__init__", lambda error, *reasons: refusals.append(reasons))
+    yield
+    assert not refusals
 
 
 def pytest_collection_modifyitems(items):

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor, nn
 
-from snnkit.engine.autograd import presence_of, require_same_step
+from snnkit.engine.autograd import CompilationFailed, presence_of, require_same_step
 from snnkit.engine.eager import Origin, in_dtype, recorded_backward
 from snnkit.engine.memory_gate import as_stored, check_shape, foreign, is_watched, tensors_of
 from snnkit.engine.trace import Equation
@@ -226,7 +226,10 @@ class _Recurrent(torch.autograd.Function):
         d_last = [_side_by_side(part) for part in (*d[1:], *(flag.view(x.shape[1:]) for flag in flags))]
         saved = None if saved is None else saved.to(call.equation.dtype).contiguous()
         needed = _wanted(call, ctx.needs_input_grad)
-        results = kernels(call.engine).backward(layer, saved, d[0], d_last, call.wanted, needed)
+        try:
+            results = kernels(call.engine).backward(layer, saved, d[0], d_last, call.wanted, needed)
+        except CompilationFailed as error:
+            raise RuntimeError(f"the backward pass can't be compiled ({error}); use engine='eager'") from None
         given = tensors[2 + len(layer.state) :]
         d_parameters = [
             None if d is None else d.sum_to_size(p.shape) for d, p in zip(results.parameters, given, strict=False)

@@ -21,7 +21,7 @@ from snnkit.engine.memory_gate import foreign, is_watched
 from snnkit.engine.observe import all_changes, observers_of
 from snnkit.engine.ops import INLINED
 from snnkit.engine.over_time import check_parameters, check_state, explained, initial_state
-from snnkit.engine.plan import FEWEST_STEPS, Plan, plan_for
+from snnkit.engine.plan import FEWEST_STEPS, Plan, plan_for, warn_of_fallback
 from snnkit.linear import is_hooked, linear
 from snnkit.neuron.base import Neuron, Value, everywhere, refuse_plain_sequential
 
@@ -167,7 +167,9 @@ class Recurrent(nn.Module):
         try:
             layer = (self.neuron, self.weight, x, state, before.out.to(x.dtype))
             result = recurrent.run(plan.engine, plan.equation, *layer, products)
-        except CompilationFailed:
+        except CompilationFailed as error:
+            reason = f"{plan.engine} failed ({error}), so the loop runs it"
+            warn_of_fallback(self, Plan("eager", reason, fallback=True))
             return None
         except RuntimeError as error:  # too little memory
             raise explained(error, self, x, state) or error from None

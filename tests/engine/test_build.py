@@ -156,6 +156,7 @@ UNUSABLE = {
 }
 
 
+@pytest.mark.refused
 @pytest.mark.parametrize(("reason", "make"), UNUSABLE.items(), ids=["file", "full", "no home", "unknown user"])
 def test_without_a_folder_libraries_are_built_for_the_process_and_that_is_said_once(
     fresh, monkeypatch, said, reason, make
@@ -265,6 +266,7 @@ def put_compiler(monkeypatch, code, error):
     return calls
 
 
+@pytest.mark.refused
 def test_a_compiler_that_makes_nothing_is_asked_once(monkeypatch):
     calls = put_compiler(monkeypatch, 0, "")
     with pytest.raises(CompilationFailed):
@@ -276,6 +278,7 @@ def test_a_compiler_that_makes_nothing_is_asked_once(monkeypatch):
     assert len(calls) == first
 
 
+@pytest.mark.refused
 def test_a_compiler_that_refuses_leaves_another_engine(monkeypatch):
     put_compiler(monkeypatch, 1, "error: out of order")
     x = torch.rand(4, 3, 5)

@@ -50,6 +50,7 @@ def test_whole_number_buffers_are_named():
         Counting()(x)
 
 
+@pytest.mark.refused
 def test_a_broken_compiler_is_said_once_and_runs_in_eager(monkeypatch):
     def broken(*arguments):
         raise RuntimeError("g++: command not found\nmore")
@@ -138,6 +139,7 @@ def test_what_went_wrong_inside_a_step_is_explained(make, state, error, message,
         neuron(x, state)
 
 
+@pytest.mark.refused
 def test_a_backward_pass_that_cannot_be_compiled_says_what_to_do(monkeypatch, plain_blocks):
     original = block._compile
 

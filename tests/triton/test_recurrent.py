@@ -1,9 +1,13 @@
 """Kernels of recurrent layers: run by the interpreter beside the loop, and compiled for GPUs that are not here."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
-from snnkit.engine.triton.recurrent import DEPTH, ROWS, backward_source, forward_source, warps
+from snnkit.engine import plan
+from snnkit.engine.triton import recurrent
+from snnkit.engine.triton.recurrent import ROWS, backward_source, forward_source, warps
 from snnkit.neuron import LIF, Recurrent
 from tests.engine.test_recurrent import assert_equal, calls, layer, passed, with_engine  # noqa: F401
 from tests.engine.zoo import FEATURES, ZOO
@@ -29,10 +33,23 @@ def test_every_neuron_beside_the_loop(name, calls):  # noqa: F811
 
 
 @pytest.mark.usefixtures("interpreter")
-@pytest.mark.parametrize(("features", "batch", "steps"), [(1, 1, 1), (16, 16, 2), (40, 19, 3)])
-def test_any_size(features, batch, steps):
-    made, x = layer(LIF(), features), torch.randn(steps, batch, features, dtype=torch.float64) * 2
-    assert_equal(passed(with_engine(made, "triton"), x), passed(with_engine(made, "eager"), x))
+@pytest.mark.parametrize(("features", "batch", "steps"), [(1, 1, 1), (16, 8, 2), (40, 7, 3)])
+@pytest.mark.parametrize("offset", [-9.0, 0.0, 9.0])
+def test_any_size_and_any_number_of_spikes(features, batch, steps, offset):
+    made, x = layer(LIF(), features, bias=True), torch.randn(steps, batch, features, dtype=torch.float64) + offset
+    wanted = passed(with_engine(made, "eager"), x)
+    assert abs(wanted[0].mean().item() - float(offset > 0)) < 0.01 or offset == 0
+    assert_equal(passed(with_engine(made, "triton"), x), wanted)
+
+
+@pytest.mark.usefixtures("interpreter")
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_weight_that_is_not_finite_shows_though_no_spike_reads_it(value):
+    made = with_engine(layer(LIF(), 4, scale=0.0), "triton")
+    with torch.no_grad():
+        made.weight.weight[2, 1] = value
+    _, last = made(torch.zeros(3, 2, 4, dtype=torch.float64))
+    assert last.neuron.v.isnan().tolist() == [[False, False, True, False]] * 2
 
 
 @pytest.mark.usefixtures("interpreter")
@@ -44,11 +61,27 @@ def test_more_neurons_than_a_program_holds_take_the_loop():
 
 
 @pytest.mark.parametrize("architecture", [80, 90])
-@pytest.mark.parametrize("name", ["LIF", "CubaLIF-learnable"])
-def test_they_compile(name, architecture):
+@pytest.mark.parametrize("features", [16, 512, 1024])
+@pytest.mark.parametrize("name", ["LIF", "CubaLIF-learnable", "AdEx-learnable"])
+def test_they_compile(name, features, architecture):
     equation, dims = equation_named(name, torch.float32)
-    sources = [forward_source(equation, dims, True, save) for save in (False, True)]
-    for source in (*sources, backward_source(equation, dims, (True,) * len(dims))):
-        constants = {"ROWS": ROWS, "COLS": 128, "DEPTH": DEPTH}
-        built = compiled(source, {}, "fp32", architecture, constants, warps(128))
-        assert built.spilled <= 64  # of 255 registers a thread
+    sources = {forward_source(equation, dims, save): 1 for save in (False, True)}
+    sources[backward_source(equation, dims, (True,) * len(dims))] = ROWS
+    for source, rows in sources.items():
+        constants = {"ROWS": rows, "COLS": features}
+        built = compiled(source, {}, "fp32", architecture, constants, warps(features))
+        assert built.spilled <= 128  # bytes a thread
+
+
+@pytest.mark.usefixtures("interpreter")
+@pytest.mark.refused
+def test_a_kernel_that_is_refused_is_said_and_left_to_the_loop(monkeypatch):
+    made, x = layer(LIF()), torch.randn(4, 3, FEATURES, dtype=torch.float64)
+    source = forward_source(*equation_named("LIF", torch.float64), True)
+    source = replace(source, text=source.text.replace("tl.debug_barrier", "tl.nothing"))
+    monkeypatch.setattr(recurrent, "forward_source", lambda *arguments: source)
+    for _ in range(2):
+        with pytest.warns(UserWarning, match="Recurrent runs in the eager engine: triton failed .*so the loop runs it"):
+            found = passed(with_engine(made, "triton"), x)
+        assert_equal(found, passed(with_engine(made, "eager"), x))
+        plan._warn_once.cache_clear()

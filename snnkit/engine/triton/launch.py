@@ -12,7 +12,7 @@ import hashlib
 import linecache
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -48,6 +48,9 @@ SIZES = ("T", "B", "N", "x_step", "g_step")
 
 _lock = threading.Lock()
 renew_in_children(globals(), _lock=threading.Lock)
+
+# What the compiler said of kernels that it refused, by kind of launch.
+_refused: dict[tuple, str] = {}
 
 
 def forward(
@@ -125,18 +128,40 @@ def _launch(
     unit = UNIT if all(size % UNIT == 0 for size in (neurons, *strides)) else 1
     block = THREADS * per_thread
     sizes = (steps, *(size // unit for size in (neurons, *strides)))
+    arguments = (*tensors, *source.constants, 0.0, *sizes)
+    options = {"UNIT": unit, "BLOCK": block, "num_warps": THREADS // 32}
+    start(source, ((neurons + block - 1) // block,), arguments, options, wrap)
+
+
+def start(
+    source: Source,
+    programs: tuple[int, ...],
+    arguments: Sequence[Any],
+    options: Mapping[str, int],
+    wrap: Callable[[Any], Any] = lambda kernel: kernel,
+) -> None:
+    """Launch so many programs on the device of the first argument. ``options``: the kernel's constants, and warps.
+
+    Raises:
+        CompilationFailed: the compiler refuses the kernel; for each later launch of its kind, too, without another try.
+    """
     from triton.errors import TritonError
 
     function = kernel(source)
     wrapped = wrap(function)
-    arguments = (*tensors, *source.constants, 0.0, *sizes)
-    options = {"UNIT": unit, "BLOCK": block, "num_warps": THREADS // 32}
-    with on_device_of(tensors[0]) if wrapped is function else contextlib.nullcontext():
+    kind = (source.text, *options.items(), *[a.dtype for a in arguments if isinstance(a, Tensor)])
+    if kind in _refused:
+        raise CompilationFailed(_refused[kind])
+    with on_device_of(arguments[0]) if wrapped is function else contextlib.nullcontext():
         try:
-            wrapped[((neurons + block - 1) // block,)](*arguments, **options)
-        except TritonError as error:
-            # At the first launch of its kind, which compiles.
-            raise CompilationFailed(f"{type(error).__name__}: {str(error).strip().splitlines()[0][:200]}") from error
+            wrapped[programs](*arguments, **options)
+        except (TritonError, RuntimeError) as error:
+            # At the first launch of its kind, which compiles. Passes of the compiler that fail raise a RuntimeError.
+            if not isinstance(error, TritonError) and "PassManager" not in str(error):
+                raise
+            lines = str(error).strip().splitlines() or [""]
+            _refused[kind] = f"{type(error).__name__}: {lines[0][:200]}"
+            raise CompilationFailed(_refused[kind]) from error
 
 
 def on_device_of(tensor: Tensor) -> contextlib.AbstractContextManager:

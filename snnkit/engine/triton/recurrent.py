@@ -1,9 +1,11 @@
 """The Triton kernels of a recurrent layer: one launch for all T steps, each program with ROWS samples.
 
 The state of its neurons stays in registers. What they hear of each other goes through memory that the program alone
-writes and reads: in each step it multiplies the rows of the step before by the weights, which all programs read from
-the cache, and stores its own row. Forward saves the values from which backward computes a step's gradients (``split``),
-and the outputs, so that backward has no products but those with the gradients.
+writes and reads: in each step it adds the weights of the inputs that sent something in the step before, which all
+programs read from the cache, and stores its own outputs. Forward has one sample a program and reads only the weights of
+its spikes. In backward, gradients are seldom 0, so that a few samples share what is read. Forward saves the values from
+which backward computes a step's gradients (``split``), and the outputs, so that backward has no products but those with
+the gradients.
 """
 
 from __future__ import annotations
@@ -15,17 +17,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from snnkit.engine.autograd import CompilationFailed
 from snnkit.engine.program import split
 from snnkit.engine.recurrent import Layer, Results
 from snnkit.engine.trace import Equation
-from snnkit.engine.triton.launch import kernel, on_device_of
+from snnkit.engine.triton.launch import start
+from snnkit.engine.triton.sum_rows import zero_times
 from snnkit.engine.triton.triton_source import Source, Writer, both_programs, indented, lifted
 
-# Samples of a program, as few as a product of matrices takes; inputs whose weights it reads at once.
-ROWS, DEPTH = 16, 16
+# Samples of a program of backward; inputs whose weights a program reads at once.
+ROWS, DEPTH = 4, 8
 
-_FIXED = ("ROWS", "COLS", "DEPTH")
+_FIXED = ("ROWS", "COLS")
 _SIZES = ["B", "N", "x_step"]
 _OPENING = [
     "row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]",
@@ -35,8 +37,6 @@ _OPENING = [
     "first = 0",
     "# Rows of the program's own have COLS places for each of all samples; there is nothing in those without a neuron.",
     "place = row * COLS + col",
-    "sent_at = row * COLS + tl.arange(0, DEPTH)[None, :]",
-    "weight_at = tl.arange(0, DEPTH)[:, None] * COLS + col",
     "step = tl.cast(tl.num_programs(0), tl.int64) * ROWS * COLS",
     "",
 ]
@@ -45,20 +45,23 @@ _OPENING = [
 class _Writer(Writer):
     shape = "[ROWS, COLS]"
 
-    def product(self) -> list[str]:
-        """Adds to ``total`` what the last row sends through the weights."""
-        return [
-            "for begin in range(0, N, DEPTH):",
-            "    sent = tl.load(rows_ptr + begin + sent_at)",
-            "    weight = tl.load(weight_ptr + begin * COLS + weight_at)",
-            '    total = tl.dot(sent, weight, total, input_precision="ieee")',
-        ]
+    def product(self, sender: str, few: bool) -> list[str]:
+        """Adds to ``total`` what the last outputs send through the weights. ``sender``: where a program's samples have
+        them; ``few``: of one sample, most of whose outputs are 0."""
+        each = range(DEPTH)
+        lines = [f"sent{i} = tl.load(rows_ptr + begin + {i} + {sender})" for i in each]
+        mask = ", mask=sent{i} != 0, other=0.0" if few else ""
+        adds = [f"weight{i} = tl.load(weight_ptr + (begin + {i}) * COLS + col{mask.format(i=i)})" for i in each]
+        adds += [f"total += sent{i} * weight{i}" for i in each]
+        if few:
+            adds = [f"if {' | '.join(f'(sent{i} != 0)' for i in each)}:", *indented(adds)]
+        return [f"for begin in range(0, N, {DEPTH}):", *indented(lines), *indented(adds)]
 
 
 @functools.lru_cache(maxsize=128)
-def forward_source(equation: Equation, dims: tuple[int, ...], bias: bool, save: bool) -> Source:
-    """The forward kernel. Pointers: x, rows (the outputs, from those before on), out, weight, (bias,) values saved of
-    each step (with ``save``), first state, last state, parameters."""
+def forward_source(equation: Equation, dims: tuple[int, ...], save: bool) -> Source:
+    """The forward kernel, of one sample a program. Pointers: x, rows (the outputs, from those before on), out, weight,
+    bias, values saved of each step (with ``save``), first state, last state, parameters."""
     saved, program = (), both_programs(equation).forward
     if save:
         saved, program, _ = _split(equation, dims)
@@ -68,21 +71,18 @@ def forward_source(equation: Equation, dims: tuple[int, ...], bias: bool, save: 
     out, *after = (write.result(r) for r in program.results)
     block = [
         f"total = tl.load(x_ptr + lane, mask=inside, other=0.0).to({write.type})",
-        *(["total += tl.load(bias_ptr + col, mask=col < N, other=0.0)"] if bias else []),
-        *write.product(),
+        "total += tl.load(bias_ptr + col, mask=col < N, other=0.0)",
+        *write.product("tl.program_id(0) * COLS", few=True),
         "x_0 = total",
         *write.step(program, 0, {}),
-        *(
-            f"tl.store({k}_ptr + lane, {value}, mask=inside)"
-            for k, value in zip(slots, after[len(states) :], strict=True)
-        ),
+        *(f"tl.store({k}_ptr + place, {value})" for k, value in zip(slots, after[len(states) :], strict=True)),
         "x_ptr += x_step",
         "rows_ptr += step",
         *(f"{k}_ptr += step" for k in slots),
         f"spikes = tl.where(inside, {out}, 0.0)",
         "tl.store(rows_ptr + place, spikes)",
         "tl.store(out_ptr + lane, spikes, mask=inside)",
-        "out_ptr += step",
+        "out_ptr += tl.cast(B, tl.int64) * N",
         *write.updates(states, after[: len(states)], 0),
         "# The next step reads what all threads of this program have stored.",
         "tl.debug_barrier()",
@@ -96,9 +96,9 @@ def forward_source(equation: Equation, dims: tuple[int, ...], bias: bool, save: 
         *indented(block),
         *(f"tl.store({s}_last_ptr + lane, {s}, mask=inside)" for s in states),
     ]
-    pointers = ["x", "rows", "out", "weight", *(["bias"] if bias else []), *slots]
+    pointers = ["x", "rows", "out", "weight", "bias", *slots]
     pointers += [f"{s}_{when}" for when in ("first", "last") for s in states]
-    about = "All T steps of ROWS samples, whose neurons hear each other."
+    about = "All T steps of a sample, whose neurons hear each other."
     return write.kernel("recurrent_forward", about, pointers, _SIZES, body, _FIXED)
 
 
@@ -116,7 +116,7 @@ def backward_source(equation: Equation, dims: tuple[int, ...], needs: tuple[bool
     flag = f"d{equation.states}"
     block = [
         f"total = tl.load(g_ptr + lane, mask=inside, other=0.0).to({write.type})",
-        *write.product(),
+        *write.product("row * COLS", few=False),
         "g_0 = total",
         *(f"{'x_0' if name == 'x' else name} = tl.load({k}_ptr + place)" for name, k in zip(saved, slots, strict=True)),
         # The flag of out: every step but the last has a gradient through the weights.
@@ -170,15 +170,15 @@ def forward(layer: Layer, wanted: Sequence[bool] | None) -> tuple[Tensor, list[T
     """What is saved, [1 + values, T + 1, B, N]: the outputs from those before on, and the values of each step."""
     equation, x, state, before, parameters, weight, bias = layer
     save = wanted is not None
-    source = forward_source(equation, layer.dims, bias is not None, save)
+    source = forward_source(equation, layer.dims, save)
     values = len(_split(equation, layer.dims).saved) if save else 0
     saved = x.new_empty((1 + values, x.shape[0] + 1, *_padded(x)))
     saved[0, 0] = _filled(before, *_padded(x))
     out, last = torch.empty_like(x, memory_format=torch.contiguous_format), [x.new_empty(x.shape[1:]) for _ in state]
-    given = [] if bias is None else [bias]
+    bias = zero_times(weight) if bias is None else bias + zero_times(weight)
     first = (s.contiguous() for s in state)
-    tensors = (x, saved[0], out, _square(weight.t()), *given, *saved[1:], *first, *last, *parameters)
-    _launch(source, tensors, x, x.stride(0))
+    tensors = (x, saved[0], out, _square(weight.t()), bias, *saved[1:], *first, *last, *parameters)
+    _launch(source, tensors, x, x.stride(0), 1)
     return out, last, saved if save else None, True
 
 
@@ -203,15 +203,15 @@ def backward(
     d_first = [torch.empty_like(d) for d in d_last]
     sums = [x.new_empty(x.shape[1:]) if need else None for need in needed[:-1]]
     results = (*d_last, *d_first, *(d for d in sums if d is not None))
-    _launch(source, (d_out, rows, _square(weight), *saved[1:], *results, *parameters), x, d_out.stride(0))
+    _launch(source, (d_out, rows, _square(weight), *saved[1:], *results, *parameters), x, d_out.stride(0), ROWS)
     d_x, before = rows[:steps, :batch, :features], saved[0, :steps, :batch, :features]
     pairs = [(d_x.flatten(0, 1), before.flatten(0, 1))] if needed[-1] else None
     return Results(d_x, d_first, d_x[0] @ weight, sums, pairs)
 
 
 def warps(columns: int) -> int:
-    """Of a program: 16 to 64 values of a tile for each thread, of which there are at most 512."""
-    return min(max(columns // 32, 4), 16)
+    """Of a program: each thread has four neurons, whose weights come in one load of 128 bits."""
+    return max(columns // 128, 1)
 
 
 def _padded(x: Tensor) -> tuple[int, int]:
@@ -219,7 +219,7 @@ def _padded(x: Tensor) -> tuple[int, int]:
     from triton import next_power_of_2
 
     _, batch, features = x.shape
-    return -(-batch // ROWS) * ROWS, max(int(next_power_of_2(features)), DEPTH)
+    return -(-batch // ROWS) * ROWS, max(int(next_power_of_2(features)), 16)
 
 
 def _filled(tensor: Tensor, height: int, width: int) -> Tensor:
@@ -233,13 +233,7 @@ def _square(weight: Tensor) -> Tensor:
     return _filled(weight, columns, columns).contiguous()
 
 
-def _launch(source: Source, tensors: Sequence[Tensor], x: Tensor, stride: int) -> None:
-    from triton.errors import TritonError
-
+def _launch(source: Source, tensors: Sequence[Tensor], x: Tensor, stride: int, rows: int) -> None:
     samples, columns = _padded(x)
-    fixed = {"ROWS": ROWS, "COLS": columns, "DEPTH": DEPTH, "num_warps": warps(columns)}
-    with on_device_of(x):
-        try:
-            kernel(source)[(samples // ROWS,)](*tensors, *source.constants, 0.0, *x.shape, stride, **fixed)
-        except TritonError as error:
-            raise CompilationFailed(f"{type(error).__name__}: {str(error).strip().splitlines()[0][:200]}") from error
+    fixed = {"ROWS": rows, "COLS": columns, "num_warps": warps(columns)}
+    start(source, (samples // rows,), (*tensors, *source.constants, 0.0, *x.shape, stride), fixed)

@@ -7,12 +7,10 @@ weights. A program makes a tile of one row of the result, and reads a few rows o
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
-from snnkit.engine.triton.launch import kernel, on_device_of
+from snnkit.engine.triton.launch import start
 from snnkit.engine.triton.triton_source import Source
 
 # Outputs of a tile, and rows of the table that are on their way at the same time.
@@ -47,10 +45,15 @@ def sum_rows(table: Tensor, starts: Tensor, places: Tensor) -> Tensor:
     rows, columns = len(starts) - 1, table.shape[1]
     out = table.new_empty(rows, columns)
     if out.numel():
-        grid: Any = (rows, -(-columns // TILE))
-        with on_device_of(table):
-            kernel(SOURCE)[grid](table, starts, places, out, columns, TILE=TILE, num_warps=4)
+        options = {"TILE": TILE, "num_warps": 4}
+        start(SOURCE, (rows, -(-columns // TILE)), (table, starts, places, out, columns), options)
     return out
+
+
+def zero_times(weight: Tensor) -> Tensor:
+    """[O]: what inputs of 0 add to a product with a weight [O, I], whose numbers no kernel reads for them: 0, or NaN
+    where one is not finite."""
+    return (weight * 0).sum(1)
 
 
 def by_place(starts: Tensor, places: Tensor, count: int) -> tuple[Tensor, Tensor]:
