@@ -301,6 +301,7 @@ def saves_state(equation: Equation) -> bool:
     return _reads_state(both_programs(equation).backward, equation)
 
 
+@functools.lru_cache(maxsize=512)
 def values_held(equation: Equation) -> int:
     """How many values of each step backward keeps from running the step again until it gets back there."""
     backward = both_programs(equation).backward
