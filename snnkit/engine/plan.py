@@ -30,14 +30,16 @@ from snnkit.engine.trace_cache import equation_by_reading
 ENGINES = ("auto", "eager", "block", "cpp", "triton")
 
 # The engines of "auto" on each kind of device, in order, each with its fewest neuron-steps (elements of x). Below,
-# a pass takes a millisecond in the eager engine, but the first compilation about a second (cpp) or ten (block).
-AUTO = {"cpu": (("cpp", 2**16), ("block", 2**20)), "cuda": (("block", 2**16), ("triton", 2**16))}
+# a pass takes a millisecond in the eager engine, but the first compilation about a second (cpp, triton) or ten (block).
+# On a GPU triton comes first, as it launches one kernel for all steps; which is faster there has not been measured yet.
+AUTO = {"cpu": (("cpp", 2**16), ("block", 2**20)), "cuda": (("triton", 2**16), ("block", 2**16))}
 
 # "auto" gives smaller passes on a CPU to the C++ engine if they have at least this many steps: one call of its kernel
 # takes 20 microseconds, a step of the eager engine 50. From FEWEST_STEPS on, results and gradients are then equal to
 # the reference's to the bit (``is_exact``, an input that is not static, as its gradient is a sum over time, and no
 # gradients of the states in between). From MANY_STEPS on, where eager takes milliseconds, outputs and states are, and
-# gradients may differ in the order of sums.
+# gradients may differ in the order of sums. On a GPU, where each operation of a step is a launch and PyTorch's own
+# kernels round divisions in their own way, all smaller passes of MANY_STEPS are Triton's.
 FEWEST_STEPS, MANY_STEPS = 4, 16
 
 
@@ -90,8 +92,11 @@ def candidates(facts: Facts) -> tuple[str, ...]:
     if facts.engine != "auto":  # if it can't run the equation, block can: it knows every operation
         return tuple(dict.fromkeys((facts.engine, "block")))
     paying = tuple(engine for engine, least in AUTO[facts.device] if facts.size >= least)
-    small = facts.device == "cpu" and facts.steps and not (facts.steps < MANY_STEPS and _sums(facts))
-    return paying or (("cpp",) if small else ())
+    if paying:
+        return paying
+    if facts.device == "cuda":
+        return ("triton",) if facts.steps >= MANY_STEPS else ()
+    return ("cpp",) if facts.steps and not (facts.steps < MANY_STEPS and _sums(facts)) else ()
 
 
 def _sums(facts: Facts) -> str:
@@ -126,8 +131,8 @@ def make_plan(facts: Facts, equation: Callable[[], Equation | str], device: torc
     traced = equation()
     if isinstance(traced, str):
         return Plan("eager", f"its step can't be compiled: {traced}", fallback=not small)
-    exact = small and is_exact(traced) and not _sums(facts)
-    if small and not exact:
+    exact = small and facts.device == "cpu" and is_exact(traced) and not _sums(facts)
+    if small and facts.device == "cpu" and not exact:
         outputs = is_exact(traced, gradients=False)
         if facts.steps < MANY_STEPS or not outputs:
             what = f" and {MANY_STEPS} steps, and its compiled gradients" if outputs else ", and its compiled outputs"
@@ -138,6 +143,8 @@ def make_plan(facts: Facts, equation: Callable[[], Equation | str], device: torc
             many = f"{least:,} neuron-steps or more are worth compiling"
             if small and exact:
                 many = f"{FEWEST_STEPS} steps or more, and equal to eager to the bit"
+            elif small and facts.device == "cuda":
+                many = f"{MANY_STEPS} steps or more, each of them several launches in the eager engine"
             elif small:
                 many = f"{MANY_STEPS} steps or more, and outputs equal to eager's to the bit"
             why = refusals[0] or ("requested" if requested else many)

@@ -42,7 +42,8 @@ def taken(neuron, x):
         ("auto", "cpu", MANY_STEPS - 1, 10_000, True, ()),
         ("auto", "cpu", 1, 2**16, True, ("cpp",)),
         ("auto", "cpu", 100, 2**20, False, ("cpp", "block")),
-        ("auto", "cuda", 100, 2**16 - 1, False, ()),
+        ("auto", "cuda", MANY_STEPS, 2**16 - 1, True, ("triton",)),
+        ("auto", "cuda", MANY_STEPS - 1, 2**16 - 1, False, ()),
         ("auto", "cuda", 100, 2**16, False, tuple(name for name, _ in AUTO["cuda"])),
         ("auto", "mps", 100, 2**20, False, ()),
         ("triton", "cuda", 1, 1, False, ("triton", "block")),
@@ -53,6 +54,15 @@ def taken(neuron, x):
 )
 def test_engines_that_may_run_a_call(requested, device, steps, size, static, expected):
     assert candidates(facts_of(requested, device, steps, size, static)) == expected
+
+
+def test_on_a_gpu_small_passes_of_many_steps_are_one_launch_for_every_neuron():
+    pytest.importorskip("triton")
+    device = torch.device("cuda")
+    for name in ("LIF", "CubaLIF-learnable", "AdEx"):
+        traced = equation(ZOO[name](), torch.rand(2, 3, 5))
+        plan = make_plan(facts_of("auto", "cuda", MANY_STEPS, 100, False), lambda: traced, device)  # noqa: B023
+        assert plan.engine == "triton" and "launches" in plan.reason and not plan.fallback
 
 
 class Dtypes(TorchDispatchMode):
