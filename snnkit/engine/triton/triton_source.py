@@ -296,6 +296,7 @@ def _mask(step: int) -> str:
     return f"(inside & ({_active(step)})) != 0" if step else "inside"
 
 
+@functools.lru_cache(maxsize=512)
 def saves_state(equation: Equation) -> bool:
     """Whether backward needs the state: that of a linear equation does not."""
     return _reads_state(both_programs(equation).backward, equation)
