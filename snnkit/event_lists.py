@@ -11,6 +11,7 @@ import contextlib
 import importlib.util
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +20,7 @@ from torch.utils.checkpoint import checkpoint
 from snnkit import checks, event_products
 from snnkit.engine import CompilationFailed
 from snnkit.engine.memory_gate import as_stored, is_left_to_pytorch, is_plain, is_watched
+from snnkit.engine.plan import note_product
 from snnkit.engine.triton.sum_rows import by_place, sum_rows, zero_times
 from snnkit.event_products import Spikes
 from snnkit.linear import is_hooked
@@ -64,6 +66,15 @@ class EventList:
             low, high = int(places.min()), int(places.max())
             raise ValueError(f"places must be from 0 to {inputs - 1}, but they are from {low} to {high}")
         self.starts, self.places = starts.long().contiguous(), places.to(torch.int32).contiguous()
+        self._versions = self._now()
+
+    def _now(self) -> list[tuple[int, Any]]:
+        """What changes with the tensors; of those of inference mode nothing does, so they never seem the same."""
+        return [(id(t), object() if t.is_inference() else t._version) for t in (self.starts, self.places)]
+
+    def checked(self) -> EventList:
+        """The same, checked again if a tensor has been changed since: kernels read and write where it says."""
+        return self if self._versions == self._now() else EventList(self.starts, self.places, self.shape)
 
     @classmethod
     def of(cls, x: Tensor) -> EventList:
@@ -118,8 +129,9 @@ def through_first(module: nn.Module, events: EventList, name: str = "") -> Tenso
 
     Raises:
         TypeError: another layer than Linear, Conv2d or Flatten, which would need ``events.dense()``.
-        ValueError: a layer for another number of inputs.
+        ValueError: a layer for another number of inputs; a list that was changed, and can't be one any more.
     """
+    events = events.checked()
     if type(module) is nn.Flatten and module.start_dim == 1 and module.end_dim == -1:
         return events.flatten()
     kind = type(module).__name__
@@ -143,11 +155,20 @@ def through_first(module: nn.Module, events: EventList, name: str = "") -> Tenso
 def _linear(layer: nn.Linear | nn.Conv2d, events: EventList) -> Tensor:
     weight, bias = layer.weight, layer.bias
     spikes = Spikes(events.starts, events.places, events.inputs)
+
+    def note(way: str, why: str = "") -> None:
+        shape = torch.Size([len(spikes.starts) - 1, spikes.inputs])
+        note_product(layer, shape, way, lambda: f"a list of events, {spikes.density:.1%} of all places{why}")
+
     if is_watched() or torch.is_autocast_enabled(weight.device.type):
+        note("PyTorch", "; autocast, or who watches it, expects PyTorch's operations")
         return _by_pytorch(weight, bias, spikes)
     plain = all(is_plain(t) and t.is_contiguous() for t in (weight, bias) if t is not None)
     out = _forward(weight.detach(), None if bias is None else bias.detach(), spikes) if plain else None
-    if out is None:  # without a compiler, or where a weight is not finite
+    if out is not None:
+        note("events")
+    else:  # without a compiler, or where a weight is not finite
+        note("PyTorch", "; no kernel takes its weights")
         with torch.no_grad():
             out = _by_pytorch(weight, bias, spikes)
     return _Linear.apply(weight, bias, spikes, out)  # type: ignore[return-value]
@@ -218,6 +239,8 @@ def _in_parts(layer: nn.Linear | nn.Conv2d, events: EventList) -> Tensor:
     dtype = layer.weight.dtype
     count = max(1, _PART // (events.inputs * dtype.itemsize))
     last = len(events.starts) - 1
+    reason = "a list of events, made frames again, a few at a time"
+    note_product(layer, torch.Size([last, *events.shape[2:]]), "PyTorch", reason)
 
     def part(begin: int) -> Tensor:
         return layer(events.rows(begin, min(begin + count, last), dtype))

@@ -160,3 +160,26 @@ def test_explain_and_the_rule():
     assert (row.layer, row.shape, row.way) == ("conv", (32, 128, 14, 14), "events")
     assert row.reason.startswith(f"{x.mean():.1%} of the inputs are spikes")
     assert engine.explain(net, images(2, 16, 128, 14, 14, density=0.5)).products[0].way == "PyTorch"
+    (row,) = engine.explain(net, x.contiguous()).products
+    assert row.way == "PyTorch" and "channels-last" in row.reason
+    with dense_products():
+        assert engine.explain(net, x).products[0].reason == "dense_products asks so"
+
+
+@pytest.mark.parametrize("allowed", [0, 1, 2, 3, 4, 5, 6])
+def test_too_little_memory_for_any_part_of_the_lists(events, allowed, monkeypatch):
+    """Two parts of those of lines, two of those of windows, and the latter again in backward."""
+    layer, x, made = nn.Conv2d(4, 6, 3, padding=1), images(2, 3, 4, 5, 6), []
+    net, empty = Sequential(layer), event_products._empty
+    expected = layer(x.flatten(0, 1)).unflatten(0, (2, 3))
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            event_products, "_empty", lambda *a: made.append(a) or (empty(*a) if len(made) <= allowed else None)
+        )
+        out, g = net(x)[0], torch.randn_like(expected)
+        found = torch.autograd.grad(out, list(layer.parameters()), g)
+        made.clear()
+        (row,) = engine.explain(net, x).products
+    torch.testing.assert_close([out, *found], [expected, *torch.autograd.grad(expected, list(layer.parameters()), g)])
+    assert events.count("product") == 2 * (allowed >= 4) and events.count("gradients") == (allowed >= 6)
+    assert row.reason == "too little memory for lists" or allowed >= 4

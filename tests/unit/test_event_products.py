@@ -1,5 +1,8 @@
 """Products of spikes from their places: values and gradients of dense ones, and dense ones wherever those are meant."""
 
+import os
+import subprocess
+import sys
 import weakref
 
 import pytest
@@ -79,6 +82,55 @@ def test_other_values_than_0_and_1_are_dense(events, value, dtype):
     assert event_products.spikes_of(x, 1.0) == "the input has values other than 0 and 1"
     layer = nn.Linear(200, 50).to(dtype)
     assert torch.equal(linear.linear(layer, x).isnan(), layer(x).isnan()) and not events
+
+
+LITTLE = """
+import resource, torch
+from snnkit import event_products
+
+def limited(extra, run):
+    pages = int(open("/proc/self/statm").read().split()[0])
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + extra * 2**20, resource.RLIM_INFINITY))
+    try:
+        return run()
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY,) * 2)
+
+x, small = torch.ones(4000, 4000), event_products.spikes_of(torch.ones(40, 40), 1.0)  # lists of 64 MB
+event_products.product(small, torch.ones(64, 40), None), event_products.gradients(small, torch.ones(40, 64))
+print(limited(30, lambda: event_products.spikes_of(x, 1.0)))
+print(limited(115, lambda: event_products.spikes_of(x, 1.0)))  # those of the kernel fit, but not their copy
+limited(100, lambda: torch.empty(90 * 2**20, dtype=torch.uint8))  # nothing is held of those that failed
+few = event_products.Spikes(torch.zeros(2, dtype=torch.int64), torch.empty(0, dtype=torch.int32), 2**20)
+weight, gradient = torch.zeros(8, 2**20), torch.zeros(1, 8)  # a tile of 256 MB
+print(limited(100, lambda: event_products.product(few, weight, None)))
+print(limited(100, lambda: event_products.gradients(few, gradient)))
+print(event_products.spikes_of(x, 1.0).density, event_products.product(few, weight, None).sum().item())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit is Linux's")
+def test_where_memory_is_too_little_for_lists_a_dense_product_may_still_have_enough(events):
+    freed_at_once = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536"}
+    done = subprocess.run([sys.executable, "-c", LITTLE], capture_output=True, text=True, env=freed_at_once)
+    assert not done.stderr
+    assert done.stdout.splitlines() == ["too little memory for lists"] * 2 + ["None"] * 2 + ["1.0 0.0"]
+
+
+@pytest.mark.parametrize("failing", ["spikes", "product", "gradients"])
+def test_too_little_memory_is_said_and_the_product_is_dense(events, failing, monkeypatch):
+    layer, x, kernel = nn.Linear(40, 30), spikes(2, 8, 40), event_products._kernel
+    net = Sequential(layer)
+    monkeypatch.setattr(
+        event_products, "_kernel", lambda name, dtype: (lambda *a: -3) if name == failing else kernel(name, dtype)
+    )
+    out, (row,) = net(x)[0], engine.explain(net, x).products
+    assert (row.way == "events") == (failing == "gradients") and ("too little memory" in row.reason) == (
+        failing != "gradients"
+    )
+    g = torch.randn_like(out)
+    found, wanted = (torch.autograd.grad(o, list(layer.parameters()), g) for o in (out, layer(x)))
+    torch.testing.assert_close([out, *found], [layer(x), *wanted])
 
 
 def test_lists_pay_up_to_a_density_that_depends_on_the_shape_alone():
