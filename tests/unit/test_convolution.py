@@ -1,5 +1,8 @@
 """Convolutions of spikes from their places: values and gradients of PyTorch's, and plain calls where they are meant."""
 
+import copy
+import random
+
 import pytest
 import torch
 from torch import nn
@@ -65,6 +68,29 @@ def test_values_and_gradients_are_those_of_pytorch(
     for a, b in zip(*(torch.autograd.grad(out, leaves, g) for out in (ours, theirs)), strict=True):
         close(a, b, dtype)
     assert events == ["product", "gradients"]
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 30))])
+def test_random_convolutions(events, monkeypatch, seed):
+    chance = random.Random(seed)
+    for _ in range(20):
+        dtype, threads = chance.choice([*WIDE]), chance.choice((1, 2, 3))
+        monkeypatch.setattr(event_products, "threads_for", lambda x, n=threads: n)
+        kernel, stride, padding = ([chance.randint(*limits) for _ in range(2)] for limits in ((1, 5), (1, 3), (0, 3)))
+        sides = [chance.randint(max(1, k - 2 * p), 12) for k, p in zip(kernel, padding, strict=True)]
+        channels, outputs, batch = chance.randint(2, 9), chance.choice((1, 5, 64, 70)), chance.randint(1, 4)
+        how = {"kernel_size": kernel, "stride": stride, "padding": padding, "bias": chance.random() < 0.5}
+        layer = nn.Conv2d(channels, outputs, **{name: tuple(v) if name != "bias" else v for name, v in how.items()})
+        layer, density = layer.to(dtype), chance.choice((0.0, 0.05, 0.3, 1.0))
+        x = images(1, batch, channels, *sides, density=density, dtype=dtype).requires_grad_()
+        exact, wide, before = copy.deepcopy(layer).double(), x.detach().double().requires_grad_(), len(events)
+        ours, theirs = TimeBatched(layer)(x)[0], exact(wide[0])
+        g = torch.randn_like(theirs)
+        found = torch.autograd.grad(ours, (x, *layer.parameters()), g.to(dtype))
+        wanted = torch.autograd.grad(theirs, (wide, *exact.parameters()), g.to(dtype).double())
+        for a, b in zip((ours, *found), (theirs, *wanted), strict=True):
+            close(a, b.to(dtype), dtype)
+        assert events[before:] == ["product", "gradients"], (seed, how)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 """Products of spikes from their places: values and gradients of dense ones, and dense ones wherever those are meant."""
 
+import copy
 import os
+import random
 import subprocess
 import sys
 import weakref
@@ -14,6 +16,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from snnkit import engine, event_products, linear
 from snnkit.device import explain_memory
+from snnkit.event_lists import EventList
 from snnkit.loss import rate_cross_entropy
 from snnkit.neuron import LI, LIF
 from snnkit.nn import Sequential, TimeBatched, dense_products
@@ -67,6 +70,30 @@ def test_products_and_gradients_are_those_of_float64(
     d_weight, d_bias = event_products.gradients(places, g)
     close(d_weight, g.double().T @ x.double(), g.double().abs().T @ x.double(), dtype)
     close(d_bias, g.double().sum(0), g.double().abs().sum(0), dtype)
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 30))])
+def test_random_products_of_tensors_and_lists(events, monkeypatch, seed):
+    chance = random.Random(seed)
+    for _ in range(20):
+        steps, batch, inputs, outputs = (chance.choice((1, 2, 7, 33, 64, chance.randint(1, 300))) for _ in range(4))
+        dtype, threads = chance.choice([*TOLERANCE]), chance.choice((1, 2, 3))
+        monkeypatch.setattr(event_products, "threads_for", lambda x, n=threads: n)
+        layer = nn.Linear(inputs, outputs, bias=chance.random() < 0.5).to(dtype)
+        x = spikes(steps, batch, inputs, density=chance.choice((0.0, 0.01, 0.1, 0.5, 1.0)), dtype=dtype)
+        leaf = x.clone().requires_grad_(chance.random() < 0.5)
+        g, exact = torch.randn(steps, batch, outputs, dtype=dtype), copy.deepcopy(layer).double()
+        wide = x.double().requires_grad_()
+        out, before = exact(wide), len(events)
+        wanted = [out, *torch.autograd.grad(out, [*exact.parameters(), wide], g.double())]
+        for given in (leaf, EventList.of(x)):
+            out = Sequential(layer)(given)[0]
+            leaves = [*layer.parameters(), *[leaf] * (given is leaf and leaf.requires_grad)]
+            found = [out, *torch.autograd.grad(out, leaves, g)]
+            for ours, right in zip(found, wanted, strict=False):
+                most = 10 * TOLERANCE[dtype] * right.abs().max().clamp_min(1)
+                assert ours.dtype == dtype and (ours - right).abs().max() <= most, (seed, x.shape, outputs, dtype)
+        assert events[before:] == ["product", "gradients"] * 2
 
 
 @pytest.mark.parametrize("value", [2.0, -1.0, 0.5, 1e-40, 1 + 1e-7, torch.nan, torch.inf])
