@@ -40,7 +40,7 @@ def with_engine(made, name):
 
 def passed(made, x, state=None):
     """out, last state, and the gradients of everything of a loss that looks at all results."""
-    x = x.detach().clone().requires_grad_()
+    x = x.detach().requires_grad_()  # a copy would have another layout
     parts = []
     if state is not None:
         parts = [s.detach().clone().requires_grad_() for s in (*state.neuron, state.out)]
