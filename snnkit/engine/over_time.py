@@ -13,7 +13,13 @@ from torch import Tensor, nn
 from snnkit import checks
 from snnkit.engine import eager, warm
 from snnkit.engine.autograd import CompilationFailed, Pooling
-from snnkit.engine.memory_gate import inside_functional_transform, is_watched, parameters_and_buffers, shows_values
+from snnkit.engine.memory_gate import (
+    inside_functional_transform,
+    is_watched,
+    parameters_and_buffers,
+    shows_values,
+    untraced,
+)
 from snnkit.engine.observe import Seen, all_changes, all_observers, observers_of, with_changes
 from snnkit.engine.ops import as_operation
 from snnkit.engine.plan import Planned, after_failure, check_engine, planned, state_dtype, warn_of_fallback
@@ -116,6 +122,7 @@ def _recorded(
     return eager.run(eager.checked(step, dtype), x, state, dtype, out_dtype)
 
 
+@untraced
 def _run(
     engine: str,
     step: Callable | nn.Module,

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from snnkit.engine.autograd import Layout, backend
-from snnkit.engine.memory_gate import FREED, foreign, is_dual, is_watched, keys_of, recorder, tensors_of
+from snnkit.engine.memory_gate import FREED, foreign, is_dual, is_watched, keys_of, recorder, tensors_of, untraced
 from snnkit.engine.program import is_exact
 from snnkit.engine.reading import Opaque, Places, Reading, owner_of, reading_of
 from snnkit.engine.trace import Disturbed, Equation, NotElementwise, name_of, trace
@@ -220,12 +220,14 @@ _MOST_CALLS = 256
 _known: weakref.WeakKeyDictionary[Any, _Plans] = weakref.WeakKeyDictionary()
 
 
+@untraced
 def plan_for(engine: str, step: Callable | nn.Module, x: Tensor, state: Any, every: bool = False) -> Plan:
     """The plan for ``step`` over x [T, B, ...] from ``state``; nothing runs, and nothing changes. ``every``: the states
     after every step are wanted."""
     return planned(engine, step, x, state, every).plan  # type: ignore[union-attr]
 
 
+@untraced
 def planned(engine: str, step: Callable | nn.Module, x: Tensor, state: Any, every: bool) -> Planned | None:
     """The plan and what goes with it, by one look in one cache if there was such a call before.
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from snnkit import checks, linear as products
 from snnkit.engine import check_sequence, recurrent, state_dtype
 from snnkit.engine.autograd import CompilationFailed
-from snnkit.engine.memory_gate import foreign, is_watched
+from snnkit.engine.memory_gate import foreign, is_exporting, is_watched
 from snnkit.engine.observe import all_changes, observers_of
 from snnkit.engine.ops import INLINED
 from snnkit.engine.over_time import check_parameters, check_state, explained, initial_state
@@ -109,7 +109,7 @@ class Recurrent(nn.Module):
         whole = self._whole(x, before)
         if whole is not None:
             return whole
-        if torch.compiler.is_compiling() and not torch.compiler.is_exporting() and len(x) > INLINED:
+        if torch.compiler.is_compiling() and not is_exporting() and len(x) > INLINED:
             # It needs PyTorch's compiler, whose import takes longer than that of the whole package.
             from snnkit.neuron.uncompiled_loop import uncompiled_loop
 
@@ -210,7 +210,6 @@ def _extended(inner: type, part: str) -> type:
     """The NamedTuple with the parts of ``inner`` and one more: the engines take flat states only."""
     if (inner, part) not in _STATES:
         made = namedtuple(f"{inner.__name__}And{part.title()}", (*inner._fields, part))  # type: ignore[attr-defined, misc]
-        made.inner = inner  # type: ignore[attr-defined]
         # pickle finds classes by their name in a module, where this one is not.
         made.__reduce__ = lambda state: (_joined, (inner._make(state[:-1]), part, state[-1]))  # type: ignore[attr-defined, method-assign]
         _STATES[inner, part] = made
@@ -289,8 +288,9 @@ class OneToOne(_Around):
         self.number("weight", weight)
 
     def step(self, x: Tensor, state: Any) -> tuple[Tensor, Any]:
-        inner = type(state).inner._make(state[:-1])
-        out, after = self.neuron.step(x + self.weight * state[-1], inner)
+        current = x + self.weight * state.out
+        *inner, _ = state
+        out, after = self.neuron.step(current, self.neuron.State(*inner))
         return out, type(state)(*after, out)
 
 
@@ -319,8 +319,9 @@ class Refractory(_Around):
         self.steps = checks.integer("steps of Refractory", steps, at_least=0)
 
     def step(self, x: Tensor, state: Any) -> tuple[Tensor, Any]:
-        inner, wait = type(state).inner._make(state[:-1]), state[-1]
-        rests = wait > 0
+        rests = state.wait > 0
+        *parts, wait = state
+        inner = self.neuron.State(*parts)
 
         def spike(u: Tensor, strict: bool = False) -> Tensor:
             return torch.where(rests, 0.0, self.neuron.spike(u, strict))
