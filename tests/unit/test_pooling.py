@@ -185,6 +185,7 @@ def test_saved_places_of_fewer_windows_are_not_read(pooled, last):
     assert pooled == ["forward"]
 
 
+@pytest.mark.refused
 def test_pooling_is_plain_where_nothing_can_be_compiled(monkeypatch):
     pooling.kernels.cache_clear()
     try:
