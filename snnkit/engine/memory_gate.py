@@ -60,7 +60,8 @@ def recorder() -> str:
             return f"{type(mode).__name__} sees PyTorch's operations"
     if torch._C._len_torch_function_stack():
         for mode in torch.overrides._get_current_function_mode_stack():
-            if type(mode) is not DeviceContext:  # of torch.set_default_device
+            # Neither that of torch.set_default_device nor one of ours.
+            if type(mode) is not DeviceContext and not hasattr(mode, "observes"):
                 return f"{type(mode).__name__} sees PyTorch's functions"
     if torch._C._dispatch_tls_is_dispatch_key_included(_BEFORE):
         return "a mode sees PyTorch's operations before they are dispatched"

@@ -20,7 +20,7 @@ from snnkit.engine.memory_gate import (
     shows_values,
     untraced,
 )
-from snnkit.engine.observe import Seen, all_changes, all_observers, observers_of, with_changes
+from snnkit.engine.observe import Seen, anyone, changes, observers_of, repeat_under_these_conditions, with_changes
 from snnkit.engine.ops import as_operation
 from snnkit.engine.plan import Planned, after_failure, check_engine, planned, state_dtype, warn_of_fallback
 from snnkit.engine.trace import field_names, name_of, thread
@@ -79,8 +79,8 @@ def unroll(
     if isinstance(step, nn.Module) and (step._parameters or step._buffers or step._modules):
         check_parameters(step, x)
     compiling = torch.compiler.is_compiling()
-    # Nobody observes most calls: these lists are there for a quick answer.
-    observers = observers_of(step) if all_observers and not compiling else ()
+    looked_at = not compiling and anyone()
+    observers = observers_of(step) if looked_at else ()
     try:
         from_rest = state is None and not (compiling or thread.tracing or observers or is_watched())
         plan_at_rest = planned(engine, step, x, None, False) if from_rest else None
@@ -102,8 +102,10 @@ def unroll(
             raise clearer from error
         finally:
             del clearer  # it refers to this frame: the cycle would hold the tensors of a call that ran out of memory
-    if all_changes and not compiling:
+    if looked_at:
         out = with_changes(step, out)
+        if observers or changes():
+            repeat_under_these_conditions()
     for one in observers:
         if one.looks():
             one.observer(Seen(step, out, state, last, states))

@@ -18,7 +18,7 @@ from snnkit import checks, linear as products
 from snnkit.engine import check_sequence, recurrent, state_dtype
 from snnkit.engine.autograd import CompilationFailed
 from snnkit.engine.memory_gate import foreign, is_exporting, is_watched
-from snnkit.engine.observe import all_changes, observers_of
+from snnkit.engine.observe import changes, observers_of
 from snnkit.engine.ops import INLINED
 from snnkit.engine.over_time import check_parameters, check_state, explained, initial_state
 from snnkit.engine.plan import FEWEST_STEPS, Plan, plan_for, warn_of_fallback
@@ -153,7 +153,7 @@ class Recurrent(nn.Module):
         """All steps in one call of a kernel; None where it must be the loop."""
         if torch.compiler.is_compiling() or is_hooked(self.neuron) or is_hooked(self.weight):
             return None
-        if is_watched() or observers_of(self.neuron) or all_changes:
+        if is_watched() or observers_of(self.neuron) or changes():
             return None
         state = before.neuron
         if state is None:
