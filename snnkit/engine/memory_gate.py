@@ -68,6 +68,12 @@ def is_captured() -> bool:
     return proxies is not None and proxies.get_proxy_mode() is not None
 
 
+def is_in_graph(device: torch.device) -> bool:
+    """Whether a CUDA graph is being captured. What is computed then has no values before the graph is replayed, so it
+    must not be stored for other calls."""
+    return device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+
+
 def inside_functional_transform() -> bool:
     """Whether a ``torch.func`` transform (vmap, grad, …) is active."""
     return _functorch.peek_interpreter_stack() is not None
