@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torch._subclasses import FakeTensorMode
 
+from snnkit import engine as engines
 from snnkit.engine import block, cpp, unroll
 from snnkit.neuron import IF, LI, LIF, PLIF, CubaLIF, Leaky, MembraneState, Neuron
 
@@ -213,6 +214,14 @@ def test_equal_layers_share_kernels_and_sizes_do_not_matter(plain_blocks):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
+@pytest.mark.refused
+def test_block_leaves_more_neurons_than_a_gpu_can_count_in_32_bits():
+    x = torch.empty(1, device="meta").expand(3, 2**31)
+    one = engines.equation_of(LIF(), LIF().initial_state(torch.zeros(3)), torch.float32, torch.device("cpu"))
+    with pytest.raises(engines.CompilationFailed, match=f"neurons on a GPU, but there are {2**31:,}"):
+        block._kernel(one, 1, x, x.dtype, (), None)
+
+
 def test_a_forked_process_computes_on_one_thread():
     """OpenMP's threads stay behind in the parent; a child that waited for them would never end."""
     threads = torch.get_num_threads()
