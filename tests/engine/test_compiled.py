@@ -17,6 +17,9 @@ from snnkit.neuron import IF, LI, LIF, PLIF, CubaLIF, Leaky, MembraneState, Neur
 
 from .zoo import FEATURES, ZOO, drive, results
 
+# A fallback would compare another engine with itself.
+pytestmark = pytest.mark.filterwarnings("error:.*runs in the .* engine:UserWarning")
+
 # 4 + 4 + 1: every block size and the seams between blocks, forward and backward.
 EVERY_BLOCK = 2 * block.BLOCKS["cpu"][0] + 1
 
@@ -39,7 +42,6 @@ def assert_same(compiled, neuron, x, with_state=True, gradient_rtol=1e-9):
         torch.testing.assert_close(a, b, rtol=gradient_rtol, atol=gradient_rtol * scale)
 
 
-@pytest.mark.filterwarnings("error:.*eager engine.*:UserWarning")
 @pytest.mark.parametrize("name", ZOO)
 def test_every_neuron_in_float64(name, compiled, plain_blocks):
     neuron = ZOO[name]().double()
@@ -52,7 +54,6 @@ OTHERS = ("IF-reset-negative", "Leaky-learnable", "Leaky-zero-now", "CubaLIF-lea
 SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in OTHERS]
 
 
-@pytest.mark.filterwarnings("error:.*eager engine.*:UserWarning")
 @pytest.mark.parametrize("name", [*QUICK, *SLOW])
 def test_neurons_compiled_by_inductor(name):
     neuron = ZOO[name]().double()
@@ -300,7 +301,8 @@ def test_a_pass_inside_a_hook_does_not_vouch_for_the_outer_one():
 
 @pytest.mark.parametrize("engine", ["auto", "block", "cpp"])
 def test_shapes_without_values(engine):
-    with FakeTensorMode():
+    with FakeTensorMode(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
         out, last = LIF(engine=engine)(torch.rand(16, 1, 20000))
     assert out.shape == (16, 1, 20000) and last.v.shape == (1, 20000)
 

@@ -120,15 +120,19 @@ def test_a_whole_update(name, of_loss, encoder, option, there):
 KEYWORDS = {"weight": (4,), "ignore_index": -1, "reduction": "none", "population_size": 2}
 
 
-@pytest.mark.parametrize("keyword", [None, *KEYWORDS])
-@pytest.mark.parametrize("name", [*recipe.LOSSES, "accuracy", "first_spike_accuracy", "accuracy_over_time"])
+MEASURES = [*recipe.LOSSES, "accuracy", "first_spike_accuracy", "accuracy_over_time"]
+
+
+@pytest.mark.parametrize(
+    ("name", "keyword"),
+    [(n, k) for n in MEASURES for k in ("", *KEYWORDS) if not k or k in inspect.signature(getattr(loss, n)).parameters],
+)
 def test_losses(name, keyword, there):
-    function = getattr(loss, name)
-    if keyword is not None and keyword not in inspect.signature(function).parameters:
-        return
     value = KEYWORDS.get(keyword)
-    given = {} if keyword is None else {keyword: empty(value) if isinstance(value, tuple) else value}
-    result = function(empty(5, 3, 8 if keyword == "population_size" else 4, requires_grad=True), zeros(3), **given)
+    given = {keyword: empty(value) if isinstance(value, tuple) else value} if keyword else {}
+    result = getattr(loss, name)(
+        empty(5, 3, 8 if keyword == "population_size" else 4, requires_grad=True), zeros(3), **given
+    )
     if result.requires_grad:
         result.sum().backward()
 
