@@ -12,14 +12,13 @@ import sys
 from collections.abc import Callable
 from functools import reduce
 from operator import or_
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 from torch.utils._device import DeviceContext
 
-_F = TypeVar("_F", bound=Callable)
 _functorch: Any = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue]
 
 # A tensor with other keys is a wrapper, or is stored in another form: sparse, nested, quantised, conjugate, meta, …
@@ -32,20 +31,18 @@ _BEFORE = torch._C.DispatchKey.PreDispatch
 _HAS_FLAG = hasattr(torch.compiler, "_is_exporting_flag")
 
 
-def untraced(function: _F) -> _F:
-    """A function that ``torch.compile`` does not compile, nor what it calls, where it calls it as a whole.
+def untraced(function: Callable) -> None:
+    """Keep ``torch.compile`` from compiling a function by itself, or what it calls.
 
-    It does so where it has given up the call around it, as a step prints, say: it goes on with each function that is
+    It does that where it has given up the call around it, as a step prints, say: it goes on with each function that is
     called from there. What these ask of PyTorch would be answered for the compiler, and not for their caller.
     """
     frames = torch._C._dynamo.eval_frame  # pyright: ignore[reportAttributeAccessIssue]
     if hasattr(frames, "set_code_exec_strategy"):
         skip = frames._FrameAction.SKIP
         frames.set_code_exec_strategy(function.__code__, frames._FrameExecStrategy(skip, skip))  # type: ignore[attr-defined]
-    return function
 
 
-@untraced
 def recorder() -> str:
     """Who records or rewrites PyTorch's operations in this thread, with a verb, or an empty string.
 
@@ -77,7 +74,6 @@ def is_exporting() -> bool:
     return torch.compiler._is_exporting_flag if _HAS_FLAG else torch.compiler.is_exporting()
 
 
-@untraced
 def is_captured() -> bool:
     """Whether operations are recorded to be run again, with other tensors of the same shapes.
 
@@ -91,13 +87,17 @@ def is_captured() -> bool:
     return proxies is not None and proxies.get_proxy_mode() is not None
 
 
-@untraced
+def is_in_graph(device: torch.device) -> bool:
+    """Whether a CUDA graph is being captured. What is computed then has no values before the graph is replayed, so it
+    must not be stored for other calls."""
+    return device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+
+
 def inside_functional_transform() -> bool:
     """Whether a ``torch.func`` transform (vmap, grad, …) is active."""
     return _functorch.peek_interpreter_stack() is not None
 
 
-@untraced
 def is_watched() -> bool:
     """Whether operations are recorded, rewritten or transformed by code that knows those of PyTorch."""
     return is_dual() or inside_functional_transform() or recorder() != ""
@@ -129,7 +129,6 @@ def parameters_and_buffers(module: nn.Module) -> tuple[tuple[str, Tensor | None]
     return *module._parameters.items(), *module._buffers.items()
 
 
-@untraced
 def foreign(*tensors: Tensor) -> str:
     """What the first tensor is that a kernel can't read, or an empty string.
 
@@ -187,14 +186,12 @@ def check_shape(saved: Tensor | None, shape: torch.Size | None) -> None:
         )
 
 
-@untraced
 def is_plain(tensor: Any) -> bool:
     """Whether a kernel may read it just as it is stored: no ``foreign`` one, none with a negative bit."""
     known = type(tensor) in (Tensor, nn.Parameter) and not _keys(tensor).raw_repr() & ~_PLAIN
     return known and _has_memory(tensor)
 
 
-@untraced
 def shows_values(*tensors: Tensor) -> bool:
     """Whether a check may look at the values now: they exist, cheaply, and nothing records the look."""
     return (
@@ -203,3 +200,7 @@ def shows_values(*tensors: Tensor) -> bool:
         and all(tensor.device.type == "cpu" for tensor in tensors)
         and not foreign(*tensors)
     )
+
+
+for _function in (recorder, is_captured, inside_functional_transform, is_watched, foreign, is_plain, shows_values):
+    untraced(_function)

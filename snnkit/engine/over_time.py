@@ -124,7 +124,6 @@ def _recorded(
     return eager.run(eager.checked(step, dtype), x, state, dtype, out_dtype)
 
 
-@untraced
 def _run(
     engine: str,
     step: Callable | nn.Module,
@@ -314,16 +313,23 @@ def _check_float16(out: Tensor, step: Any) -> None:
         )
 
 
+def out_of_memory(error: Exception, step: Callable | nn.Module, x: Tensor) -> MemoryError | None:
+    """A clearer error, where too little memory caused this one. Triton, which loads code, has no class of its own."""
+    words = ("can't allocate memory", "out of memory")
+    if not (isinstance(error, torch.OutOfMemoryError) or any(known in str(error) for known in words)):
+        return None
+    return MemoryError(
+        f"{name_of(step)} ran out of memory on {x.device} over x of shape {list(x.shape)}: its output alone needs "
+        f"{size_of(x.numel() * x.element_size())}, and the eager engine several times that for gradients; use fewer "
+        f"steps at once (truncated backpropagation), a smaller batch, or torch.no_grad() ({str(error).splitlines()[0]})"
+    )
+
+
 def explained(error: Exception, step: Callable | nn.Module, x: Tensor, state: Any) -> Exception | None:
     """A clearer error, where the step, a parameter's shape, the kind of state or too little memory caused this one."""
+    if (clearer := out_of_memory(error, step, x)) is not None:
+        return clearer
     owner = name_of(step)
-    if isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error):
-        need = size_of(x.numel() * x.element_size())
-        return MemoryError(
-            f"{owner} ran out of memory on {x.device} over x of shape {list(x.shape)}: its output alone needs "
-            f"{need}, and the eager engine several times that for gradients; use fewer steps at once "
-            f"(truncated backpropagation), a smaller batch, or torch.no_grad() ({str(error).splitlines()[0]})"
-        )
     if isinstance(error, AttributeError) and hasattr(step, "initial_state") and state is not None:
         wanted = type(step.initial_state(torch.empty(x.shape[1:], dtype=state_dtype(x), device=x.device)))  # type: ignore
         if not isinstance(state, wanted):
@@ -344,3 +350,6 @@ def explained(error: Exception, step: Callable | nn.Module, x: Tensor, state: An
                     f"which does not broadcast against a step of x, {list(x.shape[1:])}"
                 )
     return None
+
+
+untraced(_run)

@@ -20,7 +20,7 @@ from snnkit.engine.autograd import CompilationFailed
 from snnkit.engine.memory_gate import foreign, is_exporting, is_watched
 from snnkit.engine.observe import changes, observers_of
 from snnkit.engine.ops import INLINED
-from snnkit.engine.over_time import check_parameters, check_state, explained, initial_state
+from snnkit.engine.over_time import check_parameters, check_state, initial_state, out_of_memory
 from snnkit.engine.plan import FEWEST_STEPS, Plan, plan_for, warn_of_fallback
 from snnkit.linear import is_hooked, linear
 from snnkit.neuron.base import Neuron, Value, everywhere, refuse_plain_sequential
@@ -171,8 +171,14 @@ class Recurrent(nn.Module):
             reason = f"{plan.engine} failed ({error}), so the loop runs it"
             warn_of_fallback(self, Plan("eager", reason, fallback=True))
             return None
-        except RuntimeError as error:  # too little memory
-            raise explained(error, self, x, state) or error from None
+        except RuntimeError as error:
+            clearer = out_of_memory(error, self, x)
+            if clearer is None:
+                raise
+            try:
+                raise clearer from None
+            finally:
+                del clearer  # it refers to this frame, and would hold its tensors
         return None if result is None else (result[0], RecurrentState(result[1], result[0][-1].clone()))
 
     def _step(self, x: Tensor, before: RecurrentState) -> RecurrentState:

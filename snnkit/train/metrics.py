@@ -90,7 +90,8 @@ class Metric:
             per_step = targets.shape[:2] == out.shape[:2] and targets.ndim >= out.ndim - 1
             with self._pairing(out, targets):
                 value = self.given(out if per_step or not self.stateful else out.sum(0), targets)
-        value = value if isinstance(value, Tensor) else torch.tensor(checks.number("the result of metric", value))
+        if not isinstance(value, Tensor):  # made on the device: a copy from the CPU would wait for it
+            value = out.new_full((), checks.number("the result of metric", value))
         if value.numel() != 1:
             raise TypeError(f"the result of metric must be a single number, but its shape is {list(value.shape)}")
         return value.detach().reshape(()).to(out)

@@ -19,6 +19,9 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if str(item.path).startswith(here):
             item.add_marker(pytest.mark.gpu)
+            # A fallback would compare another engine with itself.
+            item.add_marker(pytest.mark.filterwarnings("error:.*runs in the .* engine:UserWarning"))
+            item.add_marker(pytest.mark.filterwarnings("error:.*are left to PyTorch's operations:UserWarning"))
             if not (torch.cuda.is_available() or REHEARSAL):
                 item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
 

@@ -22,6 +22,11 @@ def test_they_are_the_dense_products(rows, inputs, outputs, share):
     torch.testing.assert_close(d_weight, gradient.t() @ x)
 
 
+def test_lists_without_a_place_the_other_way_round():
+    starts, rows = by_place(torch.zeros(4, dtype=torch.int64), torch.zeros(0, dtype=torch.int32), 5)
+    assert starts.tolist() == [0] * 6 and rows.tolist() == []
+
+
 @pytest.mark.parametrize("architecture", [80, 90])
 @pytest.mark.parametrize("dtype", ["fp32", "bf16"])
 def test_they_compile(dtype, architecture):
