@@ -12,7 +12,7 @@ from snnkit.device import Precision
 from snnkit.lab import bench
 from snnkit.lab.bench import baselines, demo, training
 from snnkit.lab.bench.suite import by_case
-from snnkit.lab.bench.training import flops_of, measure
+from snnkit.lab.bench.training import PRECISIONS, flops_of, measure
 from snnkit.lab.bench.workloads import Candidate, Ours, Trainer, conv, dense, ours
 from snnkit.lab.cli import main
 
@@ -124,9 +124,62 @@ def test_who_computes_something_else_or_fails_is_not_timed(make, words):
     assert outcome.rows == [] and words in outcome.skipped[0]["reason"]
 
 
-def test_a_bug_of_ours_is_raised():
-    with pytest.raises(KeyError):
-        measure(dense("Leaky", 16, 8), PLAIN, [Candidate("X", "snnkit", broken)], 3)
+def test_a_bug_of_ours_does_not_end_the_run_but_is_raised_at_its_end(monkeypatch, tmp_path):
+    right = next(iter(ours(dense("Leaky", 16, 8), CPU)))
+    monkeypatch.setattr(training, "ours", lambda *_: [right, Candidate("X", "snnkit", broken)])
+    outcome = measure(dense("Leaky", 16, 8), PLAIN, training.ours(), 3)
+    assert [row["contestant"] for row in outcome.rows] == [right.name]
+    assert outcome.skipped[0]["reason"] == "KeyError: 'a bug of theirs'" and isinstance(outcome.defects[0], KeyError)
+    arguments = training.Arguments("cpu", ("mlp",), 4, 16, 8, PRECISIONS, False, False, 3)
+    with pytest.raises(KeyError, match="a bug of theirs"):
+        training.benchmark(arguments, lambda text: None, tmp_path / "r.json")
+    record = records.read(tmp_path / "r.json")
+    assert record["complete"] and {row["dtype"] for row in record["rows"]} == {"float32", "bfloat16"}
+    assert {skip["contestant"] for skip in record["skipped"]} == {"X"}
+
+
+def test_a_case_that_fails_as_a_whole_does_not_end_the_run(monkeypatch):
+    def fails(*arguments, **named):
+        raise RuntimeError("no clock")
+
+    monkeypatch.setattr(training.suite, "race", fails)
+    lines = []
+    with pytest.raises(RuntimeError, match="no clock"):
+        training.benchmark(training.Arguments("cpu", ("mlp",), 4, 16, 8, PRECISIONS, False, False, 3), lines.append)
+    assert sum("not timed: all" in line and "no clock" in line for line in lines) == len(PRECISIONS)
+
+
+def test_after_the_time_no_other_candidate_is_prepared():
+    workload = dense("Leaky", 16, 8)
+    race = training.UpdateRace(workload, PLAIN, [c for c in ours(workload, CPU) if not c.compiles])
+    race.ends = -1.0
+    outcome = race.measure(3)
+    assert [row["contestant"] for row in outcome.rows] == ["eager"]
+    assert [skip["reason"] for skip in outcome.skipped] == ["no time was left for it"]
+
+
+def test_of_the_conv_net_more_may_differ_than_of_a_dense_one():
+    """Where rounding moves spikes of convolutions; a dense net in float32 is compared closely."""
+
+    def off(share):
+        def make(workload, precision):
+            trainer = Ours("eager")(workload, precision)
+            before = workload.weights()
+
+            def step():
+                out = trainer.step()
+                with torch.no_grad():
+                    for p, w in zip(trainer.parameters, before, strict=True):
+                        p.add_((p - w) * share)
+                return out
+
+            return Trainer(step, trainer.parameters, trainer.optimizer)
+
+        return Candidate("X", "X", make)
+
+    kept = [bool(measure(net, PLAIN, [off(0.5)], 3).rows) for net in (conv(4, 8), dense("Leaky", 16, 8))]
+    assert kept == [True, False]
+    assert not measure(conv(4, 8), PLAIN, [off(0.9)], 3).rows
 
 
 @pytest.mark.parametrize("workload", [conv(4, 8), *(dense(e, 16, 8) for e in ("Leaky", "LIF", "CubaLIF"))])
