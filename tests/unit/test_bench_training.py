@@ -1,5 +1,6 @@
 """`snnkit bench training` and `snnkit bench demo`: candidates, that results are compared, and what is shown."""
 
+import contextlib
 import copy
 import dataclasses
 
@@ -17,7 +18,7 @@ from snnkit.lab.bench.workloads import Candidate, Ours, Trainer, conv, dense, ou
 from snnkit.lab.cli import main
 
 CPU = torch.device("cpu")
-PLAIN = Precision(CPU, None)
+PLAIN, BF16 = Precision(CPU, None), torch.bfloat16
 QUICK = ("--device", "cpu", "--quick")
 
 
@@ -210,7 +211,7 @@ def test_peers_that_are_installed_compute_the_same_update(library, monkeypatch):
     monkeypatch.undo()
     name = {"spikingjelly": "SpikingJelly", "snntorch": "snnTorch", "norse": "Norse"}[library]
     for workload in (conv(4, 8), *(dense(e, 16, 8) for e in ("Leaky", "LIF", "CubaLIF"))):
-        mine = [c for c in baselines.networks(workload) if c.library == name and not c.compiles]
+        mine = [c for c in baselines.networks(workload) if c.library == name and not c.compiles and c.suits(PLAIN)]
         outcome = measure(workload, PLAIN, mine, 3)
         assert outcome.skipped == [] and len(outcome.rows) == len(mine)
 
@@ -271,3 +272,59 @@ def test_times_of_layers_are_by_kind_and_leave_the_weights_alone():
             assert all(seconds > 0 for seconds in times.values())
     assert all(torch.equal(a, b) for a, b in zip(before, net.parameters(), strict=True))
     assert all(p.grad is None for p in net.parameters())
+
+
+class Device:
+    """What PyTorch would have of a GPU: streams, and a graph that runs again what it saw."""
+
+    def __init__(self):
+        self.usual, self.now, self.seen = object(), None, []
+        self.stream = lambda stream: contextlib.nullcontext()
+        self.set_stream = lambda stream: self.seen.append(stream)
+        self.current_stream = lambda: self
+        self.wait_stream = lambda stream: None
+        self.Stream, self.CUDAGraph = (lambda: self), (lambda: self)
+
+    @contextlib.contextmanager
+    def graph(self, graph):
+        yield
+
+    def replay(self):
+        self.seen.append("replay")
+
+
+def test_a_peer_is_recorded_once_and_then_replayed(monkeypatch):
+    device, steps = Device(), []
+    monkeypatch.setattr(torch, "cuda", device)
+    run = baselines.replayed(lambda: steps.append(1) or torch.ones(()))
+    assert run() == 1 and run() == 1
+    assert len(steps) == 3 + 1 and device.seen.count("replay") == 2
+
+    def fails():
+        steps.append(1)
+        if len(steps) == 4:
+            raise RuntimeError("operation not permitted when stream is capturing")
+        return torch.ones(())
+
+    device.seen.clear()
+    steps.clear()
+    with pytest.raises(RuntimeError, match="capturing"):
+        baselines.replayed(fails)()
+    assert device.seen == [device]  # the usual stream is set again
+
+
+def test_graphs_and_low_precision_kernels_of_peers_are_for_gpus(monkeypatch):
+    monkeypatch.undo()
+    monkeypatch.setattr(baselines, "imported", lambda library: object())
+    cuda = torch.device("cuda")
+    for net in (conv(4, 8), dense("LIF", 16, 8), dense("Leaky", 16, 8)):
+        every = list(baselines.networks(net))
+        names = {
+            p: [c.name for c in every if c.suits(p)] for p in (PLAIN, Precision(cuda, None), Precision(cuda, BF16))
+        }
+        graphs, low = (
+            [sum(words in name for name in some) for some in names.values()] for words in ("graph", "bfloat16")
+        )
+        theirs = net.equation != "Leaky"
+        assert graphs == [0, 1, 1 + theirs] and low == [0, 0, 2 * theirs]
+        assert all(c.make.graphed == ("CUDA graph" in c.name) and c.make.low == ("bfloat16" in c.name) for c in every)
