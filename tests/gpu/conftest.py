@@ -26,6 +26,14 @@ def pytest_collection_modifyitems(items):
                 item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
 
 
+def pytest_runtest_logreport(report):
+    """Write a failure when it happens, in the process that has all reports: a run that is stopped may say nothing."""
+    file = os.environ.get("SNNKIT_GPU_FAILURES")
+    if file and report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
+        with open(file, "a") as text:
+            text.write(f"== {report.nodeid} ({report.when})\n{report.longreprtext}\n\n")
+
+
 @pytest.fixture
 def device():
     return torch.device("cpu" if REHEARSAL and not torch.cuda.is_available() else "cuda")
