@@ -182,6 +182,13 @@ def _staged(folder: str) -> list[Path]:
     return [path for path in Path(folder).rglob("*") if path.suffix in (".md", ".ipynb")]
 
 
+def keep_colon(app: Any, what: str, name: str, value: Any, options: Any, lines: list[str]) -> None:
+    """Napoleon takes what is before a colon in the first line of an attribute's docstring for its type: "None: it does
+    not fire" would be shown as "Type: None". So an empty comment is in that line."""
+    if what in ("attribute", "data", "property"):
+        lines[:0] = ["..", ""]
+
+
 def adapt_docstring(app: Any, what: str, name: str, value: Any, options: Any, lines: list[str]) -> None:
     """Docstrings are for ``help`` and editors: fenced code, Markdown tables, |x| and doi:… become reStructuredText."""
     if what == "data" and value.__doc__ == type(value).__doc__:
@@ -254,4 +261,5 @@ def setup(app: Any) -> None:
     app.connect("source-read", adapt_page)
     app.connect("html-page-context", fit_phones)
     app.connect("build-finished", write_living_pages)
+    app.connect("autodoc-process-docstring", keep_colon, priority=400)  # before Napoleon's
     app.connect("autodoc-process-docstring", adapt_docstring)

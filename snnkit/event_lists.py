@@ -8,9 +8,11 @@ backward (``event_products``). A ``torch.nn.Conv2d`` sees a few frames at a time
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.util
 import math
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -73,8 +75,18 @@ class EventList:
         return [(id(t), object() if t.is_inference() else t._version) for t in (self.starts, self.places)]
 
     def checked(self) -> EventList:
-        """The same, checked again if a tensor has been changed since: kernels read and write where it says."""
-        return self if self._versions == self._now() else EventList(self.starts, self.places, self.shape)
+        """The same, checked again if a tensor has been changed since, as kernels read and write where it says. On a GPU
+        it is not, as each look would wait for it."""
+        same = self.starts.device.type != "cpu" or self._versions == self._now()
+        return self if same else EventList(self.starts, self.places, self.shape)
+
+    def _of_checked(self, starts: Tensor, places: Tensor, shape: Sequence[int]) -> EventList:
+        """Of its own parts elsewhere, or in another shape: their values are not looked at again."""
+        self.checked()
+        events = EventList.__new__(EventList)
+        events.starts, events.places, events.shape = starts, places, torch.Size(shape)
+        events._versions = events._now()
+        return events
 
     @classmethod
     def of(cls, x: Tensor) -> EventList:
@@ -100,25 +112,28 @@ class EventList:
 
     def flatten(self) -> EventList:
         """The same with steps [B, I]."""
-        return EventList(self.starts, self.places, (*self.shape[:2], self.inputs))
+        return self._of_checked(self.starts, self.places, (*self.shape[:2], self.inputs))
 
-    def to(self, device: torch.device | str) -> EventList:
-        """The same on a device."""
-        return EventList(self.starts.to(device), self.places.to(device), self.shape)
+    def to(self, device: torch.device | str, *, non_blocking: bool = False) -> EventList:
+        """The same on a device; ``non_blocking``: without waiting for copies from pinned memory to a GPU."""
+        starts, places = (part.to(device, non_blocking=non_blocking) for part in (self.starts, self.places))
+        return self._of_checked(starts, places, self.shape)
 
     def pin_memory(self) -> EventList:
         """The same in memory that a GPU reads directly; ``DataLoader(pin_memory=True)`` calls it."""
-        return EventList(self.starts.pin_memory(), self.places.pin_memory(), self.shape)
+        return self._of_checked(self.starts.pin_memory(), self.places.pin_memory(), self.shape)
 
     def dense(self, dtype: torch.dtype = torch.float32) -> Tensor:
         """The counts [T, B, ...] as a tensor."""
-        return self.rows(0, len(self.starts) - 1, dtype).view(self.shape)
+        return self.rows(0, len(self.starts) - 1, dtype, (0, len(self.places))).view(self.shape)
 
-    def rows(self, begin: int, end: int, dtype: torch.dtype) -> Tensor:
-        """The counts of some of the T B steps of samples, [end - begin, ...]."""
+    def rows(self, begin: int, end: int, dtype: torch.dtype, span: tuple[int, int] | None = None) -> Tensor:
+        """The counts of some of the T B steps of samples, [end - begin, ...]. ``span``: ``starts[begin]`` and
+        ``starts[end]``, where they are known: to read them waits for a GPU."""
         starts = self.starts[begin : end + 1]
-        places = self.places[int(starts[0]) : int(starts[-1])].long()
-        row = torch.repeat_interleave(torch.arange(end - begin, device=starts.device), starts.diff())
+        first, last = span or starts[:: end - begin].tolist()
+        places = self.places[first:last].long()
+        row = torch.repeat_interleave(starts.diff(), output_size=len(places))
         counts = torch.zeros(end - begin, self.inputs, dtype=dtype, device=starts.device)
         ones = counts.new_ones(()).expand(len(places))
         return counts.index_put_((row, places), ones, accumulate=True).view(-1, *self.shape[2:])
@@ -177,7 +192,7 @@ def _linear(layer: nn.Linear | nn.Conv2d, events: EventList) -> Tensor:
 def _forward(weight: Tensor, bias: Tensor | None, spikes: Spikes) -> Tensor | None:
     """The product by a kernel; None if there is none."""
     if _on_triton(weight):
-        with contextlib.suppress(CompilationFailed):
+        with _said_if_refused():
             out = sum_rows(weight.t(), spikes.starts, spikes.columns)
             return out.add_(zero_times(weight) if bias is None else bias + zero_times(weight))
         return None
@@ -188,10 +203,25 @@ def _backward(gradient: Tensor, spikes: Spikes) -> tuple[Tensor, Tensor] | None:
     """The gradients of weight and bias by a kernel; None if there is none."""
     if _on_triton(gradient):
         rows = by_place(spikes.starts, spikes.columns, spikes.inputs)
-        with contextlib.suppress(CompilationFailed):
+        with _said_if_refused():
             return sum_rows(gradient, *rows).t(), gradient.sum(0)
         return None
     return event_products.gradients(spikes, gradient) if _has_kernel(gradient) else None
+
+
+@contextlib.contextmanager
+def _said_if_refused() -> Iterator[None]:
+    """A kernel that its compiler refuses leaves the work to PyTorch, and a warning says so."""
+    try:
+        yield
+    except CompilationFailed as error:
+        _warn_of_refusal(str(error))
+
+
+@functools.cache  # once for each reason
+def _warn_of_refusal(reason: str) -> None:
+    what = "products with an EventList are left to PyTorch's operations"
+    warnings.warn(f"{what}: triton failed ({reason})", stacklevel=5)
 
 
 def _on_triton(x: Tensor) -> bool:
@@ -228,7 +258,7 @@ class _Linear(torch.autograd.Function):
         if not is_left_to_pytorch(gradient):
             made = _backward(as_stored(gradient), Spikes(starts, columns, ctx.inputs))
         if made is None:
-            of_event = gradient.repeat_interleave(starts.diff(), 0)
+            of_event = gradient.repeat_interleave(starts.diff(), 0, output_size=len(columns))
             d_weight = gradient.new_zeros(ctx.inputs, gradient.shape[1]).index_add(0, columns, of_event)
             made = d_weight.t(), gradient.sum(0)
         return made[0], made[1] if ctx.needs_input_grad[1] else None, None, None
@@ -241,11 +271,14 @@ def _in_parts(layer: nn.Linear | nn.Conv2d, events: EventList) -> Tensor:
     last = len(events.starts) - 1
     reason = "a list of events, made frames again, a few at a time"
     note_product(layer, torch.Size([last, *events.shape[2:]]), "PyTorch", reason)
+    begins = range(0, last, count)
+    # Read at once, not for each part and direction: a GPU would be waited for each time.
+    bounds = [*events.starts[:-1:count].tolist(), len(events.places)]
 
     def part(begin: int) -> Tensor:
-        return layer(events.rows(begin, min(begin + count, last), dtype))
+        at = begin // count
+        return layer(events.rows(begin, min(begin + count, last), dtype, (bounds[at], bounds[at + 1])))
 
-    begins = range(0, last, count)
     if not torch.is_grad_enabled():
         return torch.cat([part(begin) for begin in begins])
     return torch.cat([checkpoint(part, begin, use_reentrant=False) for begin in begins])  # type: ignore[misc]

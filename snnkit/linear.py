@@ -45,7 +45,8 @@ def linear(layer: nn.Linear, x: Tensor) -> Tensor:
         note_product(layer, x.shape, "PyTorch", _SMALL)
         return layer(x)
     if not _is_plain_call(layer, x):
-        note_product(layer, x.shape, "PyTorch", "its hooks, tensors, or who watches them expect PyTorch's operations")
+        why = "its hooks, tensors, or who watches them expect PyTorch's operations"
+        note_product(layer, x.shape, "PyTorch", why if x.device.type == "cpu" else "the other ways are for CPUs")
         return layer(x)
     return observed(layer, x, lambda: _multiplied(layer, x, work))
 

@@ -22,7 +22,7 @@ from snnkit.engine import CompilationFailed, missing_compiler
 from snnkit.engine.cpp import STREAMING, load, threads_for
 from snnkit.engine.cpp.cpp_source import POOL_ROWS, PRELUDE
 from snnkit.engine.memory_gate import check_shape, is_left_to_pytorch, is_plain, is_watched
-from snnkit.engine.observe import all_changes, all_observers, observers_of
+from snnkit.engine.observe import anyone, changes, observers_of
 from snnkit.engine.page_pool import fresh
 
 __all__ = ["kernels", "max_pool", "observer", "window_after"]
@@ -54,7 +54,7 @@ def window_after(neuron: nn.Module, pool: nn.MaxPool2d, x: Tensor, steps: int) -
     """The side of the windows if the kernel of the neuron before ``pool`` may do its work (``engine.unroll``), and no
     spikes of full size are stored; 0 where it may not, or where that is not faster. x: one of ``steps``, [B, C, H, W].
     """
-    if pool._forward_pre_hooks or pool._forward_hooks or all_changes or (all_observers and observers_of(neuron)):
+    if pool._forward_pre_hooks or pool._forward_hooks or (anyone() and (changes() or observers_of(neuron))):
         return 0
     window = _window(pool, x)
     fits = (

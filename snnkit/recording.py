@@ -134,8 +134,7 @@ def recording(net: nn.Module, *, states: bool = False) -> AbstractContextManager
 
     In the context, compiled models run uncompiled, and ``optimize_memory_usage`` saves no memory. It sees this thread
     and those that record nothing themselves; not a neuron whose ``step`` is called, the replicas of ``DataParallel``,
-    or what a captured CUDA graph repeats. With ``states=True``, call ``backward`` through an activation checkpoint of
-    your own in the context, too.
+    or what a captured CUDA graph repeats. ``backward`` may come after it, through activation checkpoints, too.
 
     Args:
         net: any module with neurons in it.
@@ -149,7 +148,7 @@ def recording(net: nn.Module, *, states: bool = False) -> AbstractContextManager
 
 @contextmanager
 def _recording(net: nn.Module, activity: Activity) -> Iterator[Activity]:
-    with _uncompiled, observed(activity._note, activity._names, activity._with_states) as observer:
+    with observed(activity._note, activity._names, activity._with_states, _uncompiled) as observer:
         handle = _bare(net).register_forward_pre_hook(_Start(observer, activity._clear))
         try:
             yield activity
@@ -177,9 +176,10 @@ def ablate(module: nn.Module, mask: Tensor | Mapping[str, Tensor]) -> AbstractCo
 
     The neuron itself goes on as before: it integrates and resets, but what it hands on is masked. Masks of contexts
     within each other multiply, and a ``recording`` shows the masked spikes. A mask may need a gradient. It holds for
-    all threads. In the context, compiled models run uncompiled, and ``optimize_memory_usage`` saves no memory;
-    ``backward`` through an activation checkpoint of your own must be called in the context, too. It does not change
-    what ``neuron.step`` returns where that is called; a warning tells of a mask that was not used.
+    all threads. In the context, compiled models run uncompiled, and ``optimize_memory_usage`` saves no memory.
+    ``backward`` may come after it, but through an activation checkpoint with ``use_reentrant=True`` it must be called
+    in it. It does not change what ``neuron.step`` returns where that is called; a warning tells of a mask that was not
+    used.
 
     Args:
         module: a neuron, or any module with neurons in it.
@@ -210,9 +210,8 @@ def ablate(module: nn.Module, mask: Tensor | Mapping[str, Tensor]) -> AbstractCo
 @contextmanager
 def _ablation(masks: list[tuple[Neuron, _Mask]]) -> Iterator[None]:
     with ExitStack() as stack:
-        stack.enter_context(_uncompiled)
         for neuron, change in masks:
-            stack.enter_context(changed(neuron, change))
+            stack.enter_context(changed(neuron, change, _uncompiled))
         yield
     for _, change in masks:
         if not change.used:

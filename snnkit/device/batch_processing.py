@@ -159,4 +159,5 @@ def is_out_of_memory(error: BaseException) -> bool:
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
         return True
     words = str(error)
-    return "can't allocate memory" in words or "out of memory" in words
+    # The last is that of CUDA's libraries, such as CUBLAS_STATUS_ALLOC_FAILED.
+    return any(known in words for known in ("can't allocate memory", "out of memory", "_STATUS_ALLOC_FAILED"))

@@ -25,6 +25,7 @@ from snnkit.engine.memory_gate import (
     foreign,
     inside_functional_transform,
     is_dual,
+    is_in_graph,
     recorder,
     tensors_of,
 )
@@ -529,7 +530,7 @@ def _gradients(call: Call, run: Pass, saved: Sequence[Tensor], d: Gradients) -> 
 def zeros(like: Tensor, sequence: bool, shared: bool) -> Tensor:
     """Zeros that take the memory of one, or, where kernels read them step by step, of a step of a ``sequence``.
     ``shared``: other passes read it, too, so no transform may see it."""
-    if not shared:
+    if not shared or is_in_graph(like.device):
         return like.new_zeros(like.shape[1:] if sequence else ()).expand(like.shape)
     if sequence:
         return _zero_step(like.shape[1:], like.dtype, like.device).expand(like.shape)

@@ -42,7 +42,24 @@ _TYPICAL_NEURONS = 2**18
 #   exponentially: 8 steps took 13 s forward and 22 s backward to compile; with 8 operations, 2.3 s each. A named
 #   value costs nothing at run time: within a fused loop it is a register, not memory.
 # - A value that is made float16 or bfloat16 and float32 again is rounded, which Inductor would take for nothing to do.
-_INDUCTOR = {"max_fusion_size": 1024, "realize_opcount_threshold": 8, "emulate_precision_casts": True}
+#   On CUDA this also forbids fused multiply-adds, which eager PyTorch has not.
+# - As a CUDA graph of Inductor's, if the user has these for whole models, a block would give memory that its next call
+#   overwrites.
+_INDUCTOR = {
+    "max_fusion_size": 1024,
+    "realize_opcount_threshold": 8,
+    "emulate_precision_casts": True,
+    "triton.cudagraphs": False,
+}
+
+# On CUDA, a quotient of two tensors may be off by two units in the last place, unless this is set, under either name.
+_EXACT_DIVISION = {
+    "eager_numerics": {"eager_numerics.division_rounding": True},
+    "emulate_divison_rounding": {"emulate_divison_rounding": True},  # before PyTorch 2.10
+}
+
+# Inductor's kernels for GPUs count neurons in 32 bits, and the example by which it decides that has few.
+_MOST_NEURONS = 2**31 - 2**16
 
 
 def _expm1(x: Tensor) -> Tensor:
@@ -163,6 +180,8 @@ def _kernel(
     """The compiled block; with ``needs`` (whether x, and each parameter, needs a gradient) the backward one. With
     ``summed`` it adds up the gradient of x. ``written``: the parts of the state that forward writes at every step;
     ``given``: those that have gradients there."""
+    if x.device.type != "cpu" and x.shape[1] > _MOST_NEURONS:
+        raise CompilationFailed(f"it takes at most {_MOST_NEURONS:,} neurons on a GPU, but there are {x.shape[1]:,}")
     kind = (dims, needs, summed, written, given)
     key = (equation.key, steps, x.dtype, out_dtype, x.device, *kind, torch.get_num_threads())
     with _lock:
@@ -219,7 +238,8 @@ def _by_inductor(block: Callable, example: list[Tensor]) -> Callable:
     secure_inductor()
 
     def compiled(**settings: Any) -> Callable:
-        with torch.no_grad(), config.patch(_INDUCTOR | settings):
+        exact = [setting for name, setting in _EXACT_DIVISION.items() if hasattr(config, name)]
+        with torch.no_grad(), config.patch(_INDUCTOR | settings | (exact[0] if exact else {})):
             # Some operations know no symbolic sizes until they are taken apart, as Inductor would do anyway.
             table = select_decomp_table() | (_ACCURATE if on_cpu else {})
             with _tracing:

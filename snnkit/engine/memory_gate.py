@@ -28,6 +28,19 @@ _OTHER = ~(_PLAIN | torch._C.DispatchKeySet(torch._C.DispatchKey.Negative).raw_r
 _keys = torch._C._dispatch_keys
 FREED = "a tensor whose memory was freed"
 _BEFORE = torch._C.DispatchKey.PreDispatch
+_HAS_FLAG = hasattr(torch.compiler, "_is_exporting_flag")
+
+
+def untraced(function: Callable) -> None:
+    """Keep ``torch.compile`` from compiling a function by itself, or what it calls.
+
+    It does that where it has given up the call around it, as a step prints, say: it goes on with each function that is
+    called from there. What these ask of PyTorch would be answered for the compiler, and not for their caller.
+    """
+    frames = torch._C._dynamo.eval_frame  # pyright: ignore[reportAttributeAccessIssue]
+    if hasattr(frames, "set_code_exec_strategy"):
+        skip = frames._FrameAction.SKIP
+        frames.set_code_exec_strategy(function.__code__, frames._FrameExecStrategy(skip, skip))  # type: ignore[attr-defined]
 
 
 def recorder() -> str:
@@ -44,7 +57,8 @@ def recorder() -> str:
             return f"{type(mode).__name__} sees PyTorch's operations"
     if torch._C._len_torch_function_stack():
         for mode in torch.overrides._get_current_function_mode_stack():
-            if type(mode) is not DeviceContext:  # of torch.set_default_device
+            # Neither that of torch.set_default_device nor one of ours.
+            if type(mode) is not DeviceContext and not hasattr(mode, "observes"):
                 return f"{type(mode).__name__} sees PyTorch's functions"
     if torch._C._dispatch_tls_is_dispatch_key_included(_BEFORE):
         return "a mode sees PyTorch's operations before they are dispatched"
@@ -55,17 +69,28 @@ def recorder() -> str:
     return ""
 
 
+def is_exporting() -> bool:
+    """As ``torch.compiler.is_exporting``, which older versions of ``torch.compile`` (2.8 and 2.11) take for True."""
+    return torch.compiler._is_exporting_flag if _HAS_FLAG else torch.compiler.is_exporting()
+
+
 def is_captured() -> bool:
     """Whether operations are recorded to be run again, with other tensors of the same shapes.
 
     ``torch.compile`` is not meant: it compiles again for tensors with other strides.
     """
     if torch.compiler.is_compiling():
-        return torch.compiler.is_exporting()
+        return is_exporting()
     if torch._C._get_tracing_state() is not None:
         return True
     proxies = sys.modules.get("torch.fx.experimental.proxy_tensor")  # which loads in half a second
     return proxies is not None and proxies.get_proxy_mode() is not None
+
+
+def is_in_graph(device: torch.device) -> bool:
+    """Whether a CUDA graph is being captured. What is computed then has no values before the graph is replayed, so it
+    must not be stored for other calls."""
+    return device.type == "cuda" and torch.cuda.is_current_stream_capturing()
 
 
 def inside_functional_transform() -> bool:
@@ -175,3 +200,7 @@ def shows_values(*tensors: Tensor) -> bool:
         and all(tensor.device.type == "cpu" for tensor in tensors)
         and not foreign(*tensors)
     )
+
+
+for _function in (recorder, is_captured, inside_functional_transform, is_watched, foreign, is_plain, shows_values):
+    untraced(_function)

@@ -13,8 +13,14 @@ from torch import Tensor, nn
 from snnkit import checks
 from snnkit.engine import eager, warm
 from snnkit.engine.autograd import CompilationFailed, Pooling
-from snnkit.engine.memory_gate import inside_functional_transform, is_watched, parameters_and_buffers, shows_values
-from snnkit.engine.observe import Seen, all_changes, all_observers, observers_of, with_changes
+from snnkit.engine.memory_gate import (
+    inside_functional_transform,
+    is_watched,
+    parameters_and_buffers,
+    shows_values,
+    untraced,
+)
+from snnkit.engine.observe import Seen, anyone, changes, observers_of, repeat_under_these_conditions, with_changes
 from snnkit.engine.ops import as_operation
 from snnkit.engine.plan import Planned, after_failure, check_engine, planned, state_dtype, warn_of_fallback
 from snnkit.engine.trace import field_names, name_of, thread
@@ -73,8 +79,8 @@ def unroll(
     if isinstance(step, nn.Module) and (step._parameters or step._buffers or step._modules):
         check_parameters(step, x)
     compiling = torch.compiler.is_compiling()
-    # Nobody observes most calls: these lists are there for a quick answer.
-    observers = observers_of(step) if all_observers and not compiling else ()
+    looked_at = not compiling and anyone()
+    observers = observers_of(step) if looked_at else ()
     try:
         from_rest = state is None and not (compiling or thread.tracing or observers or is_watched())
         plan_at_rest = planned(engine, step, x, None, False) if from_rest else None
@@ -96,8 +102,10 @@ def unroll(
             raise clearer from error
         finally:
             del clearer  # it refers to this frame: the cycle would hold the tensors of a call that ran out of memory
-    if all_changes and not compiling:
+    if looked_at:
         out = with_changes(step, out)
+        if observers or changes():
+            repeat_under_these_conditions()
     for one in observers:
         if one.looks():
             one.observer(Seen(step, out, state, last, states))
@@ -305,16 +313,23 @@ def _check_float16(out: Tensor, step: Any) -> None:
         )
 
 
+def out_of_memory(error: Exception, step: Callable | nn.Module, x: Tensor) -> MemoryError | None:
+    """A clearer error, where too little memory caused this one. Triton, which loads code, has no class of its own."""
+    words = ("can't allocate memory", "out of memory")
+    if not (isinstance(error, torch.OutOfMemoryError) or any(known in str(error) for known in words)):
+        return None
+    return MemoryError(
+        f"{name_of(step)} ran out of memory on {x.device} over x of shape {list(x.shape)}: its output alone needs "
+        f"{size_of(x.numel() * x.element_size())}, and the eager engine several times that for gradients; use fewer "
+        f"steps at once (truncated backpropagation), a smaller batch, or torch.no_grad() ({str(error).splitlines()[0]})"
+    )
+
+
 def explained(error: Exception, step: Callable | nn.Module, x: Tensor, state: Any) -> Exception | None:
     """A clearer error, where the step, a parameter's shape, the kind of state or too little memory caused this one."""
+    if (clearer := out_of_memory(error, step, x)) is not None:
+        return clearer
     owner = name_of(step)
-    if isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error):
-        need = size_of(x.numel() * x.element_size())
-        return MemoryError(
-            f"{owner} ran out of memory on {x.device} over x of shape {list(x.shape)}: its output alone needs "
-            f"{need}, and the eager engine several times that for gradients; use fewer steps at once "
-            f"(truncated backpropagation), a smaller batch, or torch.no_grad() ({str(error).splitlines()[0]})"
-        )
     if isinstance(error, AttributeError) and hasattr(step, "initial_state") and state is not None:
         wanted = type(step.initial_state(torch.empty(x.shape[1:], dtype=state_dtype(x), device=x.device)))  # type: ignore
         if not isinstance(state, wanted):
@@ -335,3 +350,6 @@ def explained(error: Exception, step: Callable | nn.Module, x: Tensor, state: An
                     f"which does not broadcast against a step of x, {list(x.shape[1:])}"
                 )
     return None
+
+
+untraced(_run)

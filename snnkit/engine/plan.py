@@ -21,7 +21,17 @@ import torch
 from torch import Tensor, nn
 
 from snnkit.engine.autograd import Layout, backend
-from snnkit.engine.memory_gate import FREED, foreign, is_dual, is_watched, keys_of, recorder, tensors_of
+from snnkit.engine.memory_gate import (
+    FREED,
+    foreign,
+    is_dual,
+    is_in_graph,
+    is_watched,
+    keys_of,
+    recorder,
+    tensors_of,
+    untraced,
+)
 from snnkit.engine.program import is_exact
 from snnkit.engine.reading import Opaque, Places, Reading, owner_of, reading_of
 from snnkit.engine.trace import Disturbed, Equation, NotElementwise, name_of, trace
@@ -246,7 +256,8 @@ def planned(engine: str, step: Callable | nn.Module, x: Tensor, state: Any, ever
     before = None if known is None else known.calls.get(key)
     if before is not None:
         return before
-    rest = _shared_rest(step, x) if state is None and known is not None else None
+    shared = state is None and known is not None and not is_in_graph(x.device)
+    rest = _shared_rest(step, x) if shared else None
     start = rest if state is None else state
     if start is None:
         return None
@@ -290,7 +301,8 @@ def _shared_rest(step: Callable | nn.Module, x: Tensor) -> Any:
         return None
     kind, values = numbers
     with torch.inference_mode(False):  # whose tensors autograd could not save
-        tensors = [torch.tensor(value, dtype=state_dtype(x), device=x.device) for value in values]
+        # Not torch.tensor, which copies from the CPU and waits for the device.
+        tensors = [torch.full((), value, dtype=state_dtype(x), device=x.device) for value in values]
         return kind(*(t.expand(x.shape[1:]) for t in tensors))
 
 
@@ -353,3 +365,7 @@ def warn_of_fallback(step: Callable | nn.Module, plan: Plan) -> None:
 def _warn_once(name: str, engine: str, reason: str) -> None:
     message = f"{name} runs in the {engine} engine: {reason}. Use engine={engine!r} to request that."
     warnings.warn(message, UserWarning, stacklevel=5)
+
+
+untraced(planned)
+untraced(plan_for)

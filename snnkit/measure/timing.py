@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import statistics
 import time
@@ -42,7 +43,7 @@ class Clock(Protocol):
 
 
 def _wait_for(device: torch.device) -> Callable[[], object]:
-    return torch.cuda.synchronize if device.type == "cuda" else lambda: None
+    return functools.partial(torch.cuda.synchronize, device) if device.type == "cuda" else lambda: None
 
 
 class HostClock:
@@ -78,13 +79,14 @@ class DeviceClock:
         events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(calls)]
         host = 0.0
         torch.cuda.synchronize(self.device)
-        for start, end in events:
-            self.flush.zero_()
-            start.record()
-            before = time.perf_counter()
-            function()
-            host += time.perf_counter() - before
-            end.record()
+        with torch.cuda.device(self.device):  # whose current stream the events are recorded in
+            for start, end in events:
+                self.flush.zero_()
+                start.record()
+                before = time.perf_counter()
+                function()
+                host += time.perf_counter() - before
+                end.record()
         torch.cuda.synchronize(self.device)
         return sum(start.elapsed_time(end) for start, end in events) / 1e3 / calls, host / calls
 

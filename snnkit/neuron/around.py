@@ -17,10 +17,10 @@ from torch import Tensor, nn
 from snnkit import checks, linear as products
 from snnkit.engine import check_sequence, recurrent, state_dtype
 from snnkit.engine.autograd import CompilationFailed
-from snnkit.engine.memory_gate import foreign, is_watched
-from snnkit.engine.observe import all_changes, observers_of
+from snnkit.engine.memory_gate import foreign, is_exporting, is_watched
+from snnkit.engine.observe import changes, observers_of
 from snnkit.engine.ops import INLINED
-from snnkit.engine.over_time import check_parameters, check_state, explained, initial_state
+from snnkit.engine.over_time import check_parameters, check_state, initial_state, out_of_memory
 from snnkit.engine.plan import FEWEST_STEPS, Plan, note_product, plan_for, warn_of_fallback
 from snnkit.linear import is_hooked, linear
 from snnkit.neuron.base import Neuron, Value, everywhere, refuse_plain_sequential
@@ -109,7 +109,7 @@ class Recurrent(nn.Module):
         whole = self._whole(x, before)
         if whole is not None:
             return whole
-        if torch.compiler.is_compiling() and not torch.compiler.is_exporting() and len(x) > INLINED:
+        if torch.compiler.is_compiling() and not is_exporting() and len(x) > INLINED:
             # It needs PyTorch's compiler, whose import takes longer than that of the whole package.
             from snnkit.neuron.uncompiled_loop import uncompiled_loop
 
@@ -157,7 +157,7 @@ class Recurrent(nn.Module):
     def _is_watched(self) -> bool:
         """Whether code that is not theirs expects a call of the neuron, or of the connection, at each step."""
         hooked = is_hooked(self.neuron) or is_hooked(self.weight)
-        return hooked or is_watched() or bool(observers_of(self.neuron) or all_changes)
+        return hooked or is_watched() or bool(observers_of(self.neuron) or changes())
 
     def _whole(self, x: Tensor, before: RecurrentState) -> tuple[Tensor, RecurrentState] | None:
         """All steps in one call of a kernel; None where it must be the loop."""
@@ -179,8 +179,14 @@ class Recurrent(nn.Module):
             reason = f"{plan.engine} failed ({error}), so the loop runs it"
             warn_of_fallback(self, Plan("eager", reason, fallback=True))
             return None
-        except RuntimeError as error:  # too little memory
-            raise explained(error, self, x, state) or error from None
+        except RuntimeError as error:
+            clearer = out_of_memory(error, self, x)
+            if clearer is None:
+                raise
+            try:
+                raise clearer from None
+            finally:
+                del clearer  # it refers to this frame, and would hold its tensors
         if result is None:
             return None
         out, inner = result
@@ -227,7 +233,6 @@ def _extended(inner: type, part: str) -> type:
     """The NamedTuple with the parts of ``inner`` and one more: the engines take flat states only."""
     if (inner, part) not in _STATES:
         made = namedtuple(f"{inner.__name__}And{part.title()}", (*inner._fields, part))  # type: ignore[attr-defined, misc]
-        made.inner = inner  # type: ignore[attr-defined]
         # pickle finds classes by their name in a module, where this one is not.
         made.__reduce__ = lambda state: (_joined, (inner._make(state[:-1]), part, state[-1]))  # type: ignore[attr-defined, method-assign]
         _STATES[inner, part] = made
@@ -306,8 +311,9 @@ class OneToOne(_Around):
         self.number("weight", weight)
 
     def step(self, x: Tensor, state: Any) -> tuple[Tensor, Any]:
-        inner = type(state).inner._make(state[:-1])
-        out, after = self.neuron.step(x + self.weight * state[-1], inner)
+        current = x + self.weight * state.out
+        *inner, _ = state
+        out, after = self.neuron.step(current, self.neuron.State(*inner))
         return out, type(state)(*after, out)
 
 
@@ -336,8 +342,9 @@ class Refractory(_Around):
         self.steps = checks.integer("steps of Refractory", steps, at_least=0)
 
     def step(self, x: Tensor, state: Any) -> tuple[Tensor, Any]:
-        inner, wait = type(state).inner._make(state[:-1]), state[-1]
-        rests = wait > 0
+        rests = state.wait > 0
+        *parts, wait = state
+        inner = self.neuron.State(*parts)
 
         def spike(u: Tensor, strict: bool = False) -> Tensor:
             return torch.where(rests, 0.0, self.neuron.spike(u, strict))

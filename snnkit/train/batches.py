@@ -79,7 +79,9 @@ class HeldData(Source):
     def batches(self, update: Tensor) -> Iterator[Batch]:
         for indices in update.split(self.batch_size):
             held = self.samples
-            yield held[indices] if isinstance(held, Tensor) else [held[i] for i in indices], self.targets[indices]
+            # Recordings by a list of numbers: each element of a tensor would be a copy from the device.
+            some = held[indices] if isinstance(held, Tensor) else [held[i] for i in indices.tolist()]
+            yield some, self.targets[indices]
 
 
 class LoadedData(Source):
@@ -187,7 +189,9 @@ def source_of(
             f"is {checks.shown(data)}"
         )
     if _is_indexed(data):
-        data = DataLoader(data, size, shuffle=order is not None, generator=order, collate_fn=_collate)
+        # From pinned memory, batches are copied to a GPU while it works on the one before.
+        options: dict[str, Any] = {"collate_fn": _collate, "pin_memory": device.type == "cuda"}
+        data = DataLoader(data, size, shuffle=order is not None, generator=order, **options)
     elif batch_size is not None:
         kind = checks.with_article(type(data).__name__)
         advice = (

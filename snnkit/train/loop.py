@@ -34,6 +34,7 @@ from snnkit.train.metrics import (
     check_weights,
     loss_not_finite,
 )
+from snnkit.train.pairing import Pairing
 from snnkit.train.recipe import make_optimizer
 from snnkit.train.seeding import generators_of, seed_everything
 from snnkit.train.step import (
@@ -101,7 +102,8 @@ def fit(
         encode: samples ``[B, ...]`` (or a list of B recordings) to a sequence ``[T, B, ...]``, e.g.
             ``lambda x: encode.repeat(x, 25)``; None: the samples are sequences ``[B, T, ...]``.
         loss: ``(out, targets)`` to a scalar, with ``out`` ``[T, B, ...]`` and targets as they are given, or
-            ``[T, B, ...]`` if they are per time step; always computed in float32.
+            ``[T, B, ...]`` if they are per time step; always computed in float32. A loss of PyTorch that broadcasts
+            outputs ``[B, 1]`` and targets ``[B]`` to ``[B, B]`` in it is refused.
         metric: what is shown and recorded in place of the accuracy: a function ``(out, targets)`` to a number, whose
             mean over samples counts, or a metric of torchmetrics, which gets the output summed over time (for targets
             per time step, the output) and the targets. None: the accuracy, where targets are labels, of the answer that
@@ -324,12 +326,12 @@ def _measured(
     metric: Callable | None,
     device: torch.device,
 ) -> dict[str, Any]:
-    metrics, measure = RunningMetrics(device), Metric(metric, device, loss)
+    metrics, measure, pairing = RunningMetrics(device), Metric(metric, device, loss), Pairing("loss")
     with evaluating(model):
         for samples, targets in source:
             out = run_model(model, model, encode, prepared(samples))
             targets = aligned(targets, out)
-            value = out.new_zeros(()) if loss is None else apply_loss(loss, out, targets)
+            value = out.new_zeros(()) if loss is None else apply_loss(loss, out, targets, pairing)
             metrics.add(batch_metrics(value, out, targets, measure), len(targets))
     means = metrics.read()
     measured = {} if measure.name is None else {measure.name: measure.of_epoch(means.metric)}

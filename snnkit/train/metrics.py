@@ -6,6 +6,7 @@ import copy
 import math
 import re
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, Literal, NamedTuple
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 
 from snnkit import checks, loss as losses
 from snnkit.engine import state_dtype
+from snnkit.train.pairing import Pairing
 
 ACCURACY = "accuracy"
 _IGNORED = -100  # of PyTorch's cross-entropy, which a loss may call; never a class
@@ -70,6 +72,7 @@ class Metric:
         self.name = ACCURACY if given is None else name
         self.given = given
         self.loss = loss
+        self._pairing = Pairing("metric")
 
     def __call__(self, out: Tensor, targets: Tensor) -> Tensor:
         """Of a batch: a scalar on the device of ``out`` [T, B, ...]; NaN if nothing is measured."""
@@ -85,8 +88,10 @@ class Metric:
             return losses.accuracy(class_scores(out, self.loss)[None], targets, ignore_index=ignored)
         with torch.no_grad():
             per_step = targets.shape[:2] == out.shape[:2] and targets.ndim >= out.ndim - 1
-            value = self.given(out if per_step or not self.stateful else out.sum(0), targets)
-        value = value if isinstance(value, Tensor) else torch.tensor(checks.number("the result of metric", value))
+            with self._pairing(out, targets):
+                value = self.given(out if per_step or not self.stateful else out.sum(0), targets)
+        if not isinstance(value, Tensor):  # made on the device: a copy from the CPU would wait for it
+            value = out.new_full((), checks.number("the result of metric", value))
         if value.numel() != 1:
             raise TypeError(f"the result of metric must be a single number, but its shape is {list(value.shape)}")
         return value.detach().reshape(()).to(out)
@@ -245,13 +250,16 @@ def batch_metrics(
     return torch.stack([loss.new_zeros(()) if value is None else value.detach().to(loss) for value in values])
 
 
-def apply_loss(loss: Callable[[Tensor, Tensor], Tensor], out: Tensor, targets: Tensor) -> Tensor:
+def apply_loss(
+    loss: Callable[[Tensor, Tensor], Tensor], out: Tensor, targets: Tensor, pairing: Pairing | None = None
+) -> Tensor:
     """``loss(out, targets)`` of an output [T, B, ...] and ``aligned`` targets, a scalar.
 
     Raises:
         TypeError: it is a loss of PyTorch, which takes no time axis, and there is no target for each output; or its
             result is no scalar tensor.
-        ValueError: PyTorch finds that sizes in it do not fit, as where a function gives all of ``out`` to such a loss.
+        ValueError: PyTorch finds that sizes in it do not fit, as where a function gives all of ``out`` to such a loss;
+            or ``pairing`` does.
     """
     called: Any = loss
     while isinstance(called, partial):
@@ -264,7 +272,8 @@ def apply_loss(loss: Callable[[Tensor, Tensor], Tensor], out: Tensor, targets: T
             f"{_advice(targets)}"
         )
     try:
-        result = loss(out, targets)
+        with nullcontext() if pairing is None else pairing(out, targets):
+            result = loss(out, targets)
     except (RuntimeError, ValueError) as error:
         if not re.search("(?i)batch.size|target size|size of tensor", str(error)):  # PyTorch's own words
             raise

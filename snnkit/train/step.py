@@ -22,6 +22,7 @@ from snnkit.event_lists import EventList
 from snnkit.recording import Activity, neurons_of, recording
 from snnkit.train.batches import Batch, Samples, Source, as_sequence
 from snnkit.train.metrics import Metric, RunningMetrics, aligned, apply_loss, batch_metrics, scalar
+from snnkit.train.pairing import Pairing
 from snnkit.train.seeding import generators_restored
 
 Function = Callable[[Any], Tensor]
@@ -73,6 +74,7 @@ class PlainStep:
         self.config, self.metrics, self.scaler = config, metrics, scaler
         self.forward = forward or config.model
         self.on_cpu = config.precision.device.type == "cpu"
+        self.pairing = Pairing("loss")
         self.weights = [p for group in config.optimizer.param_groups for p in group["params"]]
 
     def __call__(self, update: Any) -> Update:
@@ -115,7 +117,7 @@ class PlainStep:
 
         out, penalty = run_regularised(run, config.model, config.regulariser, config.record_states)
         targets = aligned(batch[1], out)
-        loss = apply_loss(config.loss, out, targets)
+        loss = apply_loss(config.loss, out, targets, self.pairing)
         metrics = batch_metrics(loss, out, targets, config.metric, penalty)
         loss = loss if penalty is None else loss + penalty
         if not loss.requires_grad:

@@ -12,6 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from snnkit import engine
+from snnkit.engine import autograd, plan
 from snnkit.engine.plan import AUTO, FEWEST_STEPS, MANY_STEPS, Plan, candidates, facts_of, make_plan
 from snnkit.engine.program import is_exact, split
 from snnkit.engine.trace import trace
@@ -76,6 +77,22 @@ class Dtypes(TorchDispatchMode):
         out = func(*args, **(kwargs or {}))
         self.seen |= {part.dtype for part in tree_leaves(out) if isinstance(part, torch.Tensor)}
         return out
+
+
+@pytest.mark.usefixtures("plain_blocks")
+def test_what_is_computed_while_a_graph_is_captured_is_not_shared_with_other_calls(monkeypatch):
+    # It gets its values when the graph is replayed, and other calls would read what was there before.
+    for module in (plan, autograd):
+        monkeypatch.setattr(module, "is_in_graph", lambda device: True)
+    for cached in (autograd._one_zero, autograd._zero_step):
+        monkeypatch.setattr(autograd, cached.__name__, None)
+    neuron, x = CubaLIF(engine="block"), torch.rand(5, 2, 3, requires_grad=True)
+    assert plan.planned("block", neuron, x, None, False) is None
+    out, last = neuron(x)
+    expected = CubaLIF(engine="eager")(x)
+    for found, wanted in ((out, expected[0]), (last.v, expected[1].v)):  # the other has no gradient
+        gradients = [torch.autograd.grad(result.sum(), x, retain_graph=True) for result in (found, wanted)]
+        torch.testing.assert_close(*gradients)
 
 
 def test_on_apples_gpu_neurons_are_eager_and_in_float32():

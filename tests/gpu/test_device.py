@@ -81,13 +81,24 @@ def test_a_tracker_counts_what_the_allocator_counts(cuda):
         assert tracker.live == torch.cuda.memory_allocated() - before == y.nbytes
 
 
-def test_out_of_memory_is_survived(cuda):
+@pytest.fixture
+def small(cuda):
+    """This process may take two GiB more than it has: other workers are on this device, too."""
+    gc.collect()
+    torch.cuda.empty_cache()
+    _, total = torch.cuda.mem_get_info()
+    room = 2**31
+    torch.cuda.set_per_process_memory_fraction(min(1.0, (torch.cuda.memory_reserved() + room) / total))
+    yield room
+    torch.cuda.set_per_process_memory_fraction(1.0)
+    torch.cuda.empty_cache()
+
+
+def test_out_of_memory_is_survived(small, cuda):
     net = mlp((64, 10)).to(cuda)
-    free, total = torch.cuda.mem_get_info()
-    share = free // 40
 
     def greedy(net, batch):
-        torch.empty(share * len(batch), dtype=torch.uint8, device=cuda)  # 64 samples: more than there is
+        torch.empty(small // 40 * len(batch), dtype=torch.uint8, device=cuda)  # 64 samples: more than there is
         return net(batch[None])[0][0]
 
     samples = torch.rand(64, 64)
@@ -97,6 +108,7 @@ def test_out_of_memory_is_survived(cuda):
     assert any("going on with 32" in str(w.message) for w in warned)
     # A matrix product of 32 rows may be another kernel than one of 64, and round a membrane to the other side.
     assert (found != net.eval()(samples.to(cuda)[None])[0][0]).float().mean() < 0.01
+    _, total = torch.cuda.mem_get_info()
     with pytest.raises(MemoryError, match="single sample does not fit on cuda"):
         toolkit.batch_process(
             net, samples[:1], lambda net, b: torch.empty(2 * total, dtype=torch.uint8, device=cuda), progress=False

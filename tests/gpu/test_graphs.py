@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from snnkit.engine import ops
-from snnkit.neuron import LIF, PLIF, Leaky
+from snnkit.neuron import LIF, PLIF, Leaky, Recurrent
 from snnkit.nn import Sequential
 
 SHORT, LONG = ops.INLINED - 8, ops.INLINED + 8
@@ -64,3 +64,38 @@ def test_capture_in_a_cuda_graph(name, cuda):
         graph.replay()
         with torch.no_grad():
             assert torch.equal(out, neuron(x)[0])
+
+
+def test_what_a_capture_computes_is_not_shared_with_calls_before_its_replay(cuda):
+    # A state at rest, or a gradient of zeros, that a capture has made has no value yet.
+    neuron, x = LIF(3.0, v_reset=-1.0, engine="triton"), torch.rand(32, 4, 1000, device=cuda) * 2
+    neuron(x[:, :2].contiguous())  # its kernel is compiled, but no call had the sizes of the capture
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph), torch.no_grad():
+        out, _ = neuron(x)
+    with torch.no_grad():
+        found, expected = neuron(x)[0], LIF(3.0, v_reset=-1.0, engine="triton")(x)[0]
+    assert torch.equal(found, expected) and 0 < found.mean() < 1
+    graph.replay()
+    assert torch.equal(out, expected)
+
+
+def test_a_recurrent_layer_and_its_gradients_in_a_cuda_graph(cuda):
+    layer = Recurrent(LIF(engine="triton"), 100).to(cuda)
+    x = torch.randn(20, 8, 100, device=cuda) * 2
+
+    def update():
+        out, state = layer(x)
+        return out, *torch.autograd.grad(out.mean() + state.neuron.v.square().mean(), list(layer.parameters()))
+
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        update()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        found = update()
+    x.copy_(torch.randn_like(x) * 2)
+    graph.replay()
+    torch.testing.assert_close(found, update(), rtol=1e-5, atol=1e-5)

@@ -7,10 +7,13 @@ import torch
 from torch import nn
 
 from snnkit.engine import equation_of
+from snnkit.engine.triton import launch
 from snnkit.engine.triton.triton_source import backward_source, forward_source
 from tests.engine.zoo import ZOO
 
 from .ahead import KINDS, build, compiled
+from .flat import equation_named
+from .test_source import OPERATIONS, equation
 
 # Of each kind one: a plain neuron, parameters per neuron and shared, two states, no state in backward, much arithmetic.
 FEW = ["LIF", "LIF-buffers", "CubaLIF-learnable", "LI", "Izhikevich"]
@@ -61,6 +64,31 @@ def test_few_neurons_and_float64(kind):
 def test_states_after_every_step(name, kind):
     built = build(name, kind, torch.float32, 90, every=True)
     assert built.spilled == 0 and sequence_loads(built.ptx) <= {"v4.b32", "v2.b32"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_every_operation_that_a_step_may_have(name, dtype):
+    # The interpreter runs NumPy's functions; the compiler may lack one for a dtype.
+    def step(x, state):
+        return OPERATIONS[name](x), (state[0] + x,)
+
+    one, kind = equation(step, 1, dtype), {torch.float32: "fp32", torch.float64: "fp64"}[dtype]
+    for source in (forward_source(one, (), True), backward_source(one, (), (True,))):
+        built = compiled(source, {"x_ptr": kind}, kind, 90, launch.THREADS)
+        # sin and cos take large angles apart in memory.
+        assert built.registers < 255 and (built.spilled == 0 or name in ("sin", "cos"))
+
+
+@pytest.mark.parametrize("sizes", [["T"], ["N"], ["x_step"], ["T", "N", "x_step"]])
+@pytest.mark.parametrize("kind", ["inference", "backward"])
+def test_sizes_that_a_compiler_takes_for_constants(kind, sizes):
+    # torch.compile hands over an argument that is 1 as a constant.
+    one, dims = equation_named("CubaLIF-learnable")
+    source = forward_source(one, dims, False) if kind == "inference" else backward_source(one, dims, (True,) * 3)
+    constants = {"UNIT": launch.UNIT, "BLOCK": launch.THREADS} | dict.fromkeys(sizes, 1)
+    assert compiled(source, {}, "fp32", 90, constants).spilled == 0
 
 
 def test_uint8_spikes():

@@ -1,13 +1,15 @@
 """Kernels of recurrent layers: run by the interpreter beside the loop, and compiled for GPUs that are not here."""
 
 import re
-from dataclasses import replace
+from subprocess import CalledProcessError
 
 import pytest
 import torch
+from triton.errors import TritonError
+from triton.runtime.errors import InterpreterError
 
 from snnkit.engine import plan
-from snnkit.engine.triton import recurrent
+from snnkit.engine.triton import launch
 from snnkit.engine.triton.recurrent import ROWS, backward_source, forward_source, warps
 from snnkit.neuron import LIF, Recurrent
 from tests.engine.test_recurrent import (
@@ -121,15 +123,60 @@ def events_of(ptx: str) -> str:
     return " ".join(word for word in words if word)
 
 
+@pytest.fixture
+def failing(monkeypatch):
+    """``failing(error)``: launches of the kernels of recurrent layers raise it."""
+
+    class Kernel:
+        def __init__(self, error):
+            self.error = error
+
+        def __getitem__(self, grid):
+            def start(*arguments, **options):
+                raise self.error
+
+            return start
+
+    def fail(error):
+        monkeypatch.setattr(launch, "_refused", {})
+        known = launch.kernel
+        monkeypatch.setattr(launch, "kernel", lambda s: Kernel(error) if s.name == "recurrent_forward" else known(s))
+
+    return fail
+
+
+REFUSALS = {
+    "the compiler": TritonError("no such operation"),
+    "one of its passes": RuntimeError("PassManager::run failed"),
+    "no C compiler": RuntimeError("Failed to find C compiler. Please specify via CC environment variable"),
+    "no headers of Python": CalledProcessError(1, ["gcc"]),
+    "no driver": AssertionError("libcuda.so cannot found!"),
+}
+
+
 @pytest.mark.usefixtures("interpreter")
 @pytest.mark.refused
-def test_a_kernel_that_is_refused_is_said_and_left_to_the_loop(monkeypatch):
+@pytest.mark.parametrize("name", REFUSALS)
+def test_a_kernel_that_is_refused_is_said_and_left_to_the_loop(name, failing):
+    failing(REFUSALS[name])
     made, x = layer(LIF()), torch.randn(4, 3, FEATURES, dtype=torch.float64)
-    source = forward_source(*equation_named("LIF", torch.float64), True)
-    source = replace(source, text=source.text.replace("tl.debug_barrier", "tl.nothing"))
-    monkeypatch.setattr(recurrent, "forward_source", lambda *arguments: source)
     for _ in range(2):
         with pytest.warns(UserWarning, match="Recurrent runs in the eager engine: triton failed .*so the loop runs it"):
             found = passed(with_engine(made, "triton"), x)
         assert_equal(found, passed(with_engine(made, "eager"), x))
         plan._warn_once.cache_clear()
+
+
+@pytest.mark.usefixtures("interpreter")
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [
+        (InterpreterError("a fault of the kernel"), InterpreterError),
+        (RuntimeError("Triton Error [CUDA]: an illegal memory access"), RuntimeError),
+        (RuntimeError("Triton Error [CUDA]: out of memory"), MemoryError),
+    ],
+)
+def test_an_error_of_the_launch_is_no_refusal(error, raised, failing):
+    failing(error)
+    with pytest.raises(raised, match=re.escape(str(error))):
+        with_engine(layer(LIF()), "triton")(torch.randn(4, 3, FEATURES, dtype=torch.float64))

@@ -41,6 +41,11 @@ def test_a_first_layer_takes_them_on_a_gpu(bias, monkeypatch):
         assert torch.equal(Sequential(layer)(listed)[0].isfinite(), layer(x).isfinite())
 
 
+def test_lists_without_a_place_the_other_way_round():
+    starts, rows = by_place(torch.zeros(4, dtype=torch.int64), torch.zeros(0, dtype=torch.int32), 5)
+    assert starts.tolist() == [0] * 6 and rows.tolist() == []
+
+
 @pytest.mark.parametrize("architecture", [80, 90])
 @pytest.mark.parametrize("dtype", ["fp32", "bf16"])
 def test_they_compile(dtype, architecture):

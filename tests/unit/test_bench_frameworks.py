@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 import snnkit
 from snnkit import records
-from snnkit.lab.bench import frameworks, neurons, remote
+from snnkit.lab.bench import baselines, frameworks, neurons, remote
 from snnkit.lab.bench.baselines import Layer
 from snnkit.lab.bench.workloads import EQUATIONS
 from snnkit.lab.cli import main
@@ -108,3 +108,36 @@ def test_tf32_is_of_products_on_cuda(tmp_path, monkeypatch):
         case._result(forward, case.x, case.gradient_in)
         assert (case.labels["dtype"], case.dtype) == (dtype, torch.float32)
     assert allowed == {"float32": False, "tf32": True} and not torch.backends.cuda.matmul.allow_tf32
+
+
+def test_a_compiled_contestant_is_compiled_again_for_each_case(monkeypatch):
+    """PyTorch compiles a function for eight kinds of arguments, and after that runs it uncompiled, without an error."""
+    resets = []
+    monkeypatch.setattr(torch.compiler, "reset", lambda: resets.append(1))
+    cell = EQUATIONS["LIF"]("eager")
+    every = [Layer(name, "LIF", lambda x: cell(x)[0], compiles=name == "compiled") for name in ("usual", "compiled")]
+    arguments = frameworks.Arguments("cpu", (6,), 4, 2)
+    for mode in neurons.MODES:
+        frameworks.LayerCase(every, arguments, "neurons", 6, "float32", mode, torch.device("cpu")).measure(3)
+    assert len(resets) == len(neurons.MODES)
+
+
+def test_engines_can_be_chosen(tmp_path, monkeypatch):
+    text = run(tmp_path, monkeypatch, "--engines", "eager", "--part", "neurons", "--no-peers")
+    assert "eager" in text and "cpp" not in text
+
+
+def test_a_library_that_can_not_be_imported_is_left_out_and_said(tmp_path, monkeypatch):
+    (tmp_path / "sinabs").mkdir()
+    (tmp_path / "sinabs" / "__init__.py").write_text("import numpy\nnumpy.gone_in_this_version\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for name in [name for name in sys.modules if name.partition(".")[0] == "sinabs"]:
+        monkeypatch.delitem(sys.modules, name)
+    baselines.imported.cache_clear()
+    try:
+        with pytest.warns(
+            UserWarning, match="Sinabs is left out: AttributeError: module 'numpy' has no attribute 'gone"
+        ):
+            assert baselines.imported(baselines.SINABS) is None
+    finally:
+        baselines.imported.cache_clear()

@@ -9,7 +9,7 @@ import torch
 from click.testing import CliRunner
 
 from snnkit import plasticity, records
-from snnkit.lab.bench import local, plasticity as bench, suite, tables
+from snnkit.lab.bench import local, plasticity as bench, tables
 from snnkit.lab.bench.plasticity import Case
 from snnkit.lab.cli import main
 
@@ -42,9 +42,10 @@ def test_results_that_differ_are_not_timed(monkeypatch):
     every = bench.candidates(LAYER, peers=False)
     every[1] = bench.Candidate(bench.RUN, "snnkit", lambda pre, post, weight: weight + 1e-9)
     monkeypatch.setattr(bench, "candidates", lambda connection, peers: every)
-    monkeypatch.setattr(suite, "race", lambda *_, **__: pytest.fail("timed"))
-    with pytest.raises(AssertionError, match=r"dense 30 → 20, B = 2: weights of our run and of our step differ by"):
-        rows_of(LAYER)
+    outcome = Case(LAYER, rate=0.1, steps=4, peers=True).measure(3)
+    assert [row["contestant"] for row in outcome.rows] == [every[0].name]
+    words = "dense 30 → 20, B = 2: weights of our run and of our step differ by"
+    assert words in outcome.skipped[0]["reason"] and isinstance(outcome.defects[0], AssertionError)
 
 
 def test_the_table():

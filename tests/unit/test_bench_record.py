@@ -145,6 +145,31 @@ def test_a_part_without_time_or_with_an_error_is_named(monkeypatch, tmp_path):
     assert records.read(next(iter(tmp_path.iterdir())))["skipped"] == content["skipped"]
 
 
+def test_an_error_in_a_case_keeps_the_others_and_the_file_is_written_after_each(monkeypatch, tmp_path):
+    seen, race = [], neurons.Case.measure
+
+    def measure(case, repeats):
+        files = list(tmp_path.iterdir())
+        seen.append([len(part["rows"]) for file in files for part in records.read(file)["records"]])
+        if case.mode == "training":
+            raise RuntimeError("a defect")
+        return race(case, repeats)
+
+    monkeypatch.setattr(neurons.Case, "measure", measure)
+    size = {"neurons": (8,), "steps": (2,), "engines": ("eager",), "dtypes": ("float32", "bfloat16"), "repeats": 3}
+    some = [record.Part(name, "neurons", 1, size | {"peers": False}) for name in "ab"]
+    content, printed = quickly(monkeypatch, tmp_path, parts=lambda *_: some, compared=lambda *_: ([], []))
+    assert seen == [[], [1], [1], [2], [2], [2, 1], [2, 1], [2, 2]]
+    assert [len(part["rows"]) for part in content["records"]] == [2, 2] and content["complete"]
+    assert [skip["reason"] for skip in content["skipped"]] == ["RuntimeError: a defect"] * 2
+    assert "not whole: RuntimeError: a defect" in printed and "in measure" in printed  # where it was raised
+
+
+def test_what_was_measured_nowhere_is_no_contribution():
+    made = contribution()
+    assert record.refusal(made) == "" and record.refusal(made | {"records": []}) == "nothing was measured"
+
+
 def test_no_case_begins_after_the_time_of_a_benchmark():
     arguments = neurons.Arguments("cpu", neurons=(8,), steps=(2,), engines=("eager",), peers=False, repeats=3)
     lines = []

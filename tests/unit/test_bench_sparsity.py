@@ -2,6 +2,7 @@
 
 import json
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -164,3 +165,13 @@ def test_peers_that_are_installed_compute_the_same_update(library, module, monke
         (one,) = (one for one in steps.contestants(net, peers=True) if one.library == library)
         row, _ = case._prepared(one)
         assert row["differ"] < 1e-4 and row["spikes_differ"] == 0
+
+
+def test_a_peer_without_its_kernel_is_not_timed_as_if_it_had_one(monkeypatch):
+    monkeypatch.setattr(
+        bench, "products", lambda layer, x: {"PyTorch": layer, bench.PEER: partial(bench._spikingjelly, layer)}
+    )
+    monkeypatch.setattr(bench.importlib.util, "find_spec", lambda name: None)
+    outcome = bench.Case(bench.Shape(70, 50, 40), bench.FORWARD, (0.1,), CPU).measure(3)
+    assert [row["contestant"] for row in outcome.rows] == ["PyTorch"]
+    assert outcome.skipped[0]["reason"].startswith("its CUDA kernel was not built")

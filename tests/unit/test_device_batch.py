@@ -13,6 +13,7 @@ from torch import nn
 
 from snnkit import encode
 from snnkit.device import batch_process, memory_limit, move_tensors_to_device as move, truncated
+from snnkit.device.batch_processing import is_out_of_memory
 from snnkit.models import mlp
 from snnkit.neuron import MembraneState
 
@@ -78,6 +79,20 @@ def test_a_sample_that_does_not_fit_says_what_it_needs(batch_size):
         warnings.simplefilter("ignore")
         with pytest.raises(MemoryError, match=r"single sample does not fit on cpu.*needed 4000 bytes"):
             batch_process(Twice(), x, batch_size=batch_size, progress=False)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"),
+        MemoryError(),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory"),
+        RuntimeError("Triton Error [CUDA]: out of memory"),
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+    ],
+)
+def test_all_words_for_too_little_memory_are_known(error):
+    assert is_out_of_memory(error) and not is_out_of_memory(RuntimeError("CUDA error: an illegal memory access"))
 
 
 def test_other_errors_are_not_swallowed():

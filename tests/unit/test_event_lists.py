@@ -8,6 +8,7 @@ from torch import nn
 
 from snnkit import engine, event_lists, event_products, train
 from snnkit.data import events
+from snnkit.engine import CompilationFailed
 from snnkit.event_lists import EventList
 from snnkit.loss import count_cross_entropy
 from snnkit.neuron import LI, LIF
@@ -176,3 +177,18 @@ def test_what_can_not_take_it_says_what_can():
         EventList.of(torch.full((2, 3, 4), 0.5))
     with pytest.raises(ValueError, match="at least one recording"):
         events.to_list([], steps=3)
+
+
+@pytest.mark.refused
+def test_a_kernel_that_is_refused_is_said_and_left_to_pytorch(monkeypatch):
+    def refused(*arguments):
+        raise CompilationFailed("no such operation")
+
+    event_lists._warn_of_refusal.cache_clear()
+    monkeypatch.setattr(event_lists, "_on_triton", lambda x: True)
+    monkeypatch.setattr(event_lists, "sum_rows", refused)
+    listed, frames = both(steps=4)
+    net = Sequential(nn.Flatten(), nn.Linear(512, 3)).double()
+    with pytest.warns(UserWarning, match=r"left to PyTorch's operations: triton failed \(no such operation\)"):
+        found = results(net, listed)
+    assert_equal(found, results(net, frames.double()))

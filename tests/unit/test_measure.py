@@ -1,5 +1,8 @@
 """Time, memory and traffic: what is counted, and clocks that can be trusted."""
 
+import contextlib
+from types import SimpleNamespace
+
 import pytest
 import torch
 
@@ -58,6 +61,38 @@ def test_device_events_see_the_work_that_the_host_does_not_wait_for():
     clock.seconds(lambda: x.sin_())
     work, _ = clock.seconds(lambda: x.sin_(), calls=3)
     assert work > 2 * x.nbytes / 20e12  # no card moves 20 TB/s
+
+
+def test_clocks_of_another_gpu_than_the_current_one_see_its_work(monkeypatch):
+    device, current, done = torch.device("cuda:1"), [torch.device("cuda:0")], []
+
+    class Event:
+        def __init__(self, enable_timing):
+            pass
+
+        def record(self):
+            done.append(("event", current[-1]))
+
+        def elapsed_time(self, end):
+            return 2.0
+
+    @contextlib.contextmanager
+    def on(device):
+        current.append(device)
+        yield
+        current.pop()
+
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(L2_cache_size=0))
+    monkeypatch.setattr(timing.torch, "empty", lambda *sizes, **options: torch.zeros(1))
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch.cuda, "device", on)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device=None: done.append(("wait", device or current[-1])))
+    work, _ = timing.clock_for(device).seconds(lambda: None, calls=2)
+    assert work == 2e-3 and set(done) == {("event", device), ("wait", device)}
+    done.clear()
+    timing.ThroughputClock(device).seconds(lambda: None)
+    timing.first_call(lambda: None, device)
+    assert set(done) == {("wait", device)}
 
 
 @pytest.mark.gpu

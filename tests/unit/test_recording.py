@@ -4,6 +4,7 @@ import copy
 import pickle
 import threading
 import warnings
+import weakref
 
 import pytest
 import torch
@@ -271,6 +272,138 @@ def test_an_activation_checkpoint_is_recorded_once(x):
             assert list(rec.spikes) == LAYERS and all(rec.spikes[name] is before[name] for name in LAYERS)
         gradients.append([p.grad for p in net.parameters() if p.grad is not None])
     torch.testing.assert_close(*gradients)
+
+
+def checkpointed(kind, features=6, steps=7):
+    """A call x -> out that backward computes again, its network, and x: there another engine would run otherwise."""
+    torch.manual_seed(0)
+    cells = {
+        "recurrent": lambda: nn.Recurrent(LIF(v_threshold=0.3), features),
+        "few steps": lambda: LIF(v_threshold=0.3),  # compiled, but with the states recorded in eager
+        "cubes": lambda: nn.Sequential(CubaLIF(), nn.Recurrent(LIF(v_threshold=0.2), features)),
+    }
+    net = nn.Sequential(torch_nn.Linear(4, features), cells[kind]())
+    torch_nn.init.uniform_(net[0].weight, -0.5, 1.5)
+    return net, 2 * torch.rand(steps, 3, 4)
+
+
+def gradients_of(net, out, *more):
+    net.zero_grad()
+    (out.sum() + sum(part.sum() for part in more)).backward()
+    return [p.grad.clone() for p in net.parameters() if p.grad is not None]
+
+
+@pytest.mark.parametrize("states", [False, True])
+@pytest.mark.parametrize("kind", ["recurrent", "few steps", "cubes"])
+def test_backward_after_the_recording_computes_a_checkpoint_again_as_it_was(kind, states):
+    net, x = checkpointed(kind)
+    name = list(dict(net.named_modules()))[-2 if kind != "few steps" else -1]
+    results = []
+    for run in (lambda x: net(x)[0], lambda x: checkpoint(lambda x: net(x)[0], x, use_reentrant=False)):
+        with nn.recording(net, states=states) as rec:
+            out = run(x)
+            seen = [next(iter(rec.spikes.values()))] + ([rec.states[name].v] if states else [])
+        results.append(gradients_of(net, out, *seen))  # outside of the context
+        assert out.sum() > 0
+    assert all(map(torch.equal, *results))
+
+
+@pytest.mark.parametrize("kind", ["recurrent", "few steps"])
+def test_backward_after_ablate_computes_a_checkpoint_again_as_it_was(kind):
+    net, x = checkpointed(kind)
+    name = "1.neuron" if kind == "recurrent" else "1"
+    results = []
+    for run in (lambda x: net(x)[0], lambda x: checkpoint(lambda x: net(x)[0], x, use_reentrant=False)):
+        with nn.ablate(net, {name: torch.arange(6) > 2}):
+            out = run(x)
+        with (
+            pytest.warns(UserWarning, match="changed nothing"),  # it is not the one of the first computation
+            nn.ablate(net, {name: torch.zeros(6)}),
+            nn.recording(net, states=True) as rec,
+        ):
+            results.append(gradients_of(net, out))
+            with pytest.raises(RuntimeError, match="no neuron of it has"):
+                list(rec.spikes)
+    assert all(map(torch.equal, *results)) and results[0][0][3:].any()
+
+
+def test_checkpoints_in_checkpoints_and_contexts_in_them(x):
+    net, x = checkpointed("recurrent")
+    other = LIF(v_threshold=0.5)
+
+    def inside(x):
+        out, _ = other(net(x)[0])
+        with nn.recording(other, states=True) as rec, nn.ablate(other, torch.arange(6) > 1):
+            out, _ = other(out)
+        return out + rec.states["(model)"].v
+
+    def inner(x):
+        return checkpoint(inside, 1.0 * x, use_reentrant=False)
+
+    results = []
+    for run in (inside, inner, lambda x: checkpoint(inner, x, use_reentrant=False)):
+        with nn.recording(net, states=True) as rec:
+            out = run(x)
+            v = rec.states["1.neuron"].v
+        results.append(gradients_of(net, out, v))
+        results.append(gradients_of(net, run(x)))
+    assert all(map(torch.equal, results[0], results[2])) and all(map(torch.equal, results[0], results[4]))
+    for found in (results[3], results[5]):
+        torch.testing.assert_close(found, results[1])
+
+
+def test_a_network_that_saves_memory_in_a_checkpoint_of_ones_own():
+    results = []
+    for kind in ("layers", False):
+        net, x = images(kind)
+        with nn.recording(net, states=True):
+            out = checkpoint(lambda x: net(x)[0], x, use_reentrant=False)  # noqa: B023
+        results.append(gradients_of(net, out))
+    torch.testing.assert_close(*results)
+
+
+def test_a_compiled_network_in_a_checkpoint_runs_uncompiled_again():
+    calls = []
+    net, x = checkpointed("few steps")
+    net = nn.Sequential(Counting(calls), *net)
+    compiled = torch.compile(net, backend="eager")
+    compiled(x)
+    calls.clear()
+    with nn.recording(net, states=True):
+        out = checkpoint(lambda x: compiled(x)[0], x, use_reentrant=False)
+    gradients_of(net, out)
+    assert len(calls) == 2
+    compiled(x)
+    assert len(calls) == 2  # compiled again: the code of the module does not run
+
+
+class Counting(torch_nn.Module):
+    def __init__(self, calls):
+        super().__init__()
+        self.calls = calls
+
+    def forward(self, x):
+        if not torch.compiler.is_compiling():
+            self.calls.append(len(x))
+        return x * 2
+
+
+def test_backward_of_a_checkpoint_in_another_thread_and_its_memory():
+    net, x = checkpointed("recurrent")
+    with nn.recording(net, states=True) as rec:
+        out = checkpoint(lambda x: net(x)[0], x, use_reentrant=False)
+        v = weakref.ref(rec.states["1.neuron"].v)
+    found = []
+    thread = threading.Thread(target=lambda: found.append(gradients_of(net, out)))
+    thread.start()
+    thread.join()
+    assert found
+    with nn.recording(net, states=True) as rec:
+        out = checkpoint(lambda x: net(x)[0], x, use_reentrant=False)
+        v = weakref.ref(rec.states["1.neuron"].v)
+    del rec
+    assert v() is None  # the graph of ``out`` does not hold what was recorded
+    gradients_of(net, out)
 
 
 def test_static_and_narrow_input_and_spikes_of_one_byte(x):

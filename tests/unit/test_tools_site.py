@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import runpy
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import nbformat
@@ -123,6 +124,24 @@ def test_every_room_and_only_public_names_are_in_the_reference(conf):
     assert conf["public"](snnkit.encode) == list(snnkit.encode.__all__)
     offered = set(conf["public"](snnkit.lab.course))
     assert {"attempt", "quiz"} <= offered and not {"exercise", "registry"} & offered  # no modules
+
+
+@pytest.mark.parametrize("what", ["attribute", "property", "data"])
+def test_a_docstring_with_a_colon_names_no_type(conf, what):
+    napoleon, docstrings = pytest.importorskip("sphinx.ext.napoleon"), "autodoc-process-docstring"
+    handlers = [(500, napoleon._process_docstring)]
+
+    def connect(event, handler, priority=500):
+        if event == docstrings:
+            handlers.append((priority, handler))
+
+    nothing = {"add_html_math_renderer": lambda *_: None, "add_js_file": lambda _: None}
+    app = SimpleNamespace(connect=connect, config=napoleon.Config(), **nothing)
+    conf["setup"](app)
+    lines = ["None: it does not fire.", "", "Then: more.", ""]
+    for _, handler in sorted(handlers, key=lambda each: each[0]):
+        handler(app, what, "snnkit.neuron.LI.threshold", SimpleNamespace(__doc__="its own"), None, lines)
+    assert [line for line in lines if line] == ["..", "None: it does not fire.", "Then: more."]
 
 
 DRAWINGS = find().notebooks / "drawings"

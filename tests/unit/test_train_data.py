@@ -14,6 +14,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 from snnkit import data, encode, loss, neuron, nn, train
 from snnkit.data import sounds
 from snnkit.data.events import to_frames
+from snnkit.train.batches import source_of
 
 N, FEATURES, STEPS = 60, 6, 5
 REPEAT = functools.partial(encode.repeat, steps=STEPS)
@@ -181,6 +182,12 @@ def _recordings():
         x, y = (torch.randint(0, 4, (30,), generator=generator) for _ in "xy")
         made.append(data.events.Events(t, x, y, torch.rand(30, generator=generator) > 0.5, (4, 4), 1000))
     return made, torch.arange(12) % 2
+
+
+def test_batches_of_a_data_set_are_pinned_for_a_gpu():
+    for device in ("cpu", "cuda"):
+        source = source_of(Table(), "data", torch.device(device), 10, 64)
+        assert source.loader.pin_memory == (device == "cuda")
 
 
 def test_samples_that_are_sequences_need_no_encoder():

@@ -190,6 +190,7 @@ def test_a_batch_that_ranks_cannot_share():
 def test_devices(monkeypatch):
     place = RankInfo(3, 4, 1, 2, 2, "torchrun")
     assert place.device("cpu").type == "cpu"
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     monkeypatch.setattr("snnkit.train.distributed.resolve_device", lambda device: __import__("torch").device(device))
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
     assert str(place.device("cuda")) == "cuda:1"

@@ -13,6 +13,7 @@ import linecache
 import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from subprocess import CalledProcessError
 from typing import Any
 
 import torch
@@ -145,8 +146,6 @@ def start(
     Raises:
         CompilationFailed: the compiler refuses the kernel; for each later launch of its kind, too, without another try.
     """
-    from triton.errors import TritonError
-
     function = kernel(source)
     wrapped = wrap(function)
     kind = (source.text, *options.items(), *[a.dtype for a in arguments if isinstance(a, Tensor)])
@@ -155,13 +154,28 @@ def start(
     with on_device_of(arguments[0]) if wrapped is function else contextlib.nullcontext():
         try:
             wrapped[programs](*arguments, **options)
-        except (TritonError, RuntimeError) as error:
-            # At the first launch of its kind, which compiles. Passes of the compiler that fail raise a RuntimeError.
-            if not isinstance(error, TritonError) and "PassManager" not in str(error):
+        except Exception as error:  # at the first launch of its kind, which compiles
+            if not _is_refusal(error):
                 raise
             lines = str(error).strip().splitlines() or [""]
             _refused[kind] = f"{type(error).__name__}: {lines[0][:200]}"
             raise CompilationFailed(_refused[kind]) from error
+
+
+def _is_refusal(error: Exception) -> bool:
+    """Whether Triton can't compile the kernel, and not the launch is what failed.
+
+    Passes of its compiler that fail raise a RuntimeError. To launch, it builds a small module with the C compiler,
+    Python's headers and the driver's library, of which a machine may lack one. An error in its interpreter is none of
+    these: there a fault of the kernel must not be taken for a refusal.
+    """
+    from triton.errors import TritonError
+    from triton.runtime.errors import InterpreterError
+
+    if isinstance(error, InterpreterError):
+        return False
+    words = ("PassManager", "C compiler", "libcuda.so")
+    return isinstance(error, (TritonError, CalledProcessError)) or any(word in str(error) for word in words)
 
 
 def on_device_of(tensor: Tensor) -> contextlib.AbstractContextManager:

@@ -57,8 +57,10 @@ def zero_times(weight: Tensor) -> Tensor:
 
 
 def by_place(starts: Tensor, places: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The same lists the other way round: for each of ``count`` places, in which rows it occurs, as (starts, rows)."""
-    order = places.argsort(stable=True)
-    rows = torch.repeat_interleave(starts.diff())[order]
-    ends = torch.bincount(places, minlength=count).cumsum(0)
-    return torch.cat([ends.new_zeros(1), ends]), rows
+    """The same lists the other way round: for each of ``count`` places, in which rows it occurs, as (starts, rows).
+
+    ``torch.bincount``, and ``repeat_interleave`` without the size of its result, would wait for the device.
+    """
+    ordered, order = places.sort(stable=True)
+    rows = torch.repeat_interleave(starts.diff(), output_size=len(places))[order]
+    return torch.searchsorted(ordered, torch.arange(count + 1, dtype=places.dtype, device=places.device)), rows

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import functools
 import importlib
+import importlib.util
 import math
+import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -34,8 +36,9 @@ Forward = Callable[[Tensor], Tensor]
 Steps = Callable[[Tensor, Tensor, Tensor], Tensor]  # pre [T, ...], post [T, ...], weight -> weight
 
 
+@functools.cache
 def imported(library: str) -> Any:
-    """Its module, or None if it is not installed."""
+    """Its module, or None if it is not installed, or fails here, of which a warning says why."""
     try:
         if library == SPIKINGJELLY:  # with the parts that it does not import by itself
             for part in ("encoding", "functional", "layer", "neuron", "surrogate"):
@@ -44,8 +47,13 @@ def imported(library: str) -> Any:
             for part in ("functional", "surrogate", "utils"):
                 importlib.import_module(f"{_MODULES[library]}.{part}")
         return importlib.import_module(_MODULES[library])
-    except ImportError:
-        return None
+    except ImportError as error:
+        name = _MODULES[library].partition(".")[0]
+        if importlib.util.find_spec(name) is not None and library != EXODUS:
+            warnings.warn(f"{library} is left out: importing it failed ({error})", stacklevel=2)
+    except Exception as error:  # a version of NumPy or PyTorch that it does not know
+        warnings.warn(f"{library} is left out: {type(error).__name__}: {error}", stacklevel=2)
+    return None
 
 
 # -- one layer of neurons
@@ -56,7 +64,8 @@ class Layer:
     """A layer of neurons in one of our engines, or of another library in its recommended multi-step form.
 
     ``forward`` takes x [T, B, N] to spikes [T, B, N]. ``equation`` is a key of ``workloads.EQUATIONS``: the result is
-    compared with the eager engine on it. ``why_not`` says why it would not run as its name says.
+    compared with the eager engine on it. ``why_not`` says why it would not run as its name says. ``compiles``: its
+    forward is one of ``torch.compile``.
     """
 
     name: str
@@ -64,6 +73,7 @@ class Layer:
     forward: Forward
     engine: str = ""  # of ours
     why_not: Callable[[Tensor], str] = lambda x: ""
+    compiles: bool = False
 
     @property
     def library(self) -> str:
@@ -85,6 +95,24 @@ def with_autocast(forward: Forward) -> Forward:
 def _spikingjelly_layer(library: Any, device: torch.device) -> Forward:
     node = library.neuron.LIFNode(tau=2.0, surrogate_function=library.surrogate.ATan(), step_mode="m").to(device)
     return _from_rest(library, node)
+
+
+def _spikingjelly_low_layer(library: Any, device: torch.device) -> Forward:
+    """With membranes in bfloat16, for which it has kernels on CUDA. Without, it computes what autocast gives it step by
+    step, as it does with all membranes that are not float32."""
+    node = library.neuron.LIFNode(tau=2.0, surrogate_function=library.surrogate.ATan(), step_mode="m").to(device)
+    in_bfloat16(node, device)
+    return _from_rest(library, node)
+
+
+def in_bfloat16(model: nn.Module, device: torch.device) -> None:
+    """Let the neurons of a model of SpikingJelly store their membranes in bfloat16."""
+    precision = importlib.import_module("spikingjelly.activation_based.precision")
+    precision.prepare_model_for_precision(model, device, precision.PrecisionConfig(neuron_storage="bf16"))
+
+
+def _only_bfloat16(x: Tensor) -> str:
+    return "" if x.dtype == torch.bfloat16 else "it is meant for bfloat16"
 
 
 def _from_rest(library: Any, node: nn.Module) -> Forward:
@@ -179,15 +207,27 @@ _MORE_LAYERS = (
     (SINABS, "", "LIF, soft reset", _sinabs_layer),
     (EXODUS, "", "LIF, soft reset", _sinabs_layer),  # CUDA kernels for the neurons of Sinabs, with the same arguments
 )
+_LOW = ", bfloat16 neurons"
 
 
 def layers(device: torch.device, *, more: bool = False) -> list[Layer]:
     """The installed neurons of SpikingJelly, snnTorch and Norse, or ``more``: their other forms, and Sinabs."""
-    return [
-        Layer(f"{library}{form}", equation, with_autocast(make(module, device)))
+    found = [
+        Layer(f"{library}{form}", equation, with_autocast(make(module, device)), compiles=make is _norse_cell)
         for library, form, equation, make in (_MORE_LAYERS if more else _LAYERS)
         if (library != EXODUS or device.type == "cuda") and (module := imported(library)) is not None
     ]
+    if device.type == "cuda" and not more and (library := imported(SPIKINGJELLY)) is not None:
+        name, equation = f"{SPIKINGJELLY}{_LOW}", EQUATIONS[SPIKINGJELLY]
+        forward = with_autocast(_lazily(partial(_spikingjelly_low_layer, library, device)))
+        found.append(Layer(name, equation, forward, why_not=_only_bfloat16))
+    return found
+
+
+def _lazily(make: Callable[[], Forward]) -> Forward:
+    """Make it at its first call, so that an error is one of that call."""
+    made = functools.cache(make)
+    return lambda x: made()(x)
 
 
 # -- whole networks in training
@@ -199,6 +239,13 @@ Build = Callable[..., Network]
 def networks(workload: Workload) -> Iterator[Candidate]:
     """Installed libraries that have this network, from their tutorial to their best settings."""
     conv = workload.net == "conv"
+
+    def on_cuda(precision: Precision) -> bool:
+        return precision.device.type == "cuda"
+
+    def low(precision: Precision) -> bool:
+        return on_cuda(precision) and precision.dtype == torch.bfloat16
+
     builders: dict[str, Build] = {SPIKINGJELLY: _spikingjelly, SNNTORCH: snntorch_net, NORSE: _norse}
     for library, build in builders.items():
         if (library != SPIKINGJELLY if conv else EQUATIONS[library] != workload.equation) or imported(library) is None:
@@ -211,19 +258,31 @@ def networks(workload: Workload) -> Iterator[Candidate]:
             yield Candidate(f"{library}, channels-last + compile", library, compiled, compiles=True)
             # As in its older tutorial: convolution and batch norm of the static image before the loop.
             once = BaselineTrainer(partial(build, once=True), channels_last=True)
-            yield Candidate(f"{library}, channels-last + first layer once", library, once)
+            best = f"{library}, channels-last + first layer once"
+            yield Candidate(best, library, once)
         else:
-            yield Candidate(f"{library}, fused optimizer", library, BaselineTrainer(build, fused=True))
+            once, best = BaselineTrainer(build, fused=True), f"{library}, fused optimizer"
+            yield Candidate(best, library, once)
+        if library == SPIKINGJELLY:
+            once_low, best_low = replace(once, low=True), f"{best} + bfloat16 neurons"
+            yield Candidate(best_low, library, once_low, suits=low)
+            yield Candidate(f"{best_low} + CUDA graph", library, replace(once_low, graphed=True), suits=low)
+        yield Candidate(f"{best} + CUDA graph", library, replace(once, graphed=True), suits=on_cuda)
 
 
 @dataclass(frozen=True)
 class BaselineTrainer:
-    """Makes the training step of another library: forward, backward and optimizer on a prepared batch."""
+    """Makes the training step of another library: forward, backward and optimizer on a prepared batch.
+
+    ``low``: SpikingJelly's neurons store membranes in bfloat16; ``graphed``: the whole step is a CUDA graph.
+    """
 
     build: Build
     channels_last: bool = False
     compile: bool = False
     fused: bool = False
+    low: bool = False
+    graphed: bool = False
 
     def __call__(self, workload: Workload, precision: Precision) -> Trainer:
         device = precision.device
@@ -234,6 +293,8 @@ class BaselineTrainer:
         if self.channels_last:
             model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
             x = x.contiguous(memory_format=torch.channels_last)
+        if self.low:
+            in_bfloat16(model, device)
         parameters = list(model.parameters())
         fill(parameters, workload.weights())
         # A library in its default settings uses PyTorch's default optimizer kernels.
@@ -243,7 +304,33 @@ class BaselineTrainer:
             secure_inductor()
             run = torch.compile(model, dynamic=False)
         step = plain_step(lambda: call(run, x), workload.loss, labels, optimizer, precision)
-        return Trainer(step, parameters, optimizer)
+        return Trainer(replayed(step) if self.graphed else step, parameters, optimizer, recorded=self.graphed)
+
+
+def replayed(step: Callable[[], Tensor]) -> Callable[[], Tensor]:
+    """A step as a CUDA graph, as PyTorch's notes record one: after three steps on another stream, in the first call."""
+    recorded: list[tuple[torch.cuda.CUDAGraph, Tensor]] = []
+
+    def run() -> Tensor:
+        if not recorded:
+            usual, aside = torch.cuda.current_stream(), torch.cuda.Stream()
+            aside.wait_stream(usual)
+            with torch.cuda.stream(aside):
+                for _ in range(3):
+                    step()
+            usual.wait_stream(aside)
+            graph = torch.cuda.CUDAGraph()
+            try:
+                with torch.cuda.graph(graph):
+                    out = step()
+            finally:
+                torch.cuda.set_stream(usual)  # a capture that fails leaves its own stream set
+            recorded.append((graph, out))
+        graph, out = recorded[0]
+        graph.replay()
+        return out
+
+    return run
 
 
 def _spikingjelly(workload: Workload, once: bool = False) -> Network:

@@ -206,7 +206,7 @@ class _PredictedRace(UpdateRace):
         bands, missing = predictions(self.workload, self.labels["dtype"], self.chips)
         skipped = [self.labels | {"contestant": chip, "reason": reason} for chip, reason in missing.items()]
         references = outcome.references | {"predictions": [self.labels | band for band in bands]}
-        return Outcome(outcome.rows, references, outcome.skipped + skipped)
+        return Outcome(outcome.rows, references, outcome.skipped + skipped, outcome.defects)
 
 
 def _cases(arguments: Arguments, device: torch.device) -> Iterator[UpdateRace]:
@@ -216,7 +216,8 @@ def _cases(arguments: Arguments, device: torch.device) -> Iterator[UpdateRace]:
         workload = tutorial(hidden, batch, arguments.steps)
         every = list(candidates(device, workload, arguments.peers))
         for dtype in arguments.dtypes:
-            case = _PredictedRace(workload, Precision.choose(device, dtype == "amp"), every)
+            precision = Precision.choose(device, dtype == "amp")
+            case = _PredictedRace(workload, precision, [c for c in every if c.suits(precision)])
             case.chips = list(dict.fromkeys(chips.get(name).name for name in arguments.chips))
             yield case
 

@@ -28,7 +28,17 @@ from torch import Tensor, nn
 from snnkit import checks
 from snnkit.lab.bench import remote, suite
 from snnkit.lab.bench.baselines import Layer, layers
-from snnkit.lab.bench.neurons import INFERENCE, MODES, TRAINING, Case, Forward, Result, candidates, over_ours
+from snnkit.lab.bench.neurons import (
+    ENGINE_NAMES,
+    INFERENCE,
+    MODES,
+    TRAINING,
+    Case,
+    Forward,
+    Result,
+    candidates,
+    over_ours,
+)
 from snnkit.lab.bench.suite import DoesNotRun, Record, Row, Rows, Suite, option, table
 from snnkit.lab.bench.workloads import DRIVE
 from snnkit.measure import Timing, clock_for, peak_of
@@ -37,7 +47,6 @@ KEY = ("part", "mode", "dtype", "features", "steps", "batch")
 PARTS = ("layer", "neurons")
 TF32 = "tf32"
 SPYX, EQUATION_OF_SPYX = "Spyx", "Leaky, spike first"
-_ENGINES = {"cpu": ("cpp",), "cuda": ("triton", "block")}
 
 
 @checks.arguments
@@ -58,6 +67,9 @@ class Arguments(suite.Options):
         choices=("float32", TF32, "bfloat16"),
     )
     parts: Sequence[str] = option("What to time.", PARTS, flag="part", choices=PARTS)
+    engines: Sequence[str] = option(
+        "Of ours; those that do not run here are left out.", ("cpp",), cuda=("triton", "block"), choices=ENGINE_NAMES
+    )
     peers: bool = suite.peers_option()
     jax: str = remote.jax_option()
     repeats: int = suite.repeats_option(7)
@@ -89,6 +101,8 @@ class LayerCase(Case):
     def prepare(self, candidate: Layer) -> tuple[Row, Callable[[], object]]:
         if candidate.library == SPYX:
             return self._start_spyx(candidate)
+        if candidate.compiles:
+            torch.compiler.reset()  # else it would reach torch's limit of recompilations and run uncompiled
         row, run = super().prepare(candidate)
         return row | {"peak_bytes": peak_of(run, self.device)}, run
 
@@ -136,7 +150,7 @@ class LayerCase(Case):
 
 def _every(arguments: Arguments, device: torch.device) -> tuple[list[Layer], dict[str, str]]:
     more = [*layers(device, more=True), Layer(SPYX, EQUATION_OF_SPYX, _elsewhere)] if arguments.peers else []
-    return candidates(device, _ENGINES[device.type], arguments.peers, more)
+    return candidates(device, arguments.engines, arguments.peers, more)
 
 
 def _elsewhere(x: Tensor) -> Tensor:

@@ -4,8 +4,8 @@
 
 It needs a CUDA device. Each engine is first compared with our eager engine in float64; if one differs, there is no
 record. Then the benchmarks of the set run, the most wanted first, each in its share of the minutes. What there was no
-time for is named in the record. The file (without ``--out``: snnkit-record-GPU-DATE.json) is written after each
-benchmark, so that an interruption loses at most one.
+time for, or failed, is named in the record. The file (without ``--out``: snnkit-record-GPU-DATE.json) is written after
+each case, so that an interruption loses at most one.
 
 With ``--device cpu`` it is a dry run in small sizes, which takes seconds and is not for sending in.
 """
@@ -15,7 +15,8 @@ from __future__ import annotations
 import re
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+import traceback
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from functools import partial
@@ -85,18 +86,22 @@ def parts(device: torch.device, quick: bool) -> list[Part]:
         net = {"nets": ("mlp",)} | less
         return [Part("neurons", "neurons", 1, layer | less), Part("training", "training", 1, net)]
     of_32 = {"dtypes": ("float32",), "repeats": 3}
-    large = {"neurons": (2**20,), "steps": (8, 32, 128)} | layer
-    small = {"neurons": (2**12, 2**16)} | layer
+    large = {"neurons": (2**20,), "steps": (8, 32, 128), "repeats": 7} | layer
+    small = {"neurons": (2**12, 2**16), "steps": (8, 32, 128), "repeats": 5} | layer
     tutorial = {"batches": (16, 128, 1024), "hidden": (128, 4096)} | of_32
-    public = {"features": (512, 4096, 16384), "repeats": 3}
-    public |= {"dtypes": ("float32", frameworks.TF32, low) if low == "bfloat16" else ("float32",)}
+    # Without ``block``, which would compile each of six equations. The size that publications name comes first.
+    public = {"engines": ("triton",), "repeats": 3}
+    usual = {"features": (4096,), "dtypes": ("float32",)}
+    lower = {"dtypes": (frameworks.TF32, low)}
     compiled = {"nets": ("conv",), "dtypes": ("amp",), "peers": False}
     return [
         Part("neurons, large", "neurons", 70, large),
-        Part("training", "training", 50, {"compiled": False}),
-        Part("compare", "compare", 45, tutorial),
-        Part("frameworks", "frameworks", 50, public),
+        Part("training", "training", 60, {"compiled": False, "repeats": 5}),
+        Part("frameworks", "frameworks", 40, public | usual),
+        Part("compare", "compare", 35, tutorial),
         Part("neurons, small", "neurons", 30, small),
+        *([Part("frameworks, low", "frameworks", 30, public | usual | lower)] if low == "bfloat16" else []),
+        Part("frameworks, sizes", "frameworks", 30, public | usual | {"features": (512, 16384)}),
         Part("training, compiled", "training", 40, compiled),
         Part("demo", "demo", 20, {"batches": (128,), "repeats": 3}),
     ]
@@ -159,25 +164,40 @@ def benchmark(arguments: Arguments, say: Say = print, out: str | Path | None = N
     for i, part in enumerate(todo):
         seconds = (ends - time.monotonic()) * part.share / sum(later.share for later in todo[i:])
         say(f"\n== {part.name}, up to {duration_of(max(seconds, 0))}\n")
+        done = list(record["records"])
+
+        def store(measured: Row, name: str = part.name, done: list[Row] = done) -> None:
+            record["records"] = [*done, {"part": name} | measured]
+            _save(record, out)
+
         try:
-            record["records"].append({"part": part.name} | _measured(part, device, quick, say, seconds))
+            _measure(part, device, quick, say, seconds, store)
         except DoesNotRun as reason:
-            say(f"not measured: {reason}")
+            if reason.__cause__ is not None:
+                say("".join(traceback.format_exception(reason.__cause__)))
+            say(f"{'not whole' if len(record['records']) > len(done) else 'not measured'}: {reason}")
             record["skipped"].append({"contestant": part.name, "reason": str(reason)})
         record["complete"] = i == len(todo) - 1
-        record["sha256"] = records.checksum(record)
-        suite.save(record, out)
+        _save(record, out)
     say(f"\nrecord: {out}\n{_next(record, str(out))}")
     return record
 
 
-def _measured(part: Part, device: torch.device, quick: bool, say: Say, seconds: float) -> Row:
-    """The record of a part. An error in it is the reason of ``DoesNotRun``, and does not end the others."""
+def _save(record: Row, out: Path) -> None:
+    record["sha256"] = records.checksum(record)
+    suite.save(record, out)
+
+
+def _measure(
+    part: Part, device: torch.device, quick: bool, say: Say, seconds: float, store: Callable[[Row], object]
+) -> None:
+    """Give ``store`` the record of a part after each of its cases. An error in it is the reason of ``DoesNotRun``, and
+    does not end the others."""
     if seconds <= 0:
         raise DoesNotRun("no time was left")
     room = SUITES[part.suite]
     arguments = chosen(room.Arguments, device.type, quick=quick, **part.options)
-    return suite.attempt("", lambda: room.SUITE.run(arguments, say, seconds=seconds))
+    suite.attempt("", lambda: room.SUITE.run(arguments, say, seconds=seconds, store=store))
 
 
 def _file_name(record: Record) -> str:
@@ -210,6 +230,8 @@ def refusal(record: Record) -> str:
         return f"a dry run on a device of type {kind!r}"
     if record["arguments"]["quick"]:
         return "a dry run in small sizes"
+    if not any(part["rows"] for part in record["records"]):
+        return "nothing was measured"
     return "" if record["complete"] else "it was interrupted"
 
 

@@ -8,9 +8,9 @@ Products: forward is inference; training adds the gradients of weights and bias.
 the same layer in our networks under ``nn.dense_products``, which calls oneDNN where that is faster; "CSR" turns the
 input into a sparse matrix of PyTorch's in each call; "brainevent" is of JAX, in a process of its own. On a GPU ours
 takes a list of events that is there already (``data.events.to_list``), since ``nn.Sequential`` looks for none in a
-tensor there, and the sparse linear layer of SpikingJelly runs beside it. All are compared with float64. Then all take
-turns but CSR and brainevent: whoever follows these waits for memory or caches. "gain" is how many times as fast ours is
-as the faster dense product. Where it is 1, our rule took the dense one.
+tensor there, and the sparse linear layer of SpikingJelly runs beside it, if its kernels were built. All are compared
+with float64. Then all take turns but CSR and brainevent: whoever follows these waits for memory or caches. "gain" is
+how many times as fast ours is as the faster dense product. Where it is 1, our rule took the dense one.
 
 Steps: forward, loss, backward and plain SGD of networks for SHD, N-MNIST and MNIST, whose hidden layers fire in 5 % of
 all steps. "dense products" is ours under ``nn.dense_products``; "loop" also takes the recurrent layer step by step;
@@ -187,9 +187,16 @@ def products(layer: nn.Linear, spikes: Tensor) -> dict[str, Callable[[Tensor], T
     net = Sequential(layer)
     ways = {EVENTS: lambda x: net(listed)[0][:, 0], PYTORCH: layer, CSR: csr}
     if importlib.util.find_spec("spikingjelly"):
-        spike = importlib.import_module("spikingjelly.activation_based.functional.spike")
-        ways[PEER] = lambda x: spike.sparse_linear(x, layer.weight, layer.bias, strategy="sparse")
+        ways[PEER] = partial(_spikingjelly, layer)
     return ways
+
+
+def _spikingjelly(layer: nn.Linear, x: Tensor) -> Tensor:
+    """Its sparse layer, which takes PyTorch's dense product without a word where its kernel was not built."""
+    if importlib.util.find_spec("spikingjelly._ops.spike_linear._C") is None:
+        raise DoesNotRun("its CUDA kernel was not built, and without it PyTorch computes the product")
+    spike = importlib.import_module("spikingjelly.activation_based.functional.spike")
+    return spike.sparse_linear(x, layer.weight, layer.bias, strategy="sparse")
 
 
 def _cases(arguments: Arguments, device: torch.device) -> Iterator[Case | spiking_steps.Case]:

@@ -31,6 +31,7 @@ Rows = Sequence[Record]
 Say = Callable[[str], object]
 OURS = "snnkit"
 NO_TIME = {"contestant": "all", "reason": "no time was left for this case and those after it"}
+LATE = "no time was left for it"
 
 
 class DoesNotRun(Exception):
@@ -44,6 +45,7 @@ class Outcome:
     rows: list[Row]  # one for each candidate that was timed
     references: dict[str, list[Row]]  # by list of the record, what the rows are compared with: measured or predicted
     skipped: list[Row]  # the candidates that were not timed, each with its "reason"
+    defects: list[Exception] = field(default_factory=list)  # of our own; they are among the skipped, too
 
 
 class Race(ABC):
@@ -52,6 +54,7 @@ class Race(ABC):
     labels: Row  # the fields of a row that name this case
     candidates: Sequence[Any]  # with a ``name``, a ``library`` and an ``equation`` or none
     clock: Clock | None = None
+    ends: float = math.inf  # on the clock of ``time.monotonic``; later, no other candidate is prepared
 
     @abstractmethod
     def prepare(self, candidate: Any) -> tuple[Row, Callable[[], object]]:
@@ -75,25 +78,36 @@ class Race(ABC):
 
     def measure(self, repeats: int) -> Outcome:
         """Verify, then time. There are no rows if no candidate runs."""
-        prepared, runs, skipped = [], [], []
+        prepared, runs, skipped, defects = [], [], [], []
         for candidate in self.candidates:
             row = self.labels | {"contestant": candidate.name}
             try:
+                if runs and time.monotonic() > self.ends:  # compilers may take a minute for one
+                    raise DoesNotRun(LATE)
                 about, run = self.prepare(candidate)
-            except DoesNotRun as reason:
-                skipped.append({"equation": getattr(candidate, "equation", "")} | row | {"reason": str(reason)})
+            except Exception as error:
+                if not isinstance(error, DoesNotRun):
+                    defects.append(error)
+                skipped.append({"equation": getattr(candidate, "equation", "")} | row | {"reason": reason_of(error)})
                 continue
             prepared.append(row | {"library": candidate.library} | about)
             runs.append(run)
         if not runs:
-            return Outcome([], {}, skipped)
+            return Outcome([], {}, skipped, defects)
         scale, *timings = race(dict(enumerate([self.scale(), *runs])), repeats, clock=self.clock).values()
         rows = []
         for about, timing in zip(prepared, timings, strict=True):
             row = self.finish(about, timing)
             floor = self.floor(row, scale)
             rows.append(row | {"floor_s": floor, "over_floor": row["median_s"] / floor})
-        return Outcome(rows, self.references(scale), skipped)
+        return Outcome(rows, self.references(scale), skipped, defects)
+
+
+def reason_of(error: Exception) -> str:
+    """Why a candidate was not timed, in one line."""
+    if isinstance(error, DoesNotRun):
+        return str(error)
+    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:200]}"
 
 
 def attempt(library: str, function: Callable[[], T]) -> T:
@@ -107,8 +121,7 @@ def attempt(library: str, function: Callable[[], T]) -> T:
     except Exception as error:  # a defect of one library must not end the run of all others
         if library == OURS:
             raise
-        first_line = str(error).strip().partition("\n")[0]
-        raise DoesNotRun(f"{type(error).__name__}: {first_line[:200]}") from error
+        raise DoesNotRun(reason_of(error)) from error
 
 
 def distance(result: torch.Tensor, exact: torch.Tensor) -> float:
@@ -139,14 +152,28 @@ class Suite:
     ending: Callable[[Record], str] = lambda record: ""  # below all tables
     constants: Row = field(default_factory=dict)  # what each record holds, whatever is measured
 
-    def run(self, arguments: Any, say: Say = print, out: str | Path | None = None, *, seconds: float = math.inf) -> Row:
+    def run(
+        self,
+        arguments: Any,
+        say: Say = print,
+        out: str | Path | None = None,
+        *,
+        seconds: float = math.inf,
+        store: Callable[[Row], object] | None = None,
+    ) -> Row:
         """Measure every case and return the record; ``say`` gets a table as text after each case.
 
         ``out`` is a file for the record. It is written after each case, so that an interruption loses at most one case
-        (``complete`` is false until the end). After so many ``seconds`` no other case begins; the record says so.
+        (``complete`` is false until the end). After so many ``seconds`` no other case or candidate begins; the record
+        says so. ``store`` gets the record in place of a file.
+
+        A defect of our own does not end the run: the record says what it left out, and is complete. Then the first one
+        is raised.
         """
         ends = time.monotonic() + seconds
         check_out(out)
+        store = store or (lambda record: save(record, out))
+        defects: list[Exception] = []
         device = resolve_device(arguments.device)
         missing = self.unavailable(arguments, device)
         skipped = [{"contestant": name, "reason": reason} for name, reason in missing.items()]
@@ -154,20 +181,25 @@ class Suite:
         say("\n".join([heading(record | {"complete": True}), *self._skipped(record["skipped"])]))
         for case in self.cases(arguments, device):
             late = time.monotonic() > ends
-            outcome = Outcome([], {}, [case.labels | NO_TIME]) if late else case.measure(arguments.repeats)
+            if isinstance(case, Race):
+                case.ends = ends
+            outcome = Outcome([], {}, [case.labels | NO_TIME]) if late else _measured(case, arguments.repeats)
+            defects += outcome.defects
             record["rows"] += outcome.rows
             record["skipped"] += outcome.skipped
             for name, entries in outcome.references.items():
                 record[name] += entries
             tables = [self.table(record, outcome.rows)] if outcome.rows else []
             say("\n" + "\n".join([*tables, *self._skipped(outcome.skipped)]))
-            save(record, out)
+            store(record)
             if late:
                 break
         record["complete"] = True
         if ending := self.ending(record):
             say("\n" + ending)
-        save(record, out)
+        store(record)
+        if defects:
+            raise defects[0]
         return record
 
     def tables(self, record: Record) -> str:
@@ -180,6 +212,14 @@ class Suite:
         for skip in skipped:
             case = [f"{name} {value}" for name, value in skip.items() if value and name not in ("contestant", "reason")]
             yield f"not timed: {skip.get('contestant', '')} ({', '.join(case)}): {skip['reason']}".replace(" ()", "")
+
+
+def _measured(case: Any, repeats: int) -> Outcome:
+    """What a case gave; if it fails as a whole, why."""
+    try:
+        return case.measure(repeats)
+    except Exception as error:
+        return Outcome([], {}, [case.labels | {"contestant": "all", "reason": reason_of(error)}], [error])
 
 
 # -- options of the commands

@@ -13,11 +13,12 @@ as a multiple of our fastest setting's.
 
 from __future__ import annotations
 
+import contextlib
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 import torch
 from torch import Tensor
@@ -39,11 +40,11 @@ _MATMUL_SIZE = {"cpu": 1024, "cuda": 8192}
 
 # Largest allowed difference from an update of our eager engine in the same dtype: share of output spikes, relative L2
 # distance of the change of all weights. Another order of operations sometimes moves a membrane across its threshold,
-# and one spike more or less changes the gradients of all layers before it. Another memory format alone changed 2 % of
-# the output spikes and 12 % of an update. Low precision rounds far more, and differently if a library also stores its
-# membranes in it (ours are float32). There the comparison only detects unrelated updates, at a distance above 1.
-SPIKES_MAY_DIFFER = {None: 0.05, torch.bfloat16: 0.1, torch.float16: 0.1}
-UPDATE_MAY_DIFFER = {None: 0.3, torch.bfloat16: 0.7, torch.float16: 0.7}
+# and one spike more or less changes the gradients of all layers before it. In the conv net another memory format, or
+# the same convolution for all steps instead of once, changed up to 3.4 % of the output spikes and 49 % of an update
+# (128 channels, float32). Low precision rounds far more, and differently if a library also stores its membranes in it
+# (ours are float32). There the comparison only detects unrelated updates, at a distance above 1.
+PLAIN_MAY_DIFFER, OTHERS_MAY_DIFFER = (0.05, 0.3), (0.1, 0.7)
 
 
 @checks.arguments
@@ -69,10 +70,20 @@ class UpdateRace(Race):
         self.candidates = candidates
         self.labels = workload.labels(precision)
         self.clock = ThroughputClock(self.device)
-        self._weights = [w.to(self.device) for w in workload.weights()]
-        reference = next(iter(ours(workload, self.device)))
-        self._reference = _one_update(reference.make(workload, precision), self._weights)
-        self._flops = flops_of(workload, self.device)
+
+    @cached_property
+    def _weights(self) -> list[Tensor]:
+        return [w.to(self.device) for w in self.workload.weights()]
+
+    @cached_property
+    def _reference(self) -> tuple[Tensor, Tensor]:
+        eager = next(iter(ours(self.workload, self.device)))
+        with _without_tf32():
+            return _one_update(eager.make(self.workload, self.precision), self._weights)
+
+    @cached_property
+    def _flops(self) -> int:
+        return flops_of(self.workload, self.device)
 
     def prepare(self, candidate: Candidate) -> tuple[Row, Callable[[], object]]:
         if candidate.compiles:
@@ -81,9 +92,11 @@ class UpdateRace(Race):
         (out, change), (expected_out, expected) = result, self._reference
         differ = (out != expected_out).float().mean().item()
         distance = suite.distance(change, expected)
-        if not differ <= SPIKES_MAY_DIFFER[self.precision.dtype]:
+        plain = self.workload.net == "mlp" and self.precision.dtype is None
+        most_spikes, most = PLAIN_MAY_DIFFER if plain else OTHERS_MAY_DIFFER
+        if not differ <= most_spikes:
             raise DoesNotRun(f"it computes something else: {differ:.2%} of its output spikes differ")
-        if not distance <= UPDATE_MAY_DIFFER[self.precision.dtype]:
+        if not distance <= most:
             raise DoesNotRun(f"it computes something else: its update is {distance:.2%} off")
         about = {"spikes_differ": differ, "update_differs": distance, "floor_flops": self._flops}
         return row | {"default": candidate.default} | about, trainer.step
@@ -110,7 +123,15 @@ class UpdateRace(Race):
                 raise DoesNotRun(refusal)
             if self.device.type != "cuda" and not candidate.compiles:  # counting needs operations, a graph has none
                 row["peak_bytes"] = peak_of(lambda: _repeat(make().step, 2), self.device)
-            return row, trainers[0], _one_update(trainers[0], self._weights)
+            return row, trainers[0], self._checked_update(make, trainers[0])
+
+    def _checked_update(self, make: Callable[[], Trainer], trainer: Trainer) -> tuple[Tensor, Tensor]:
+        """An update without TF32. A graph has the arithmetic with which it was recorded, so another is recorded."""
+        with _without_tf32():
+            if trainer.recorded and self.precision.dtype is None:
+                trainer = make()
+                _repeat(trainer.step, SETTLE)
+            return _one_update(trainer, self._weights)
 
     def scale(self) -> Callable[[], object]:
         size = _MATMUL_SIZE[self.device.type]
@@ -148,6 +169,18 @@ def _repeat(step: Callable[[], object], count: int) -> None:
         step()
 
 
+@contextlib.contextmanager
+def _without_tf32() -> Iterator[None]:
+    """On CUDA, PyTorch lets convolutions round float32 to TF32. Which of them do depends on library and memory format,
+    and moves spikes by the thousand. So it is off while results are compared, and on while they are timed."""
+    usual = torch.backends.cudnn.allow_tf32
+    torch.backends.cudnn.allow_tf32 = False
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.allow_tf32 = usual
+
+
 def flops_of(workload: Workload, device: torch.device) -> int:
     """Floating-point operations of all convolutions and matrix products in forward and backward of an update.
 
@@ -182,7 +215,8 @@ def _cases(arguments: Arguments, device: torch.device) -> Iterator[UpdateRace]:
             continue  # an equation of another library alone
         every = [c for c in (*ours(workload, device), *others) if arguments.compiled or not c.compiles]
         for dtype in arguments.dtypes:
-            yield UpdateRace(workload, Precision.choose(device, dtype == "amp"), every)
+            precision = Precision.choose(device, dtype == "amp")
+            yield UpdateRace(workload, precision, [c for c in every if c.suits(precision)])
 
 
 def _table(record: Record, rows: Rows) -> str:

@@ -144,12 +144,14 @@ class Trainer:
         parameters: in the order of ``Workload.weights``.
         optimizer: a comparison restores its state.
         refusal: why it does not run as its name says, or "".
+        recorded: it replays a CUDA graph.
     """
 
     step: Callable[[], Tensor]
     parameters: list[nn.Parameter]
     optimizer: torch.optim.Optimizer
     refusal: Callable[[], str] = field(default=lambda: "")
+    recorded: bool = False
 
 
 def plain_step(
@@ -178,7 +180,8 @@ def plain_step(
 class Candidate:
     """One line of the table; its name, the setting, is unique for its workload and dtype.
 
-    ``compiles``: it uses torch.compile, which takes minutes; ``default``: these are the library's defaults.
+    ``compiles``: it uses torch.compile, which takes minutes; ``default``: these are the library's defaults; ``suits``:
+    whether it is meant for a device and dtype.
     """
 
     name: str
@@ -186,6 +189,7 @@ class Candidate:
     make: Callable[[Workload, Precision], Trainer]
     compiles: bool = False
     default: bool = False
+    suits: Callable[[Precision], bool] = lambda precision: True
 
 
 @dataclass(frozen=True)
@@ -219,7 +223,7 @@ class Ours:
         if not self.graphed:
             return Trainer(lambda: plain(rows).out, parameters, optimizer)
         whole = GraphedStep(plain)
-        return Trainer(lambda: whole(rows).out, parameters, optimizer, lambda: whole.refusal)
+        return Trainer(lambda: whole(rows).out, parameters, optimizer, lambda: whole.refusal, recorded=True)
 
 
 def ours(workload: Workload, device: torch.device) -> Iterator[Candidate]:

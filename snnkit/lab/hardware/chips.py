@@ -172,7 +172,7 @@ _ALL = (
         "H200", "gpu", "NVIDIA H200 SXM", "aiminingco.com/gpu/h200/specs",
         fp32_flops=(66.9e12, "secondary", f"{_KLOCKWOOD}/h100"),
         fp16_flops=(989.4e12, "secondary", f"{_KLOCKWOOD}/h100"), memory_bandwidth=4.8e12, memory_bytes=141e9,
-        cache_bytes=(50 * 2**20, "secondary", _SYSRQMTS), power=700,
+        cache_bytes=(60 * 2**20, "secondary", "chipsandcheese.com, of the whole GH100, H100s have less"), power=700,
     ),
 )  # fmt: skip
 CHIPS: Mapping[str, Chip] = MappingProxyType({chip.name: chip for chip in _ALL})

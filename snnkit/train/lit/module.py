@@ -40,6 +40,7 @@ from snnkit.train.metrics import (
     class_scores,
     loss_not_finite,
 )
+from snnkit.train.pairing import Pairing
 from snnkit.train.recipe import (
     ENCODERS,
     LOSSES,
@@ -183,6 +184,7 @@ class SpikingModule(LightningModule):
         self.channels_last = use_channels_last(model, channels_last)
         self.model = model
         self.metric = metric
+        self._pairing = Pairing("loss")
         self._metrics: dict[str, tuple[RunningMetrics, Metric]] = {}  # by stage
         self._compiled = Compiled(model) if compile else None
         given = {"encoder": encoder, "loss": loss, "optimizer": optimizer, "augment": augment, "metric": metric}
@@ -516,7 +518,7 @@ class SpikingModule(LightningModule):
 
     def _loss(self, out: Tensor, targets: Tensor) -> Tensor:
         with torch.autocast(out.device.type, enabled=False):
-            return apply_loss(self.criterion, out, aligned(targets, out))
+            return apply_loss(self.criterion, out, aligned(targets, out), self._pairing)
 
     def _check_loss(self, loss: Tensor, batch_idx: int) -> None:
         """On a CPU FloatingPointError for a loss that is not finite; elsewhere set a flag that is read later."""
