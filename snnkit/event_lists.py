@@ -116,6 +116,7 @@ class EventList:
 
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> EventList:
         """The same on a device; ``non_blocking``: without waiting for copies from pinned memory to a GPU."""
+        checks.flag("non_blocking", non_blocking)
         starts, places = (part.to(device, non_blocking=non_blocking) for part in (self.starts, self.places))
         return self._of_checked(starts, places, self.shape)
 
