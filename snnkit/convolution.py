@@ -20,6 +20,7 @@ from snnkit.event_products import Spikes
 from snnkit.linear import is_only_itself, observed, saved_for
 
 _LAST = torch.channels_last
+_OTHER_LAYOUT = "spikes are listed where the input is channels-last: net.to(memory_format=torch.channels_last)"
 
 
 def convolution(layer: nn.Conv2d, x: Tensor) -> Tensor | None:
@@ -31,14 +32,17 @@ def convolution(layer: nn.Conv2d, x: Tensor) -> Tensor | None:
         return None
     windows, inputs = sizes[0] * sizes[3] * sizes[4], sizes[5] * sizes[6] * sizes[2]
     most = event_products.break_even_of_windows(windows, inputs, layer.out_channels, x.dtype)
-    if windows * inputs * layer.out_channels < linear.COUNTED or not linear.counts.get():
+    if windows * inputs * layer.out_channels < linear.COUNTED:
         return None
-    lines = event_products.spikes_of(_lines(x), most)
+    lines: Spikes | str = "dense_products asks so"
+    if linear.counts.get():
+        last = x.is_contiguous(memory_format=_LAST)
+        lines = event_products.spikes_of(_lines(x), most) if last else _OTHER_LAYOUT
     out = lines if isinstance(lines, str) else _by_events(layer, x, lines, sizes)
     if isinstance(out, str):
-        note_product(layer, x, "PyTorch", out)
+        note_product(layer, x.shape, "PyTorch", out)
         return None
-    note_product(layer, x, "events", linear.few_spikes(lines.density, most))  # type: ignore[union-attr]
+    note_product(layer, x.shape, "events", linear.few_spikes(lines.density, most))  # type: ignore[union-attr]
     weight, bias = layer.weight, layer.bias
 
     def run() -> Tensor:
@@ -51,7 +55,10 @@ def convolution(layer: nn.Conv2d, x: Tensor) -> Tensor | None:
 
 def _by_events(layer: nn.Conv2d, x: Tensor, lines: Spikes, sizes: tuple[int, ...]) -> Tensor | str:
     """The outputs [B, O, Y, X], channels-last, or why PyTorch must compute them."""
-    flat = event_products.product(event_products.unfolded(lines, sizes), _flat(layer.weight), layer.bias)
+    windows = event_products.unfolded(lines, sizes)
+    if windows is None:
+        return event_products.TOO_LITTLE
+    flat = event_products.product(windows, _flat(layer.weight), layer.bias)
     if flat is None:
         return "a weight is not finite (0 times infinity is NaN), or there was too little memory"
     batch, outputs, (height, width) = sizes[0], layer.out_channels, sizes[3:5]
@@ -62,7 +69,7 @@ def _by_events(layer: nn.Conv2d, x: Tensor, lines: Spikes, sizes: tuple[int, ...
 
 
 def _sizes(layer: nn.Conv2d, x: Tensor) -> tuple[int, ...] | None:
-    """Those of ``event_products.unfolded``, if our kernel convolves as a plain call would."""
+    """Those of ``event_products.unfolded``, if our kernel convolves as a plain call would, given channels-last x."""
     pairs = layer.kernel_size, layer.stride, layer.padding
     plain = (
         is_only_itself(layer, nn.Conv2d)
@@ -71,7 +78,6 @@ def _sizes(layer: nn.Conv2d, x: Tensor) -> tuple[int, ...] | None:
         and is_plain(x)
         and x.device.type == "cpu"
         and x.shape[1] == layer.in_channels > 1
-        and x.is_contiguous(memory_format=_LAST)
         and _is_parameter(layer.weight, x, (layer.out_channels, layer.in_channels, *layer.kernel_size))
         and (layer.bias is None or (_is_parameter(layer.bias, x, (layer.out_channels,)) and layer.bias.is_contiguous()))
     )
@@ -125,9 +131,10 @@ class _Convolution(torch.autograd.Function):
         d_x = None if weight is None else conv2d_input(ctx.shape, weight, gradient, *steps)
         made = None
         if ctx.needs_input_grad[2]:
-            if lines is not None and not by_pytorch:
+            windows = None if lines is None or by_pytorch else event_products.unfolded(lines, ctx.sizes)
+            if windows is not None:
                 flat = as_stored(gradient).permute(0, 2, 3, 1).reshape(-1, gradient.shape[1])
-                made = event_products.gradients(event_products.unfolded(lines, ctx.sizes), flat)
+                made = event_products.gradients(windows, flat)
             if made is not None:
                 d_weight = made[0].view(-1, height, width, channels).permute(0, 3, 1, 2).contiguous()
                 made = d_weight, made[1]

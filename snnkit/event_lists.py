@@ -13,6 +13,7 @@ import importlib.util
 import math
 import warnings
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +22,7 @@ from torch.utils.checkpoint import checkpoint
 from snnkit import checks, event_products
 from snnkit.engine import CompilationFailed
 from snnkit.engine.memory_gate import as_stored, is_left_to_pytorch, is_plain, is_watched
+from snnkit.engine.plan import note_product
 from snnkit.engine.triton.sum_rows import by_place, sum_rows, zero_times
 from snnkit.event_products import Spikes
 from snnkit.linear import is_hooked
@@ -66,12 +68,24 @@ class EventList:
             low, high = int(places.min()), int(places.max())
             raise ValueError(f"places must be from 0 to {inputs - 1}, but they are from {low} to {high}")
         self.starts, self.places = starts.long().contiguous(), places.to(torch.int32).contiguous()
+        self._versions = self._now()
 
-    @classmethod
-    def _of_checked(cls, starts: Tensor, places: Tensor, shape: Sequence[int]) -> EventList:
-        """Of parts that were checked before: to look at their values again would make each step wait for a GPU."""
-        events = cls.__new__(cls)
+    def _now(self) -> list[tuple[int, Any]]:
+        """What changes with the tensors; of those of inference mode nothing does, so they never seem the same."""
+        return [(id(t), object() if t.is_inference() else t._version) for t in (self.starts, self.places)]
+
+    def checked(self) -> EventList:
+        """The same, checked again if a tensor has been changed since, as kernels read and write where it says. On a GPU
+        it is not, as each look would wait for it."""
+        same = self.starts.device.type != "cpu" or self._versions == self._now()
+        return self if same else EventList(self.starts, self.places, self.shape)
+
+    def _of_checked(self, starts: Tensor, places: Tensor, shape: Sequence[int]) -> EventList:
+        """Of its own parts elsewhere, or in another shape: their values are not looked at again."""
+        self.checked()
+        events = EventList.__new__(EventList)
         events.starts, events.places, events.shape = starts, places, torch.Size(shape)
+        events._versions = events._now()
         return events
 
     @classmethod
@@ -130,8 +144,9 @@ def through_first(module: nn.Module, events: EventList, name: str = "") -> Tenso
 
     Raises:
         TypeError: another layer than Linear, Conv2d or Flatten, which would need ``events.dense()``.
-        ValueError: a layer for another number of inputs.
+        ValueError: a layer for another number of inputs; a list that was changed, and can't be one any more.
     """
+    events = events.checked()
     if type(module) is nn.Flatten and module.start_dim == 1 and module.end_dim == -1:
         return events.flatten()
     kind = type(module).__name__
@@ -155,11 +170,20 @@ def through_first(module: nn.Module, events: EventList, name: str = "") -> Tenso
 def _linear(layer: nn.Linear | nn.Conv2d, events: EventList) -> Tensor:
     weight, bias = layer.weight, layer.bias
     spikes = Spikes(events.starts, events.places, events.inputs)
+
+    def note(way: str, why: str = "") -> None:
+        shape = torch.Size([len(spikes.starts) - 1, spikes.inputs])
+        note_product(layer, shape, way, lambda: f"a list of events, {spikes.density:.1%} of all places{why}")
+
     if is_watched() or torch.is_autocast_enabled(weight.device.type):
+        note("PyTorch", "; autocast, or who watches it, expects PyTorch's operations")
         return _by_pytorch(weight, bias, spikes)
     plain = all(is_plain(t) and t.is_contiguous() for t in (weight, bias) if t is not None)
     out = _forward(weight.detach(), None if bias is None else bias.detach(), spikes) if plain else None
-    if out is None:  # without a compiler, or where a weight is not finite
+    if out is not None:
+        note("events")
+    else:  # without a compiler, or where a weight is not finite
+        note("PyTorch", "; no kernel takes its weights")
         with torch.no_grad():
             out = _by_pytorch(weight, bias, spikes)
     return _Linear.apply(weight, bias, spikes, out)  # type: ignore[return-value]
@@ -245,6 +269,8 @@ def _in_parts(layer: nn.Linear | nn.Conv2d, events: EventList) -> Tensor:
     dtype = layer.weight.dtype
     count = max(1, _PART // (events.inputs * dtype.itemsize))
     last = len(events.starts) - 1
+    reason = "a list of events, made frames again, a few at a time"
+    note_product(layer, torch.Size([last, *events.shape[2:]]), "PyTorch", reason)
     begins = range(0, last, count)
     # Read at once, not for each part and direction: a GPU would be waited for each time.
     bounds = [*events.starts[:-1:count].tolist(), len(events.places)]

@@ -36,7 +36,7 @@ _TILE = 64
 _SAMPLED, _MORE = 16, 1.25
 
 _OTHER_VALUES, _TOO_MANY, _NO_MEMORY = -1, -2, -3
-
+TOO_LITTLE = "too little memory for lists"
 
 # Finding the spikes of each window takes a part of the time of their product.
 _WINDOWS = 0.8
@@ -86,7 +86,9 @@ def spikes_of(x: Tensor, most: float) -> Spikes | str:
     if kernels() is None:
         return "event-driven products can't be compiled here (engine.missing_compiler says why)"
     find, up_to = _kernel("spikes", x.dtype), f"lists of spikes pay up to {most:.1%}"
-    starts = torch.empty(rows + 1, dtype=torch.int64, device="cpu")
+    starts = _empty(rows + 1, torch.int64)
+    if starts is None:
+        return _refused(_NO_MEMORY, up_to)
     if rows > 4 * _SAMPLED:
         part = _SAMPLED * inputs
         seen = find(x.data_ptr(), _SAMPLED, inputs, rows // _SAMPLED * inputs, part, starts.data_ptr(), 1)
@@ -97,31 +99,43 @@ def spikes_of(x: Tensor, most: float) -> Spikes | str:
     count = find(x.data_ptr(), rows, inputs, inputs, int(_MORE * most * x.numel()), starts.data_ptr(), threads_for(x))
     if count < 0:
         return _refused(count, up_to)
-    columns = torch.empty(count, dtype=torch.int32, device="cpu")
-    kernels().take(ctypes.c_void_p(columns.data_ptr()))  # type: ignore[union-attr]
-    return Spikes(starts, columns, inputs)
+    columns = _empty(count, torch.int32)
+    kernels().take(None if columns is None else ctypes.c_void_p(columns.data_ptr()))  # type: ignore[union-attr]
+    return _refused(_NO_MEMORY, up_to) if columns is None else Spikes(starts, columns, inputs)
+
+
+def _empty(count: int, dtype: torch.dtype) -> Tensor | None:
+    """Room for a part of a list; None if there is too little memory, where a dense product may still have enough."""
+    try:
+        return torch.empty(count, dtype=dtype, device="cpu")
+    except RuntimeError:
+        return None
 
 
 def _refused(failure: int, up_to: str) -> str:
     if failure == _TOO_MANY:
         return f"more of the inputs are spikes than pay; {up_to}"
-    return "the input has values other than 0 and 1" if failure == _OTHER_VALUES else "too little memory for lists"
+    return "the input has values other than 0 and 1" if failure == _OTHER_VALUES else TOO_LITTLE
 
 
-def unfolded(lines: Spikes, sizes: tuple[int, ...]) -> Spikes:
+def unfolded(lines: Spikes, sizes: tuple[int, ...]) -> Spikes | None:
     """The spikes of each window of a convolution [B Y X, KY KX C], of those of the lines of its input [B H, W C].
+
+    None: there is too little memory.
 
     ``sizes``: B, H, C, windows Y and X, the kernel KY and KX, strides and paddings of y and x.
     """
     batch, _, channels, height, width, *kernel = sizes[:7]
-    starts = torch.empty(batch * height * width + 1, dtype=torch.int64, device="cpu")
-    threads, columns = threads_for(starts), None
+    starts, columns = _empty(batch * height * width + 1, torch.int64), None
+    if starts is None:
+        return None
+    threads = threads_for(starts)
     for _ in range(2):  # how many in each window, and which
         pointers = [None if t is None else ctypes.c_void_p(t.data_ptr()) for t in (*lines[:2], starts, columns)]
         numbers = (ctypes.c_int64 * len(sizes))(*sizes)
         kernels().unfold(*pointers[:2], numbers, *pointers[2:], threads)  # type: ignore[union-attr]
-        if columns is None:
-            columns = torch.empty(int(starts[-1]), dtype=torch.int32, device="cpu")
+        if columns is None and (columns := _empty(int(starts[-1]), torch.int32)) is None:
+            return None
     return Spikes(starts, columns, kernel[0] * kernel[1] * channels)  # type: ignore[arg-type]
 
 

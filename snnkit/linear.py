@@ -42,11 +42,11 @@ def linear(layer: nn.Linear, x: Tensor) -> Tensor:
         return layer(x)
     work = x.numel() * layer.out_features
     if work < _PAYING:
-        note_product(layer, x, "PyTorch", _SMALL)
+        note_product(layer, x.shape, "PyTorch", _SMALL)
         return layer(x)
     if not _is_plain_call(layer, x):
         why = "its hooks, tensors, or who watches them expect PyTorch's operations"
-        note_product(layer, x, "PyTorch", why if x.device.type == "cpu" else "the other ways are for CPUs")
+        note_product(layer, x.shape, "PyTorch", why if x.device.type == "cpu" else "the other ways are for CPUs")
         return layer(x)
     return observed(layer, x, lambda: _multiplied(layer, x, work))
 
@@ -76,7 +76,7 @@ def _multiplied(layer: nn.Linear, x: Tensor, work: int) -> Tensor:
             return out
         reason = out
     by_onednn = _onednn_pays(x)
-    note_product(layer, x, "oneDNN" if by_onednn else "PyTorch", reason)
+    note_product(layer, x.shape, "oneDNN" if by_onednn else "PyTorch", reason)
     if by_onednn:
         return _Linear.apply(x, layer.weight, layer.bias)  # type: ignore[return-value]
     return nn.functional.linear(x, layer.weight, layer.bias)
@@ -209,7 +209,7 @@ def _by_events(layer: nn.Linear, x: Tensor, spikes: Spikes, most: float) -> Tens
     out = event_products.product(spikes, weight, bias)
     if out is None:
         return "a weight is not finite (0 times infinity is NaN), or there was too little memory"
-    note_product(layer, x, "events", few_spikes(spikes.density, most))
+    note_product(layer, x.shape, "events", few_spikes(spikes.density, most))
     if not torch.is_grad_enabled() or not any(t is not None and t.requires_grad for t in (x, weight, bias)):
         return out
     return _EventLinear.apply(x, saved_for(weight, x), weight, bias, (spikes, out))  # type: ignore[return-value]

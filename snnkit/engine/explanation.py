@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +12,9 @@ from snnkit import checks
 from snnkit.engine.plan import Plan, noted_fallbacks, noted_products, plan_for, state_dtype
 from snnkit.engine.trace import name_of
 from snnkit.tables import html_table, text_table
+
+if TYPE_CHECKING:
+    from snnkit.event_lists import EventList
 
 _NO_NEURONS = "no neurons in this model"
 _NONE_CALLED = "no neuron of this model was called on a sequence; of one whose step is called, the engine is eager"
@@ -30,7 +33,7 @@ class Row:
 
 class Product(NamedTuple):
     """A product of a linear layer or a convolution: its name in the model, the shapes of its input and weight, what
-    computed it ("events", "oneDNN" or "PyTorch"), and the reason."""
+    computed it ("events", "oneDNN" or "PyTorch"; in a ``Recurrent`` that is one call, its engine), and the reason."""
 
     layer: str
     shape: tuple[int, ...]
@@ -69,7 +72,7 @@ class Explanation(list[Row]):
 
 
 @checks.arguments
-def explain(model: nn.Module, x: Tensor, state: Any = None) -> Explanation:
+def explain(model: nn.Module, x: Tensor | EventList, state: Any = None) -> Explanation:
     """Run ``model`` once on ``x`` [T, B, ...] without gradients, and return the engine of each layer with the reason.
 
     A neuron is any module with ``step``, ``initial_state`` and ``engine``; a ``Recurrent`` around one is a layer where
@@ -79,49 +82,58 @@ def explain(model: nn.Module, x: Tensor, state: Any = None) -> Explanation:
     """
     rows = Explanation()
     modules: list[nn.Module] = []
-    handles = []
+    names = {module: name or "(model)" for name, module in model.named_modules()}
+    hooks: dict[nn.Module, Any] = {}
+    others: list[Any] = []
+    loops: dict[nn.Module, str] = {}  # neurons that are called step by step, and why
     fallbacks: dict[int, Plan] = {}
-    whole: set[str] = set()  # neurons in layers that run as one
     products: list[tuple[Any, torch.Size, str, str]] = []
     token, products_token = noted_fallbacks.set(fallbacks), noted_products.set(products)
 
-    def hook(name: str):
-        def note(module: nn.Module, args: tuple, kwargs: dict) -> None:
-            if name in whole or any(row.layer == name for row in rows):
-                return  # a neuron inside Recurrent is called once per time step
-            sequence = args[0] if args else kwargs["x"]
-            neuron: Any = getattr(module, "neuron", module) if hasattr(module, "whole_plan") else module
-            like = torch.empty(sequence.shape[1:], dtype=state_dtype(sequence), device=sequence.device)
-            state = neuron.initial_state(like)
-            if neuron is module:
-                plan = plan_for(neuron.engine, neuron, sequence, state)
-            else:
-                plan = module.whole_plan(sequence, state)  # type: ignore[operator]
-                if plan.equation is None:
-                    return
-                whole.add(f"{name}.neuron" if name else "neuron")
-            rows.append(Row(name or "(model)", name_of(module), tuple(sequence.shape), plan.engine, plan.reason))
-            modules.append(module)
+    def note(module: nn.Module, args: tuple, kwargs: dict) -> None:
+        name, sequence = names[module], args[0] if args else kwargs["x"]
+        if any(row.layer == name for row in rows) or not isinstance(sequence, Tensor):
+            return  # a neuron inside Recurrent is called once per time step; what is no tensor, the layer refuses
+        neuron: Any = getattr(module, "neuron", module) if hasattr(module, "whole_plan") else module
+        like = torch.empty(sequence.shape[1:], dtype=state_dtype(sequence), device=sequence.device)
+        state = neuron.initial_state(like)
+        if neuron is module:
+            plan = plan_for(neuron.engine, neuron, sequence, state)
+        else:
+            hooks.pop(neuron).remove()  # a neuron with hooks is called step by step
+            plan = module.whole_plan(sequence, state)  # type: ignore[operator]
+            if plan.equation is None:
+                loops[neuron] = plan.reason
+                watch(neuron)
+                return
+        loop = loops.get(module, plan.reason)
+        reason = plan.reason if loop == plan.reason else f"{loop}; of a step: {plan.reason}"
+        rows.append(Row(name, name_of(module), tuple(sequence.shape), plan.engine, reason))
+        modules.append(module)
 
-        return note
+    def watch(module: nn.Module) -> None:
+        if module not in hooks:
+            hooks[module] = module.register_forward_pre_hook(note, with_kwargs=True)
 
     try:
-        for name, module in model.named_modules():
+        for module in names:
+            if hasattr(module, "whole_plan"):
+                # The neuron may be a layer elsewhere, too.
+                others.append(module.register_forward_hook(lambda layer, *call: watch(layer.neuron)))  # type: ignore[arg-type]
             if hasattr(module, "whole_plan") or all(hasattr(module, a) for a in ("step", "initial_state", "engine")):
-                handles.append(module.register_forward_pre_hook(hook(name), with_kwargs=True))
+                watch(module)
         with torch.no_grad():
             model(x) if state is None else model(x, state)
     finally:
         noted_fallbacks.reset(token)
         noted_products.reset(products_token)
-        for handle in handles:
+        for handle in (*hooks.values(), *others):
             handle.remove()
     for i, module in enumerate(modules):
         if ran := fallbacks.get(id(module)):  # its kernel could not be compiled
             rows[i] = replace(rows[i], engine=ran.engine, reason=ran.reason)
-    if handles and not rows:
+    if hooks and not rows:
         rows.nothing = _NONE_CALLED
-    names = {module: name or "(model)" for name, module in model.named_modules()}
     for layer, shape, way, reason in products:
         row = Product(names.get(layer, ""), tuple(shape), tuple(layer.weight.shape), way, reason)
         if not any(one.layer == row.layer for one in rows.products):  # one inside Recurrent is called at each step

@@ -344,11 +344,11 @@ noted_fallbacks: ContextVar[dict[int, Plan] | None] = ContextVar("noted_fallback
 noted_products: ContextVar[list[tuple[Any, torch.Size, str, str]] | None] = ContextVar("noted_products", default=None)
 
 
-def note_product(layer: Any, x: Tensor, way: str, reason: str) -> None:
-    """Tell ``explain`` how a layer's product with x [B, ...] is computed."""
+def note_product(layer: Any, shape: torch.Size, way: str, reason: str | Callable[[], str]) -> None:
+    """Tell ``explain`` how a layer's product with an input of this shape [B, ...] is computed."""
     noted = noted_products.get()
     if noted is not None:
-        noted.append((layer, x.shape, way, reason))
+        noted.append((layer, shape, way, reason if isinstance(reason, str) else reason()))
 
 
 def warn_of_fallback(step: Callable | nn.Module, plan: Plan) -> None:

@@ -25,6 +25,12 @@ from snnkit.engine.trace import Equation
 # The engines that have kernels for it, and the most neurons that each takes: on a GPU, one program holds them all.
 MOST = {"cpp": 2**31 - 1, "triton": 1024}
 
+# What of their products they leave out.
+SKIPS = {
+    "cpp": "a step of a sample in which fewer than a third are not 0 adds the weights of these alone",
+    "triton": "weights of zeros are not read",
+}
+
 
 class Cell(nn.Module):
     """One step of a recurrent layer, (x [B, N], (*state of the neuron, out)) -> (out, the same after the step).

@@ -21,7 +21,7 @@ from snnkit.engine.memory_gate import foreign, is_exporting, is_watched
 from snnkit.engine.observe import changes, observers_of
 from snnkit.engine.ops import INLINED
 from snnkit.engine.over_time import check_parameters, check_state, initial_state, out_of_memory
-from snnkit.engine.plan import FEWEST_STEPS, Plan, plan_for, warn_of_fallback
+from snnkit.engine.plan import FEWEST_STEPS, Plan, note_product, plan_for, warn_of_fallback
 from snnkit.linear import is_hooked, linear
 from snnkit.neuron.base import Neuron, Value, everywhere, refuse_plain_sequential
 
@@ -119,6 +119,11 @@ class Recurrent(nn.Module):
     def whole_plan(self, x: Tensor, state: Any) -> Plan:
         """The engine of a whole sequence x [T, B, N] from the neuron's ``state``, or the reason why a loop takes it."""
         check_sequence(x, "Recurrent")
+        if self._is_watched():
+            return Plan("eager", "its neuron or its connection has hooks, or is watched, so the loop runs it")
+        return self._plan(x, state)
+
+    def _plan(self, x: Tensor, state: Any) -> Plan:
         reason = self._stepwise(x)
         if reason:
             return Plan("eager", f"{reason}, so the loop runs it")
@@ -149,18 +154,21 @@ class Recurrent(nn.Module):
             return "its neuron or its loop has another forward"
         return ""
 
+    def _is_watched(self) -> bool:
+        """Whether code that is not theirs expects a call of the neuron, or of the connection, at each step."""
+        hooked = is_hooked(self.neuron) or is_hooked(self.weight)
+        return hooked or is_watched() or bool(observers_of(self.neuron) or changes())
+
     def _whole(self, x: Tensor, before: RecurrentState) -> tuple[Tensor, RecurrentState] | None:
         """All steps in one call of a kernel; None where it must be the loop."""
-        if torch.compiler.is_compiling() or is_hooked(self.neuron) or is_hooked(self.weight):
-            return None
-        if is_watched() or observers_of(self.neuron) or changes():
+        if torch.compiler.is_compiling() or self._is_watched():
             return None
         state = before.neuron
         if state is None:
             state = initial_state(self.neuron, x, state_dtype(x))
         check_parameters(self.neuron, x)
         check_state(state, x, state_dtype(x), self.neuron)
-        plan = self.whole_plan(x, state)
+        plan = self._plan(x, state)
         if plan.equation is None:
             return None
         assert plan.equation is not None and isinstance(self.weight, nn.Linear)
@@ -179,7 +187,16 @@ class Recurrent(nn.Module):
                 raise clearer from None
             finally:
                 del clearer  # it refers to this frame, and would hold its tensors
-        return None if result is None else (result[0], RecurrentState(result[1], result[0][-1].clone()))
+        if result is None:
+            return None
+        out, inner = result
+
+        def sent() -> str:
+            share = torch.cat([before.out[None], out[:-1]]).count_nonzero().item() / out.numel()
+            return f"{share:.1%} of the outputs that come back are not 0; {recurrent.SKIPS[plan.engine]}"
+
+        note_product(self.weight, out.shape[1:], plan.engine, sent)
+        return out, RecurrentState(inner, out[-1].clone())
 
     def _step(self, x: Tensor, before: RecurrentState) -> RecurrentState:
         current = x + self._back(before.out.to(x.dtype))

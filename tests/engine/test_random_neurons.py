@@ -194,11 +194,11 @@ class Random:
                         self.same(a, b, 0 if self.exact else 1e-9)
         return True
 
-    def compare_recurrent(self):
+    def compare_recurrent(self, compiled):
         """As ``compare`` in float64, for a layer whose neurons hear each other: its kernel beside its loop."""
         x, results = self.x.detach().double().clamp(-1e3, 1e3), []
         weight = torch.randn(x.shape[2], x.shape[2], dtype=x.dtype, generator=torch.Generator().manual_seed(1))
-        for engine in ("eager", "cpp"):
+        for engine in ("eager", compiled):
             made = Recurrent(Layered(self.module().double(), self.states, engine), x.shape[2], bias=True).double()
             made.weight.weight.data, made.weight.bias.data = 0.3 * weight, weight[0]
             inputs = x.clone().requires_grad_()
@@ -212,7 +212,7 @@ class Random:
                 return False
             gradients = torch.autograd.grad(loss, (inputs, *made.parameters()), materialize_grads=True)
             results.append([out.detach(), *last.neuron, *gradients])
-            assert engine == "eager" or made.whole_plan(x, state).engine == "cpp"
+            assert engine == "eager" or made.whole_plan(x, state).engine == compiled
         for wanted, found in zip(*results, strict=True):
             self.same(found, wanted, 1e-6, 1e-6)  # sums in another order, of which all may cancel
         return True
@@ -282,12 +282,17 @@ def test_random_neurons_in_captures(count):
 
 
 @pytest.mark.parametrize("count", [4, pytest.param(20, marks=pytest.mark.slow)])
-def test_random_neurons_in_recurrent_layers(count):
+@pytest.mark.parametrize("engine", ["cpp", "triton"])
+@pytest.mark.filterwarnings("ignore:.*encountered:RuntimeWarning")
+def test_random_neurons_in_recurrent_layers(engine, count, monkeypatch):
+    if engine == "triton":
+        pytest.importorskip("triton", reason="Triton is not installed: it is made for Linux")
+        monkeypatch.setenv("TRITON_INTERPRET", "1")
     compared = 0
     for seed in range(SEED + 3000, SEED + 3000 + count * (TIMES if count > 4 else 1)):
         one = Random(seed)
         try:
-            compared += one.compare_recurrent()
+            compared += one.compare_recurrent(engine)
         except Exception as error:
             raise AssertionError(f"seed {seed}:\n{one.text}\n{error}") from error
     assert compared >= count / 4

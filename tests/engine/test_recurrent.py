@@ -1,6 +1,7 @@
 """A recurrent layer in one call of a kernel, beside the loop that calls its neurons step by step."""
 
 import copy
+from collections import namedtuple
 
 import pytest
 import torch
@@ -9,8 +10,8 @@ from torch.nn.utils import parametrizations, prune
 
 from snnkit import engine, linear
 from snnkit.engine import recurrent
-from snnkit.neuron import LI, LIF, Leaky, Recurrent, RecurrentState
-from snnkit.nn import ablate, recording
+from snnkit.neuron import LI, LIF, Leaky, Neuron, Recurrent, RecurrentState
+from snnkit.nn import Sequential, ablate, recording
 from snnkit.surrogate import Triangle
 
 from .zoo import FEATURES, ZOO
@@ -39,7 +40,7 @@ def with_engine(made, name):
 
 def passed(made, x, state=None):
     """out, last state, and the gradients of everything of a loss that looks at all results."""
-    x = x.detach().clone().requires_grad_()
+    x = x.detach().requires_grad_()  # a copy would have another layout
     parts = []
     if state is not None:
         parts = [s.detach().clone().requires_grad_() for s in (*state.neuron, state.out)]
@@ -125,6 +126,40 @@ def test_each_gradient_may_be_asked_for_alone(name, calls):
         results.append([torch.autograd.grad(loss, one, retain_graph=True)[0] for one in inputs])
     assert_equal(*results)
     assert calls
+
+
+class Root(Neuron):
+    """Its output has an infinite slope at 0."""
+
+    State = namedtuple("State", ["v"])
+
+    def initial_state(self, x):
+        return self.State(torch.zeros_like(x))
+
+    def step(self, x, state):
+        v = 0.5 * state.v + x
+        return torch.sqrt(torch.abs(v)), self.State(v)
+
+
+def gradient_where_the_last_output_is_not_looked_at(name):
+    """No gradient is no gradient of 0, of which an infinite slope would make NaN."""
+    torch.manual_seed(0)
+    made = with_engine(layer(Root(), 3), name)
+    with torch.no_grad():
+        made.weight.weight[0] = 0.0  # neuron 0 hears nobody
+    x = torch.rand(4, 2, 3, dtype=torch.float64) + 1.0
+    x[-1, :, 0] = -0.5 * made(x[:-1])[1].neuron.v[:, 0].detach()
+    x.requires_grad_()
+    _, last = made(x)
+    assert not last.neuron.v[:, 0].any() and last.neuron.v[:, 1:].all()
+    return torch.autograd.grad(last.neuron.v.sum(), [x, *made.parameters()])
+
+
+def test_the_last_output_may_be_without_a_gradient(calls):
+    wanted = gradient_where_the_last_output_is_not_looked_at("eager")
+    assert not any(d.isnan().any() for d in wanted)
+    assert_equal(gradient_where_the_last_output_is_not_looked_at("cpp"), wanted)
+    assert len(calls) == 2
 
 
 def test_a_sample_does_not_depend_on_the_others(calls):
@@ -344,3 +379,25 @@ def test_explain_shows_the_layer_as_one():
     assert "one call" in row.reason
     (row,) = engine.explain(Recurrent(LIF(engine="eager"), 4), torch.rand(5, 2, 4))
     assert (row.layer, row.neuron, row.shape, row.engine) == ("neuron", "LIF", (1, 2, 4), "eager")
+
+
+def test_explain_shows_how_much_comes_back(calls):
+    made, x = layer(LIF(), 20), torch.randn(30, 4, 20, dtype=torch.float64) * 2
+    explained, out = engine.explain(nn.Sequential(made), x), made(x)[0]
+    (product,) = explained.products
+    assert (product.layer, product.shape, product.weight, product.way) == ("0.weight", (4, 20), (20, 20), "cpp")
+    assert product.reason.startswith(f"{out[:-1].sum() / out.numel():.1%} of the outputs that come back are not 0")
+    assert len(calls) == 2 and 0.05 < out.mean() < 0.95  # explain runs what a call runs
+
+
+def test_explain_says_why_a_loop_runs():
+    x, shared = torch.rand(5, 2, 4), LIF()
+    (row,) = engine.explain(Recurrent(LIF(), connection=nn.Sequential(nn.Linear(4, 4))), x)
+    assert row.layer == "neuron" and row.reason.startswith("its connection is no torch.nn.Linear, so the loop runs it")
+    made = Recurrent(LIF(), 4)
+    made.neuron.register_forward_hook(lambda *call: None)
+    (row,) = engine.explain(made, x)
+    assert (row.layer, row.engine) == ("neuron", "eager") and "has hooks, or is watched, so the loop" in row.reason
+    rows = engine.explain(Sequential(Recurrent(shared, 4), shared), x)  # one neuron in two layers
+    assert [(row.neuron, row.shape) for row in rows] == [("Recurrent", (5, 2, 4)), ("LIF", (5, 2, 4))]
+    assert not shared._forward_pre_hooks

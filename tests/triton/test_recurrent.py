@@ -12,7 +12,14 @@ from snnkit.engine import plan
 from snnkit.engine.triton import launch
 from snnkit.engine.triton.recurrent import ROWS, backward_source, forward_source, warps
 from snnkit.neuron import LIF, Recurrent
-from tests.engine.test_recurrent import assert_equal, calls, layer, passed, with_engine  # noqa: F401
+from tests.engine.test_recurrent import (
+    assert_equal,
+    calls,  # noqa: F401
+    gradient_where_the_last_output_is_not_looked_at,
+    layer,
+    passed,
+    with_engine,
+)
 from tests.engine.zoo import FEATURES, ZOO
 
 from .ahead import compiled
@@ -46,6 +53,35 @@ def test_any_size_and_any_number_of_spikes(features, batch, steps, offset):
 
 
 @pytest.mark.usefixtures("interpreter")
+def test_inputs_and_gradients_of_any_layout(calls):  # noqa: F811
+    made, dense = layer(LIF(), 6, bias=True), torch.randn(4, 5, 6, dtype=torch.float64) * 2
+    inputs = [
+        dense[:1].expand(4, 5, 6),
+        dense.transpose(0, 1).contiguous().transpose(0, 1),
+        dense.repeat(1, 1, 2)[..., ::2],
+    ]
+    for x in inputs:
+        assert_equal(passed(with_engine(made, "triton"), x), passed(with_engine(made, "eager"), x))
+    made.weight.weight = torch.nn.Parameter(made.weight.weight.detach().t().contiguous().t())
+    sums = []
+    for name in ("triton", "eager"):
+        net, x = with_engine(made, name), dense.clone().requires_grad_()
+        out = net(x)[0]
+        first = torch.randn(5, 6, dtype=out.dtype, generator=torch.Generator().manual_seed(1))
+        for loss in (out.sum(), (out[:1].expand_as(out) * first + out * first).sum(), out[..., ::2].sum()):
+            sums += torch.autograd.grad(loss, [x, *net.parameters()], retain_graph=True)
+    assert_equal(sums[: len(sums) // 2], sums[len(sums) // 2 :])
+    assert [call[0] for call in calls] == ["triton"] * 4
+
+
+@pytest.mark.usefixtures("interpreter")
+def test_the_last_output_may_be_without_a_gradient(calls):  # noqa: F811
+    found, wanted = map(gradient_where_the_last_output_is_not_looked_at, ("triton", "eager"))
+    assert_equal(found, wanted)
+    assert [call[0] for call in calls] == ["triton"] * 2
+
+
+@pytest.mark.usefixtures("interpreter")
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_a_weight_that_is_not_finite_shows_though_no_spike_reads_it(value):
     made = with_engine(layer(LIF(), 4, scale=0.0), "triton")
@@ -74,6 +110,17 @@ def test_they_compile(name, features, architecture):
         constants = {"ROWS": rows, "COLS": features}
         built = compiled(source, {}, "fp32", architecture, constants, warps(features))
         assert built.spilled <= 128  # bytes a thread
+        # All threads wait between the stores of a step and the loads of the next.
+        assert "store wait jump" in events_of(built.ptx) and "store jump" not in events_of(built.ptx)
+
+
+def events_of(ptx: str) -> str:
+    """Stores and loads of memory, waits of all threads, and jumps, in the order of the program."""
+    kinds = {"st.global": "store", "ld.global": "load", "bar.sync": "wait", "bra": "jump"}
+    words = (
+        next((word for kind, word in kinds.items() if re.search(rf"\b{kind}", line)), "") for line in ptx.splitlines()
+    )
+    return " ".join(word for word in words if word)
 
 
 @pytest.fixture

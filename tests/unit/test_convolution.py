@@ -1,5 +1,8 @@
 """Convolutions of spikes from their places: values and gradients of PyTorch's, and plain calls where they are meant."""
 
+import copy
+import random
+
 import pytest
 import torch
 from torch import nn
@@ -65,6 +68,29 @@ def test_values_and_gradients_are_those_of_pytorch(
     for a, b in zip(*(torch.autograd.grad(out, leaves, g) for out in (ours, theirs)), strict=True):
         close(a, b, dtype)
     assert events == ["product", "gradients"]
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 30))])
+def test_random_convolutions(events, monkeypatch, seed):
+    chance = random.Random(seed)
+    for _ in range(20):
+        dtype, threads = chance.choice([*WIDE]), chance.choice((1, 2, 3))
+        monkeypatch.setattr(event_products, "threads_for", lambda x, n=threads: n)
+        kernel, stride, padding = ([chance.randint(*limits) for _ in range(2)] for limits in ((1, 5), (1, 3), (0, 3)))
+        sides = [chance.randint(max(1, k - 2 * p), 12) for k, p in zip(kernel, padding, strict=True)]
+        channels, outputs, batch = chance.randint(2, 9), chance.choice((1, 5, 64, 70)), chance.randint(1, 4)
+        how = {"kernel_size": kernel, "stride": stride, "padding": padding, "bias": chance.random() < 0.5}
+        layer = nn.Conv2d(channels, outputs, **{name: tuple(v) if name != "bias" else v for name, v in how.items()})
+        layer, density = layer.to(dtype), chance.choice((0.0, 0.05, 0.3, 1.0))
+        x = images(1, batch, channels, *sides, density=density, dtype=dtype).requires_grad_()
+        exact, wide, before = copy.deepcopy(layer).double(), x.detach().double().requires_grad_(), len(events)
+        ours, theirs = TimeBatched(layer)(x)[0], exact(wide[0])
+        g = torch.randn_like(theirs)
+        found = torch.autograd.grad(ours, (x, *layer.parameters()), g.to(dtype))
+        wanted = torch.autograd.grad(theirs, (wide, *exact.parameters()), g.to(dtype).double())
+        for a, b in zip((ours, *found), (theirs, *wanted), strict=True):
+            close(a, b.to(dtype), dtype)
+        assert events[before:] == ["product", "gradients"], (seed, how)
 
 
 @pytest.mark.parametrize(
@@ -160,3 +186,26 @@ def test_explain_and_the_rule():
     assert (row.layer, row.shape, row.way) == ("conv", (32, 128, 14, 14), "events")
     assert row.reason.startswith(f"{x.mean():.1%} of the inputs are spikes")
     assert engine.explain(net, images(2, 16, 128, 14, 14, density=0.5)).products[0].way == "PyTorch"
+    (row,) = engine.explain(net, x.contiguous()).products
+    assert row.way == "PyTorch" and "channels-last" in row.reason
+    with dense_products():
+        assert engine.explain(net, x).products[0].reason == "dense_products asks so"
+
+
+@pytest.mark.parametrize("allowed", [0, 1, 2, 3, 4, 5, 6])
+def test_too_little_memory_for_any_part_of_the_lists(events, allowed, monkeypatch):
+    """Two parts of those of lines, two of those of windows, and the latter again in backward."""
+    layer, x, made = nn.Conv2d(4, 6, 3, padding=1), images(2, 3, 4, 5, 6), []
+    net, empty = Sequential(layer), event_products._empty
+    expected = layer(x.flatten(0, 1)).unflatten(0, (2, 3))
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            event_products, "_empty", lambda *a: made.append(a) or (empty(*a) if len(made) <= allowed else None)
+        )
+        out, g = net(x)[0], torch.randn_like(expected)
+        found = torch.autograd.grad(out, list(layer.parameters()), g)
+        made.clear()
+        (row,) = engine.explain(net, x).products
+    torch.testing.assert_close([out, *found], [expected, *torch.autograd.grad(expected, list(layer.parameters()), g)])
+    assert events.count("product") == 2 * (allowed >= 4) and events.count("gradients") == (allowed >= 6)
+    assert row.reason == "too little memory for lists" or allowed >= 4

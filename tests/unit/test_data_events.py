@@ -110,6 +110,11 @@ def test_the_digits_recorded():
     assert min(rates) > 100 and max(rates) < 16 * 16 * 300  # no pixel more often than once a millisecond
 
 
+def test_digits_enlarged_to_a_size_at_which_weights_add_to_more_than_1():
+    recordings, _ = events.record_digits("train", 30, size=34)  # white beside white became 1 + 1e-7
+    assert recordings[0].size == (34, 34)
+
+
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from snnkit import event_lists, event_products, train
+from snnkit import engine, event_lists, event_products, train
 from snnkit.data import events
 from snnkit.engine import CompilationFailed
 from snnkit.event_lists import EventList
@@ -67,6 +67,18 @@ def test_a_first_layer_makes_of_it_what_it_makes_of_frames(first, compiler, monk
         assert_equal([net(listed)[0]], [net(frames.double())[0]])
 
 
+@pytest.mark.parametrize("count", [1, 5, 32])
+def test_frames_are_made_a_few_at_a_time(count, monkeypatch):
+    listed, frames = both(steps=7)  # 84 frames, so that the last part is another one
+    assert listed.inputs == 512 and 84 % 5 and 84 % 32
+    monkeypatch.setattr(event_lists, "_PART", count * 512 * 8)
+    net, seen = Sequential(nn.Conv2d(2, 4, 3, stride=2)).double(), []
+    net[0].register_forward_pre_hook(lambda module, inputs: seen.append(len(inputs[0])))
+    found = results(net, listed)
+    assert seen[:2] == [count, count] and sum(seen) == 2 * 84  # backward makes them again
+    assert_equal(found, results(net, frames.double()))
+
+
 def test_a_hook_sees_frames_and_changes_what_comes_out():
     listed, frames = both(steps=4)
     net = Sequential(nn.Flatten(), nn.Linear(512, 3)).double()
@@ -118,6 +130,35 @@ def test_a_list_that_can_not_be_is_refused_by_name(message):
     shape = (2, 2, 6) if "from 0 to 3" not in message else (2, 1, 6)
     with pytest.raises((TypeError, ValueError), match=message):
         EventList(starts, places, shape)
+
+
+@pytest.mark.parametrize("inference", [False, True])
+def test_a_list_that_has_been_changed_is_checked_again(inference):
+    with torch.inference_mode(inference):
+        listed = EventList(torch.tensor([0, 1, 1, 2, 3]), torch.tensor([0, 4, 2]), (2, 2, 6))
+        net = Sequential(nn.Linear(6, 3))
+        listed.places += 1
+        torch.testing.assert_close(net(listed)[0], net(listed.dense())[0])
+        listed.places += 1
+        with pytest.raises(ValueError, match="places must be from 0 to 5, but they are from 2 to 6"):
+            net(listed)
+
+
+@pytest.mark.parametrize("compiler", [True, False])
+def test_explain_shows_it(compiler, monkeypatch):
+    if not compiler:
+        monkeypatch.setattr(event_products, "kernels", lambda: None)
+    listed, frames = both(steps=8)
+    net = Sequential({"flat": nn.Flatten(), "first": nn.Linear(512, 70), "lif": LIF(), "last": nn.Linear(70, 3)})
+    explained = engine.explain(net, listed)
+    first, last = explained.products
+    assert first[:4] == ("first", (96, 512), (70, 512), "events" if compiler else "PyTorch")
+    assert first.reason.startswith(f"a list of events, {frames.sum() / frames.numel():.1%} of all places")
+    assert last.layer == "last" and [row.layer for row in explained] == ["lif"]
+    (row,) = engine.explain(Sequential(nn.Conv2d(2, 4, 3)), listed).products
+    assert (row.shape, row.way) == ((96, 2, 16, 16), "PyTorch") and "frames" in row.reason
+    with pytest.raises(TypeError, match="x of LIF must be a tor"):
+        engine.explain(Sequential(LIF()), listed)
 
 
 def test_what_can_not_take_it_says_what_can():

@@ -1,5 +1,10 @@
 """Products of spikes from their places: values and gradients of dense ones, and dense ones wherever those are meant."""
 
+import copy
+import os
+import random
+import subprocess
+import sys
 import weakref
 
 import pytest
@@ -11,6 +16,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from snnkit import engine, event_products, linear
 from snnkit.device import explain_memory
+from snnkit.event_lists import EventList
 from snnkit.loss import rate_cross_entropy
 from snnkit.neuron import LI, LIF
 from snnkit.nn import Sequential, TimeBatched, dense_products
@@ -66,6 +72,30 @@ def test_products_and_gradients_are_those_of_float64(
     close(d_bias, g.double().sum(0), g.double().abs().sum(0), dtype)
 
 
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 30))])
+def test_random_products_of_tensors_and_lists(events, monkeypatch, seed):
+    chance = random.Random(seed)
+    for _ in range(20):
+        steps, batch, inputs, outputs = (chance.choice((1, 2, 7, 33, 64, chance.randint(1, 300))) for _ in range(4))
+        dtype, threads = chance.choice([*TOLERANCE]), chance.choice((1, 2, 3))
+        monkeypatch.setattr(event_products, "threads_for", lambda x, n=threads: n)
+        layer = nn.Linear(inputs, outputs, bias=chance.random() < 0.5).to(dtype)
+        x = spikes(steps, batch, inputs, density=chance.choice((0.0, 0.01, 0.1, 0.5, 1.0)), dtype=dtype)
+        leaf = x.clone().requires_grad_(chance.random() < 0.5)
+        g, exact = torch.randn(steps, batch, outputs, dtype=dtype), copy.deepcopy(layer).double()
+        wide = x.double().requires_grad_()
+        out, before = exact(wide), len(events)
+        wanted = [out, *torch.autograd.grad(out, [*exact.parameters(), wide], g.double())]
+        for given in (leaf, EventList.of(x)):
+            out = Sequential(layer)(given)[0]
+            leaves = [*layer.parameters(), *[leaf] * (given is leaf and leaf.requires_grad)]
+            found = [out, *torch.autograd.grad(out, leaves, g)]
+            for ours, right in zip(found, wanted, strict=False):
+                most = 10 * TOLERANCE[dtype] * right.abs().max().clamp_min(1)
+                assert ours.dtype == dtype and (ours - right).abs().max() <= most, (seed, x.shape, outputs, dtype)
+        assert events[before:] == ["product", "gradients"] * 2
+
+
 @pytest.mark.parametrize("value", [2.0, -1.0, 0.5, 1e-40, 1 + 1e-7, torch.nan, torch.inf])
 @pytest.mark.parametrize("dtype", TOLERANCE)
 def test_other_values_than_0_and_1_are_dense(events, value, dtype):
@@ -79,6 +109,55 @@ def test_other_values_than_0_and_1_are_dense(events, value, dtype):
     assert event_products.spikes_of(x, 1.0) == "the input has values other than 0 and 1"
     layer = nn.Linear(200, 50).to(dtype)
     assert torch.equal(linear.linear(layer, x).isnan(), layer(x).isnan()) and not events
+
+
+LITTLE = """
+import resource, torch
+from snnkit import event_products
+
+def limited(extra, run):
+    pages = int(open("/proc/self/statm").read().split()[0])
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + extra * 2**20, resource.RLIM_INFINITY))
+    try:
+        return run()
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY,) * 2)
+
+x, small = torch.ones(4000, 4000), event_products.spikes_of(torch.ones(40, 40), 1.0)  # lists of 64 MB
+event_products.product(small, torch.ones(64, 40), None), event_products.gradients(small, torch.ones(40, 64))
+print(limited(30, lambda: event_products.spikes_of(x, 1.0)))
+print(limited(115, lambda: event_products.spikes_of(x, 1.0)))  # those of the kernel fit, but not their copy
+limited(100, lambda: torch.empty(90 * 2**20, dtype=torch.uint8))  # nothing is held of those that failed
+few = event_products.Spikes(torch.zeros(2, dtype=torch.int64), torch.empty(0, dtype=torch.int32), 2**20)
+weight, gradient = torch.zeros(8, 2**20), torch.zeros(1, 8)  # a tile of 256 MB
+print(limited(100, lambda: event_products.product(few, weight, None)))
+print(limited(100, lambda: event_products.gradients(few, gradient)))
+print(event_products.spikes_of(x, 1.0).density, event_products.product(few, weight, None).sum().item())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit is Linux's")
+def test_where_memory_is_too_little_for_lists_a_dense_product_may_still_have_enough(events):
+    freed_at_once = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536"}
+    done = subprocess.run([sys.executable, "-c", LITTLE], capture_output=True, text=True, env=freed_at_once)
+    assert not done.stderr
+    assert done.stdout.splitlines() == ["too little memory for lists"] * 2 + ["None"] * 2 + ["1.0 0.0"]
+
+
+@pytest.mark.parametrize("failing", ["spikes", "product", "gradients"])
+def test_too_little_memory_is_said_and_the_product_is_dense(events, failing, monkeypatch):
+    layer, x, kernel = nn.Linear(40, 30), spikes(2, 8, 40), event_products._kernel
+    net = Sequential(layer)
+    monkeypatch.setattr(
+        event_products, "_kernel", lambda name, dtype: (lambda *a: -3) if name == failing else kernel(name, dtype)
+    )
+    out, (row,) = net(x)[0], engine.explain(net, x).products
+    assert (row.way == "events") == (failing == "gradients") and ("too little memory" in row.reason) == (
+        failing != "gradients"
+    )
+    g = torch.randn_like(out)
+    found, wanted = (torch.autograd.grad(o, list(layer.parameters()), g) for o in (out, layer(x)))
+    torch.testing.assert_close([out, *found], [layer(x), *wanted])
 
 
 def test_lists_pay_up_to_a_density_that_depends_on_the_shape_alone():

@@ -158,9 +158,10 @@ def test_the_memory_that_is_explained_is_that_of_our_pooling(pooled):
     assert len(pooled) >= 2
 
 
-def test_what_a_hook_has_kept_in_another_form_is_read_right(pooled):
-    x, pool = images(), nn.MaxPool2d(2)
-    g = -torch.zeros(4, 8, 48, 8, 9)
+@pytest.mark.parametrize("last", [True, False])
+def test_what_a_hook_has_kept_in_another_form_is_read_right(pooled, last):
+    x, pool = images(last=last), nn.MaxPool2d(2)
+    g = torch.zeros(4, 8, 48, 8, 9)  # -0 once it is negated
     g[:2] = torch.randn(2, 8, 48, 8, 9)
 
     def gradient(run, pack):

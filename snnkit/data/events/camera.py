@@ -154,6 +154,7 @@ def record_digits(
     if samples is not None:
         checks.integer("samples", samples, at_least=1, at_most=len(labels))
     enlarged = F.interpolate(to_unit(images[:samples]), size=(size, size), mode="bilinear", align_corners=False)
+    enlarged = enlarged.clamp(max=1.0)  # its weights may add to a little more
     path = saccades(48, amplitude)  # between two places the picture moves by a tenth of a pixel or so
     camera = {"mismatch": 0.03, "noise": 0.1, "refractory": 1000} | camera
     return record(enlarged, path, generator=generator, **camera), labels[:samples]

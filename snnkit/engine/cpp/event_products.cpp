@@ -104,6 +104,8 @@ uint64_t ones(const X* x, int64_t count, bool& binary) {
 thread_local std::vector<std::vector<int32_t>> found;
 thread_local std::vector<int64_t> counts;
 
+void release() { std::vector<std::vector<int32_t>>().swap(found); }
+
 // Write ``starts``, and note the columns for ``take``; the number of spikes, or a failure. Row b begins at x + b stride.
 template <typename X>
 int64_t spikes(const X* x, int64_t B, int64_t I, int64_t stride, int64_t most, int64_t* starts, int threads) {
@@ -146,6 +148,7 @@ int64_t spikes(const X* x, int64_t B, int64_t I, int64_t stride, int64_t most, i
     }
     sizes[t] = n;
   }
+  if (failure == NO_MEMORY) release();  // a dense product needs it
   if (failure) return failure;
   starts[0] = 0;
   for (int64_t b = 0; b < B; ++b) starts[b + 1] += starts[b];
@@ -289,8 +292,9 @@ int64_t gradients(void* const* tensors, int64_t B, int64_t I, int64_t O, int thr
 
 }  // namespace
 
-// The columns that the last call of ``spikes`` in this thread has found.
+// The columns that the last call of ``spikes`` in this thread has found; without ``columns``, their memory is given back.
 extern "C" void take(int32_t* columns) {
+  if (!columns) return release();
   for (size_t t = 0; t < found.size(); columns += counts[t++]) std::copy_n(found[t].data(), counts[t], columns);
 }
 
