@@ -145,15 +145,15 @@ def with_pooling(
     some, options = x, {}
     if step is not None and takes_repeat(module):
         some, options = step, {"repeat": len(x)}
-    if window := window_between(module, after, x[0] if step is None else step, len(x)):
+    if window := window_between(module, after, x, step):
         return *unroll(module, some, state, module.engine, window=window, **options), True  # type: ignore[arg-type]
     return *with_state(module, some, state, **options), False
 
 
-def window_between(module: Any, after: Any, step: Tensor, steps: int) -> int:
-    """The side of the windows if ``module`` may pool its outputs as ``after`` would; else 0. step: [B, ...]."""
-    may = type(after) is nn.MaxPool2d and takes_repeat(module) and step.dim() == 4
-    return window_after(module, after, step, steps) if may else 0
+def window_between(module: Any, after: Any, x: Tensor, step: Tensor | None) -> int:
+    """The side of the windows if ``module`` may pool its outputs as ``after`` would; else 0."""
+    may = type(after) is nn.MaxPool2d and takes_repeat(module) and x.dim() == 5
+    return window_after(module, after, x[0] if step is None else step, len(x)) if may else 0
 
 
 class TimeBatched(nn.Module):
