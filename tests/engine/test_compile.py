@@ -138,6 +138,14 @@ def test_the_operation_keeps_the_rules_of_operations(engine):
     )
 
 
+@pytest.mark.usefixtures("plain_blocks")
+def test_another_engine_than_the_requested_one_is_said_here_too():
+    neuron, x, graphs = LIF(engine="triton"), torch.rand(LONG, 2, 3), Graphs()
+    with pytest.warns(UserWarning, match="LIF runs in the block engine: the Triton engine is made for CUDA devices"):
+        out, _ = torch.compile(neuron, backend=graphs, fullgraph=True)(x)
+    assert graphs.unrolled == [1] and torch.equal(out, LIF(engine="eager")(x)[0])
+
+
 def test_an_equation_that_mixes_neurons_is_inlined():
     class Mixing(Neuron):
         def step(self, x, state):
