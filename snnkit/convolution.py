@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.grad import conv2d_input, conv2d_weight
 
 from snnkit import event_products, linear
-from snnkit.engine.memory_gate import as_stored, is_left_to_pytorch, is_plain
+from snnkit.engine.memory_gate import as_stored, is_left_to_pytorch, is_plain, uncompiled
 from snnkit.engine.plan import note_product
 from snnkit.event_products import Spikes
 from snnkit.linear import is_only_itself, observed, saved_for
@@ -117,6 +117,7 @@ class _Convolution(torch.autograd.Function):
         return out
 
     @staticmethod
+    @uncompiled
     def backward(ctx, gradient: Tensor):  # type: ignore[override]
         x, starts, columns, weight = ctx.saved_tensors
         channels, height, width = ctx.sizes[2], *ctx.sizes[5:7]

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from snnkit import event_products
-from snnkit.engine.memory_gate import as_stored, is_left_to_pytorch, is_plain, is_watched
+from snnkit.engine.memory_gate import as_stored, is_left_to_pytorch, is_plain, is_watched, uncompiled
 from snnkit.engine.plan import note_product
 from snnkit.event_products import Spikes
 from snnkit.measure.machine import processor
@@ -184,6 +184,7 @@ class _Linear(torch.autograd.Function):
         return _product(x, weight, bias)
 
     @staticmethod
+    @uncompiled
     def backward(ctx, gradient: Tensor):  # type: ignore[override]
         x, weight = ctx.saved_tensors
         product = nn.functional.linear if is_left_to_pytorch(gradient) else _product
@@ -239,6 +240,7 @@ class _Place(torch.autograd.Function):
         return x.new_zeros(()).expand(x.shape)
 
     @staticmethod
+    @uncompiled
     def backward(ctx, gradient: Tensor) -> Tensor:  # type: ignore[override]
         return gradient
 
@@ -258,6 +260,7 @@ class _EventLinear(torch.autograd.Function):
         return out
 
     @staticmethod
+    @uncompiled
     def backward(ctx, gradient: Tensor):  # type: ignore[override]
         x, starts, columns, weight = ctx.saved_tensors
         spikes = None if starts is None else Spikes(starts, columns, ctx.inputs)
