@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.grad import conv2d_input, conv2d_weight
 
 from snnkit import event_products, linear
-from snnkit.engine.memory_gate import as_stored, is_left_to_pytorch, is_plain
+from snnkit.engine.memory_gate import as_stored, is_left_to_pytorch, is_plain, uncompiled
 from snnkit.engine.plan import note_product
 from snnkit.event_products import Spikes
 from snnkit.linear import is_only_itself, observed, saved_for
@@ -117,29 +117,32 @@ class _Convolution(torch.autograd.Function):
         return out
 
     @staticmethod
+    @uncompiled
     def backward(ctx, gradient: Tensor):  # type: ignore[override]
         x, starts, columns, weight = ctx.saved_tensors
         channels, height, width = ctx.sizes[2], *ctx.sizes[5:7]
         steps: Any = ctx.sizes[7:9], ctx.sizes[9:]
         lines = None if starts is None else Spikes(starts, columns, channels * ctx.shape[3])
         by_pytorch = is_left_to_pytorch(gradient)
+        if ctx.needs_input_grad[2] and lines is None and not by_pytorch:
+            x = x.to(gradient.dtype).contiguous(memory_format=_LAST)
+            found = event_products.spikes_of(_lines(x), 1.0) if is_plain(x) else ""
+            # The gradient of x may then have its memory.
+            lines, x = (found, None) if isinstance(found, Spikes) else (None, x)
         d_x = None if weight is None else conv2d_input(ctx.shape, weight, gradient, *steps)
         made = None
         if ctx.needs_input_grad[2]:
-            if not by_pytorch:
-                if lines is None and is_plain(x := x.to(gradient.dtype).contiguous(memory_format=_LAST)):
-                    lines = event_products.spikes_of(_lines(x), 1.0)
-                windows = event_products.unfolded(lines, ctx.sizes) if isinstance(lines, Spikes) else None
-                if windows is not None:
-                    flat = as_stored(gradient).permute(0, 2, 3, 1).reshape(-1, gradient.shape[1])
-                    made = event_products.gradients(windows, flat)
+            windows = None if lines is None or by_pytorch else event_products.unfolded(lines, ctx.sizes)
+            if windows is not None:
+                flat = as_stored(gradient).permute(0, 2, 3, 1).reshape(-1, gradient.shape[1])
+                made = event_products.gradients(windows, flat)
             if made is not None:
                 d_weight = made[0].view(-1, height, width, channels).permute(0, 3, 1, 2).contiguous()
                 made = d_weight, made[1]
             else:
-                if starts is not None:
+                if lines is not None:
                     batch, _, rows, _ = ctx.shape
-                    places = lines.dense(gradient.dtype).view(batch, rows, -1, channels).permute(0, 3, 1, 2)  # type: ignore[union-attr]
+                    places = lines.dense(gradient.dtype).view(batch, rows, -1, channels).permute(0, 3, 1, 2)
                     x = places if x is None else x + places
                 made = conv2d_weight(x, ctx.weight, gradient, *steps), None
         d_weight, d_bias = made or (None, None)

@@ -21,7 +21,7 @@ from torch.utils.checkpoint import checkpoint
 
 from snnkit import checks, event_products
 from snnkit.engine import CompilationFailed
-from snnkit.engine.memory_gate import as_stored, is_left_to_pytorch, is_plain, is_watched
+from snnkit.engine.memory_gate import as_stored, is_left_to_pytorch, is_plain, is_watched, uncompiled
 from snnkit.engine.plan import note_product
 from snnkit.engine.triton.sum_rows import by_place, sum_rows, zero_times
 from snnkit.event_products import Spikes
@@ -253,6 +253,7 @@ class _Linear(torch.autograd.Function):
         return out
 
     @staticmethod
+    @uncompiled
     def backward(ctx, gradient: Tensor):  # type: ignore[override]
         starts, columns = ctx.saved_tensors
         made = None

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from snnkit import event_products
-from snnkit.engine.memory_gate import as_stored, is_left_to_pytorch, is_plain, is_watched
+from snnkit.engine.memory_gate import as_stored, is_left_to_pytorch, is_plain, is_watched, uncompiled
 from snnkit.engine.plan import note_product
 from snnkit.event_products import Spikes
 from snnkit.measure.machine import processor
@@ -184,6 +184,7 @@ class _Linear(torch.autograd.Function):
         return _product(x, weight, bias)
 
     @staticmethod
+    @uncompiled
     def backward(ctx, gradient: Tensor):  # type: ignore[override]
         x, weight = ctx.saved_tensors
         product = nn.functional.linear if is_left_to_pytorch(gradient) else _product
@@ -239,6 +240,7 @@ class _Place(torch.autograd.Function):
         return x.new_zeros(()).expand(x.shape)
 
     @staticmethod
+    @uncompiled
     def backward(ctx, gradient: Tensor) -> Tensor:  # type: ignore[override]
         return gradient
 
@@ -258,24 +260,27 @@ class _EventLinear(torch.autograd.Function):
         return out
 
     @staticmethod
+    @uncompiled
     def backward(ctx, gradient: Tensor):  # type: ignore[override]
         x, starts, columns, weight = ctx.saved_tensors
         spikes = None if starts is None else Spikes(starts, columns, ctx.inputs)
         by_pytorch = is_left_to_pytorch(gradient)
+        if ctx.needs_input_grad[2] and spikes is None and not by_pytorch:
+            x = x.to(gradient.dtype)
+            found = event_products.spikes_of(x, 1.0) if is_plain(x) and x.is_contiguous() else ""
+            # The gradient of x may then have its memory.
+            spikes, x = (found, None) if isinstance(found, Spikes) else (None, x)
         product = _product if not by_pytorch and _onednn_pays(gradient) else nn.functional.linear
         d_x = None if weight is None else product(gradient, weight.t())
         made = None
         if ctx.needs_input_grad[2]:
-            if not by_pytorch:
-                if spikes is None and is_plain(x := x.to(gradient.dtype)) and x.is_contiguous():
-                    spikes = event_products.spikes_of(x, 1.0)
-                if isinstance(spikes, Spikes):
-                    made = event_products.gradients(spikes, as_stored(gradient))
+            if spikes is not None and not by_pytorch:
+                made = event_products.gradients(spikes, as_stored(gradient))
             if made is None:
-                if starts is not None:
-                    places = spikes.dense(gradient.dtype)  # type: ignore[union-attr]
+                if spikes is not None:
+                    places = spikes.dense(gradient.dtype)
                     x = places if x is None else x + places
-                made = product(gradient.t(), x.t()), None
+                made = product(gradient.t(), x.t()), None  # type: ignore[union-attr]
         d_weight, d_bias = made or (None, None)
         if d_bias is None and ctx.needs_input_grad[3]:
             d_bias = gradient.sum(0)

@@ -137,6 +137,25 @@ def with_state(module: nn.Module, x: Tensor, state: Any, **options: Any) -> tupl
     return result
 
 
+def with_pooling(
+    module: Any, after: nn.Module | None, x: Tensor, step: Tensor | None, state: Any
+) -> tuple[Tensor, Any, bool]:
+    """``with_state`` over x [T, B, ...], or over the one ``step`` [B, ...] that it repeats, and whether the output is
+    already that of the pooling ``after`` it: then no spikes of full size were stored."""
+    some, options = x, {}
+    if step is not None and takes_repeat(module):
+        some, options = step, {"repeat": len(x)}
+    if window := window_between(module, after, x, step):
+        return *unroll(module, some, state, module.engine, window=window, **options), True  # type: ignore[arg-type]
+    return *with_state(module, some, state, **options), False
+
+
+def window_between(module: Any, after: Any, x: Tensor, step: Tensor | None) -> int:
+    """The side of the windows if ``module`` may pool its outputs as ``after`` would; else 0."""
+    may = type(after) is nn.MaxPool2d and takes_repeat(module) and x.dim() == 5
+    return window_after(module, after, x[0] if step is None else step, len(x)) if may else 0
+
+
 class TimeBatched(nn.Module):
     """Apply stateless modules to [T, B, ...] with time folded into the batch. A static input is computed once and
     expanded.
@@ -519,22 +538,15 @@ class Sequential(Network):
         new = []
         # Where outputs are recorded, layers are connected by these: a gradient may be requested there.
         step = x[0] if layers is None and not isinstance(x, EventList) and runs_once(x) else None
-        modules, window = list(self._modules.values()), 0  # the side of windows that neurons have pooled already
+        modules, pooled = list(self._modules.values()), False  # by the neuron before
         for i, ((name, module), part) in enumerate(zip(self._modules.items(), parts, strict=True)):
             if module is None:
                 raise TypeError(f"module {name} of Sequential must be a torch.nn.Module, but it is None")
-            if window:
-                window = 0
+            if pooled:
+                pooled = False
             elif self._stateful[name]:
                 after = modules[i + 1] if layers is None and i + 1 < len(modules) else None
-                pool = after if type(after) is nn.MaxPool2d and takes_repeat(module) else None
-                some, options = (x, {}) if step is None or not takes_repeat(module) else (step, {"repeat": len(x)})
-                if pool is not None and x.dim() == 5:
-                    window = window_after(module, pool, x[0] if some is x else some, len(x))
-                if window:
-                    x, part = unroll(module, some, part, engine=module.engine, window=window, **options)  # type: ignore[arg-type]
-                else:
-                    x, part = with_state(module, some, part, **options)
+                x, part, pooled = with_pooling(module, after, x, step, part)
                 step = None
             else:
                 x, step = through(module, x, step, name)

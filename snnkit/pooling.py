@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from snnkit.engine import CompilationFailed, missing_compiler
 from snnkit.engine.cpp import STREAMING, load, threads_for
 from snnkit.engine.cpp.cpp_source import POOL_ROWS, PRELUDE
-from snnkit.engine.memory_gate import check_shape, is_left_to_pytorch, is_plain, is_watched
+from snnkit.engine.memory_gate import check_shape, is_left_to_pytorch, is_plain, is_watched, uncompiled
 from snnkit.engine.observe import anyone, changes, observers_of
 from snnkit.engine.page_pool import fresh
 
@@ -134,6 +134,7 @@ class _MaxPool(torch.autograd.Function):
         return out
 
     @staticmethod
+    @uncompiled
     def backward(ctx, gradient: Tensor):  # type: ignore[override]
         chosen = ctx.saved_tensors[0]
         check_shape(chosen, ctx.stored)

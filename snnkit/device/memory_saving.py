@@ -7,7 +7,8 @@ in the C++ engine, else by ``torch.utils.checkpoint``. Of a pooling's input, bac
 within its window fits into a byte.
 
 Neurons and pooling treat each sample by itself, so they run on a few samples at a time, forward and backward. So the
-spikes at full resolution, the largest tensors of a network, never exist all at once. The second computation uses the
+spikes at full resolution, the largest tensors of a network, never exist all at once; nor do they where a kernel pools
+the outputs of its neurons itself (``nn.with_pooling``). The second computation uses the
 same kernels and the same numbers, so gradients are equal to the bit. (Those of a neuron's own parameters are summed in
 another order.)
 """
@@ -32,7 +33,16 @@ from snnkit.engine.memory_gate import is_watched
 from snnkit.engine.observe import is_looked_into
 from snnkit.engine.plan import planned
 from snnkit.neuron import Neuron
-from snnkit.nn import Network, Once, Sequential, TimeBatched, is_hooked, runs_once, takes_repeat, through, with_state
+from snnkit.nn import (
+    Network,
+    Once,
+    Sequential,
+    TimeBatched,
+    is_hooked,
+    runs_once,
+    through,
+    with_pooling,
+)
 from snnkit.pooling import max_pool
 from snnkit.surrogate import Surrogate
 
@@ -76,17 +86,17 @@ class MemorySaving:
             return _over_time(net, x, state, self.steps)
         new = list(net.state_of_modules(state))
         step = x[0] if runs_once(x) else None
-        at = 0
-        for stage in stages(net, self):
+        order, at, is_done = [*stages(net, self)], 0, False  # whether the neuron before has pooled already
+        for i, stage in enumerate(order):
             module = stage.modules[0]
-            if stage.recomputed:
-                x, new[at] = _again(stage.modules, x if step is None else step, new[at], 0 if step is None else len(x))
+            if is_done:
+                is_done = False
+            elif stage.recomputed:
+                x, new[at] = _again(stage.modules, x, step, new[at])
                 step = None
             elif net._stateful[stage.names[0]]:
-                if step is not None and takes_repeat(module):
-                    x, new[at] = with_state(module, step, new[at], repeat=len(x))
-                else:
-                    x, new[at] = with_state(module, x, new[at])
+                after = order[i + 1].modules[0] if i + 1 < len(order) else None
+                x, new[at], is_done = with_pooling(module, after, x, step, new[at])
                 step = None
             elif stage.packed and step is None and torch.is_grad_enabled():
                 x = _with_bits(module, x, stage.names[0])
@@ -195,14 +205,15 @@ def _with_bits(module: nn.Module, x: Tensor, name: str) -> Tensor:
         return through(module, x, None, name)[0]
 
 
-def _again(modules: tuple[Any, ...], x: Tensor, state: Any, steps: int) -> tuple[Tensor, Any]:
+def _again(modules: tuple[Any, ...], x: Tensor, step: Tensor | None, state: Any) -> tuple[Tensor, Any]:
     """A neuron, to be computed again in backward, and the pooling after it, some samples at a time.
 
     Args:
-        x: [T, B, ...]; with ``steps``, one step [B, ...] of a static sequence of that length.
+        x: [T, B, ...], of which ``step`` [B, ...] is the only one if it is static.
     """
     neuron, *rest = (bare(module) for module in modules)
     assert isinstance(neuron, Neuron)
+    steps, x = (0, x) if step is None else (len(x), step)
     tensors = [*neuron.parameters(), *neuron.buffers()]
     before = _versions(neuron)
 
@@ -225,11 +236,14 @@ def _again(modules: tuple[Any, ...], x: Tensor, state: Any, steps: int) -> tuple
     parts = [part.split(size) for part in state or ()]
     results = []
     for piece, *given in zip(x.split(size, dim), *parts, strict=True):
+        is_pooled = False
         if _saves_x_alone(neuron, piece, steps):
-            out, *last = run(piece, *given)
+            whole, once = (piece.expand(steps, *piece.shape), piece) if steps else (piece, None)
+            start = neuron.State._make(given) if given else None
+            out, last, is_pooled = with_pooling(neuron, rest[0] if rest else None, whole, once, start)
         else:
             out, *last = checkpoint(run, piece, *given, use_reentrant=False, preserve_rng_state=False)  # type: ignore[misc]
-        for module in rest:
+        for module in rest[is_pooled:]:
             out = pooled(module, out) if type(module) in POOLS else through(module, out, None)[0]  # type: ignore[arg-type]
         results.append((out, *last))
     out, *last = zip(*results, strict=True)

@@ -28,6 +28,7 @@ from snnkit.engine.memory_gate import (
     is_in_graph,
     recorder,
     tensors_of,
+    uncompiled,
 )
 from snnkit.engine.trace import Disturbed, Equation, NotElementwise, name_of
 from snnkit.engine.trace_cache import equation_of
@@ -435,6 +436,7 @@ class Unrolled(torch.autograd.Function):
         ctx.set_materialize_grads(False)  # most losses do not look at the last state
 
     @staticmethod
+    @uncompiled
     def backward(ctx, *gradients: Tensor | None):
         call: Call = ctx.call
         every = ctx.saved_tensors  # once: under activation checkpointing, looking again is an error
@@ -600,6 +602,7 @@ class _Backward(torch.autograd.Function):
         pass
 
     @staticmethod
+    @uncompiled
     def backward(ctx, *_: Tensor):
         raise RuntimeError(
             "under torch.func's transforms compiled engines give first derivatives only; use engine='eager' to "

@@ -8,6 +8,7 @@ the answer is no, PyTorch's own operations run.
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable
 from functools import reduce
@@ -106,6 +107,20 @@ def is_watched() -> bool:
 def is_dual() -> bool:
     """Whether forward-mode derivatives go along with PyTorch's operations (``torch.func.jvp``, too)."""
     return forward_ad._current_level >= 0
+
+
+def uncompiled(backward: Callable) -> Callable:
+    """The backward pass of an ``autograd.Function`` with a kernel, which compiled autograd must leave to Python."""
+
+    @functools.wraps(backward)
+    def run(ctx: Any, *gradients: Tensor | None) -> Any:
+        if torch.compiler.is_compiling():
+            from snnkit.engine.uncompiled_call import uncompiled_call
+
+            return uncompiled_call(backward, ctx, *gradients)
+        return backward(ctx, *gradients)
+
+    return run
 
 
 def is_left_to_pytorch(gradient: Tensor) -> bool:

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from snnkit.engine.autograd import Gradients, Layout, Pass, backend, presence_of
 from snnkit.engine.memory_gate import tensors_of
-from snnkit.engine.plan import candidates, facts_of
+from snnkit.engine.plan import Plan, candidates, facts_of, warn_of_fallback
 from snnkit.engine.trace import Equation, NotElementwise
 from snnkit.engine.trace_cache import equation_of
 
@@ -65,12 +65,16 @@ def handle_of(step: nn.Module, engine: str, dtype: torch.dtype, device_type: str
     try:
         rest = step.initial_state(torch.empty(3, dtype=dtype, device=device))  # type: ignore[operator]
         equation = equation_of(step, rest, dtype, device)
-        # Sizes are symbols here, so it is planned as a large pass.
-        planned = candidates(facts_of(engine, device_type, INLINED, 2**20, static=False))
-        name = next((name for name in planned if not backend(name).supports(equation, device)), None)
     except (NotElementwise, AttributeError, RuntimeError):
         return ""
-    if name is None:
+    # Sizes are symbols here, so it is planned as a large pass.
+    planned = candidates(facts_of(engine, device_type, INLINED, 2**20, static=False))
+    refusals = {name: backend(name).supports(equation, device) for name in planned}
+    name = next((name for name, refusal in refusals.items() if not refusal), "")
+    if engine != "auto" and name != engine:
+        reason = refusals.get(engine, f"no engine compiles for {device_type!r} devices")
+        warn_of_fallback(step, Plan(name or "eager", reason, fallback=True))
+    if not name:
         return ""
     if name == "triton":
         importlib.import_module(f"{__package__}.triton.triton_ops")  # registers its operations

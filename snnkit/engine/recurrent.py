@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from snnkit.engine.autograd import CompilationFailed, presence_of, require_same_step
 from snnkit.engine.eager import Origin, in_dtype, recorded_backward
-from snnkit.engine.memory_gate import as_stored, check_shape, foreign, is_watched, tensors_of
+from snnkit.engine.memory_gate import as_stored, check_shape, foreign, is_watched, tensors_of, uncompiled
 from snnkit.engine.trace import Equation
 
 # The engines that have kernels for it, and the most neurons that each takes: on a GPU, one program holds them all.
@@ -213,6 +213,7 @@ class _Recurrent(torch.autograd.Function):
         return (out, *last)
 
     @staticmethod
+    @uncompiled
     def backward(ctx, *gradients: Tensor | None):
         call: _Call = ctx.call
         every = ctx.saved_tensors

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from snnkit.engine import autograd
 from snnkit.engine.autograd import Call, CompilationFailed, Gradients, Layout, Pass, Pooling, Unrolled, backend, zeros
-from snnkit.engine.memory_gate import as_saved, inside_functional_transform, is_plain, is_watched, keys_of
+from snnkit.engine.memory_gate import as_saved, inside_functional_transform, is_plain, is_watched, keys_of, uncompiled
 from snnkit.engine.trace import Equation
 
 # Forms of one plan's calls that are remembered.
@@ -156,6 +156,7 @@ class _Differentiable(torch.autograd.Function):
         return warm.run(tensors)
 
     @staticmethod
+    @uncompiled
     def backward(ctx, *gradients: Tensor | None):
         (warm, step, rebuild), tensors, needed = ctx.call, ctx.saved_tensors, ctx.needs_input_grad[3:]
         results, given = None, gradients[:-1]

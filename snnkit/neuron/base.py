@@ -102,7 +102,8 @@ class Neuron(nn.Module):
 
         If ``x`` is one value in memory for all neurons (an expanded view), the state is one, too.
         """
-        values = [getattr(self, self.resting[part]) if part in self.resting else 0.0 for part in self.State._fields]
+        resting = type(self).resting  # older versions of torch.compile know no dict of a module
+        values = [getattr(self, resting[part]) if part in resting else 0.0 for part in self.State._fields]
         return self.State(*(everywhere(x, 0.0 if value is None else value) for value in values))
 
     def _numbers_at_rest(self) -> tuple[type, tuple[float, ...]] | None:

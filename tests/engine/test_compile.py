@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from snnkit import linear, pooling
 from snnkit.engine import ops
 from snnkit.neuron import LIF, PLIF, CubaLIF, MembraneState, Neuron, OneToOne, Recurrent, Refractory
 from snnkit.nn import Sequential
@@ -138,6 +139,14 @@ def test_the_operation_keeps_the_rules_of_operations(engine):
     )
 
 
+@pytest.mark.usefixtures("plain_blocks")
+def test_another_engine_than_the_requested_one_is_said_here_too():
+    neuron, x, graphs = LIF(engine="triton"), torch.rand(LONG, 2, 3), Graphs()
+    with pytest.warns(UserWarning, match="LIF runs in the block engine: the Triton engine is made for CUDA devices"):
+        out, _ = torch.compile(neuron, backend=graphs, fullgraph=True)(x)
+    assert graphs.unrolled == [1] and torch.equal(out, LIF(engine="eager")(x)[0])
+
+
 def test_an_equation_that_mixes_neurons_is_inlined():
     class Mixing(Neuron):
         def step(self, x, state):
@@ -210,3 +219,40 @@ def test_a_step_that_is_left_to_python_gives_what_it_gives_without_a_compiler(wh
         results.append((out, *torch.autograd.grad(out.square().sum(), [x, *net.parameters()])))
     assert results[0][0].any()
     torch.testing.assert_close(*results)
+
+
+def images(channels_last=True):
+    x = 2 * torch.rand(4, 2, 8, 8, 32).permute(0, 1, 4, 2, 3)
+    layers = [nn.Conv2d(32, 32, 3, padding=1), LIF(engine="cpp"), nn.MaxPool2d(2), nn.Conv2d(32, 8, 3), nn.Flatten()]
+    net = Sequential(*layers, nn.Linear(32, 6))
+    return net.to(memory_format=torch.channels_last) if channels_last else net, x
+
+
+KERNELS = {
+    "neurons": lambda: (Sequential(nn.Linear(5, 6), LIF(engine="cpp")), torch.rand(9, 4, 5) * 5),
+    "neurons of a parameter": lambda: (network(engine="cpp").float(), torch.rand(9, 4, 5) * 5),
+    "recurrent neurons": lambda: (Sequential(Recurrent(LIF(engine="cpp"), 5)), torch.rand(9, 4, 5) * 5),
+    "images, pooled by the neurons": images,
+    "images": lambda: images(channels_last=False),
+}
+
+
+@pytest.mark.parametrize("case", KERNELS)
+def test_compiled_autograd_leaves_backward_passes_of_kernels_to_python(case, monkeypatch):
+    compiled_autograd = pytest.importorskip("torch._dynamo.compiled_autograd")
+    monkeypatch.setattr(pooling, "_INPUTS", 1)
+    monkeypatch.setattr(linear, "COUNTED", 1)
+    monkeypatch.setattr(linear, "_PAYING", 1)
+    torch.manual_seed(0)
+    net, x = KERNELS[case]()
+    x.requires_grad_()
+    wanted = [x, *net.parameters()]
+    for _ in range(2):  # the second call of a kernel takes a shorter way
+        expected = torch.autograd.grad(net(x)[0].square().sum(), wanted)
+        assert expected[0].any()
+        loss = net(x)[0].square().sum()
+        with compiled_autograd._enable(torch.compile(backend="eager")):
+            loss.backward()
+        for tensor, gradient in zip(wanted, expected, strict=True):
+            torch.testing.assert_close(tensor.grad, gradient)
+            tensor.grad = None

@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from snnkit import encode
+from snnkit import encode, nn as nn_room, pooling
+from snnkit.convolution import convolution
 from snnkit.device import (
     MemoryTracker,
     memory_saving,
@@ -16,8 +17,10 @@ from snnkit.device import (
     packed_spikes,
     restore_memory_usage,
     spike_packing as bits,
+    training_step,
 )
 from snnkit.device.memory_saving import MemorySaving, stages
+from snnkit.linear import linear
 from snnkit.models import FashionConvNet, mlp
 from snnkit.neuron import IF, LIF, PLIF, CubaLIF, Leaky, Neuron
 from snnkit.nn import Sequential
@@ -133,6 +136,56 @@ def test_in_compiled_engines():
     assert torch.equal(found[0][0], expected[0][0])
     for a, b in zip(found[1], expected[1], strict=True):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5 * b.abs().max().item())
+
+
+def channels_last(static):
+    """A network and images in the format in which neurons pool their own outputs, and its weighted layers find few
+    spikes."""
+    torch.manual_seed(0)
+    layers = [nn.Conv2d(2, 32, 3, padding=1), LIF(), nn.MaxPool2d(2), nn.Conv2d(32, 32, 3, padding=1), LIF()]
+    net = Sequential(*layers, nn.MaxPool2d(2), nn.Flatten(), nn.Linear(512, 10)).to(memory_format=torch.channels_last)
+    x = torch.rand(1 if static else 12, 8, 16, 16, 2).permute(0, 1, 4, 2, 3)
+    return net, x.expand(12, *x.shape[1:]) if static else x
+
+
+@pytest.mark.parametrize("settings", EVERY, ids=str)
+@pytest.mark.parametrize("static", [False, True])
+def test_neurons_pool_their_own_outputs_as_in_the_plain_network(static, settings, monkeypatch):
+    monkeypatch.setattr(pooling, "_INPUTS", 1)
+    monkeypatch.setitem(memory_saving.PIECE, "cpu", 2**20)
+    windows, unroll = [], nn_room.unroll
+
+    def watched(*arguments, window=0, **options):
+        windows.append((arguments[1].shape[-3:], window))
+        return unroll(*arguments, window=window, **options)
+
+    monkeypatch.setattr(nn_room, "unroll", watched)
+    net, x = channels_last(static)
+    found = []
+    for net.runner in (None, settings):
+        windows.clear()
+        found.append((results(net, x), training_step(net, x)))
+        assert set(windows) == {((32, 16, 16), 2), ((32, 8, 8), 2)}
+    (expected, plain), (made, economical) = found
+    for part, other in zip(made, expected, strict=True):
+        torch.testing.assert_close(part, other, rtol=1e-4, atol=1e-4)
+    assert economical.peak < 1.01 * plain.peak and (not settings.pack or economical.held < plain.held)
+
+
+@pytest.mark.parametrize("kind, most", [("linear", 1.8), ("convolution", 2.1)])
+def test_spikes_that_were_bits_are_gone_when_gradients_are_made(kind, most):
+    """Backward lists them, and the gradient of the input, of the same size, takes their memory."""
+    if kind == "linear":
+        layer, run, x = nn.Linear(512, 256), linear, spikes(4096, 512)
+    else:
+        layer, run, x = nn.Conv2d(64, 64, 3, padding=1), convolution, spikes(64, 16, 16, 64).permute(0, 3, 1, 2)
+    x = (x * (torch.rand_like(x) < 0.05)).requires_grad_()
+    with bits.packed_input(x):
+        out = run(layer, x)
+    gradient = torch.rand_like(out)
+    with MemoryTracker() as tracker:
+        out.backward(gradient)
+    assert tracker.peak < most * x.nbytes
 
 
 def test_of_a_neuron_that_was_changed_nothing_is_known():

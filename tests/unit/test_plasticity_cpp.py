@@ -120,7 +120,6 @@ def test_autograd_learns_that_a_weight_it_kept_has_changed():
 
 @pytest.mark.refused
 @pytest.mark.parametrize("why", ["compiler", "setting"])
-@pytest.mark.refused
 def test_without_a_compiler_pytorch_does_it_and_says_so_once(why, monkeypatch):
     def load(source):
         raise CompilationFailed("no compiler here")

@@ -23,15 +23,20 @@ from snnkit.engine.trace import renew_in_children
 from snnkit.lab.course import expect, time_limit
 from snnkit.lab.course.exercise import Exercise, NotWritten, Violation
 
+
+def _set_default_device(device: torch.device) -> None:
+    """An explicit "cpu" would slow every call."""
+    torch.set_default_device(None if device.type == "cpu" else device)
+    setting = torch._GLOBAL_DEVICE_CONTEXT  # whose None is an error of ``torch.get_default_device`` in torch 2.8
+    if getattr(setting, "device_context", setting) is None:
+        del setting.device_context
+
+
 BYTES = 1 << 20  # of larger tensors the values are not compared
-# PyTorch's settings that belong to the whole notebook; an explicit default device "cpu" would slow every call.
+# PyTorch's settings that belong to the whole notebook.
 SETTINGS: tuple[tuple[str, Callable[[], Any], Callable[[Any], Any]], ...] = (
     ("PyTorch's default dtype", torch.get_default_dtype, torch.set_default_dtype),
-    (
-        "PyTorch's default device",
-        torch.get_default_device,
-        lambda device: torch.set_default_device(None if device.type == "cpu" else device),
-    ),
+    ("PyTorch's default device", torch.get_default_device, _set_default_device),
     ("whether PyTorch records gradients", torch.is_grad_enabled, torch.set_grad_enabled),
 )
 # Prints and settings belong to the process, so two checks at a time would mix them up.
