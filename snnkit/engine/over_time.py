@@ -20,7 +20,16 @@ from snnkit.engine.memory_gate import (
     shows_values,
     untraced,
 )
-from snnkit.engine.observe import Seen, anyone, changes, observers_of, repeat_under_these_conditions, with_changes
+from snnkit.engine.observe import (
+    Seen,
+    _thread,
+    all_changes,
+    all_observers,
+    changes,
+    observers_of,
+    repeat_under_these_conditions,
+    with_changes,
+)
 from snnkit.engine.ops import as_operation
 from snnkit.engine.plan import Planned, after_failure, check_engine, planned, state_dtype, warn_of_fallback
 from snnkit.engine.trace import field_names, name_of, thread
@@ -79,7 +88,8 @@ def unroll(
     if isinstance(step, nn.Module) and (step._parameters or step._buffers or step._modules):
         check_parameters(step, x)
     compiling = torch.compiler.is_compiling()
-    looked_at = not compiling and anyone()
+    # As ``observe.anyone`` says, without its code: each module whose code a warm call runs takes time.
+    looked_at = not compiling and (all_observers or all_changes or _thread.changes is not None)
     observers = observers_of(step) if looked_at else ()
     try:
         from_rest = state is None and not (compiling or thread.tracing or observers or is_watched())
