@@ -176,8 +176,11 @@ def test_local_learning(name, there):
     RULES[name]()
 
 
+NO_EVENTS = EventList.of(torch.zeros(4, 3, 2, 8, 8))
+
+
 def listed():
-    return EventList._of_checked(zeros(4 * 3 + 1), empty(40, dtype=torch.int32), (4, 3, 2, 8, 8))
+    return NO_EVENTS._of_checked(zeros(4 * 3 + 1), empty(40, dtype=torch.int32), NO_EVENTS.shape)
 
 
 LINEAR = Sequential(nn.Flatten(), nn.Linear(128, 5))

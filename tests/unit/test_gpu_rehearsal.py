@@ -22,7 +22,8 @@ pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="the real thin
 
 def run(*words, **environment):
     command = [sys.executable, "-m", *words]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, **environment})
+    own = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_XDIST")}  # of this test
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=own | environment)
 
 
 def test_the_command_says_that_there_is_no_gpu(tmp_path):
