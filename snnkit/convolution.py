@@ -126,9 +126,9 @@ class _Convolution(torch.autograd.Function):
         by_pytorch = is_left_to_pytorch(gradient)
         if ctx.needs_input_grad[2] and lines is None and not by_pytorch:
             x = x.to(gradient.dtype).contiguous(memory_format=_LAST)
-            found = event_products.spikes_of(_lines(x), 1.0) if is_plain(x) else ""
+            listed = event_products.spikes_of(_lines(x), 1.0) if is_plain(x) else ""
             # The gradient of x may then have its memory.
-            lines, x = (found, None) if isinstance(found, Spikes) else (None, x)
+            lines, x = (listed, None) if isinstance(listed, Spikes) else (None, x)
         d_x = None if weight is None else conv2d_input(ctx.shape, weight, gradient, *steps)
         made = None
         if ctx.needs_input_grad[2]:

@@ -267,9 +267,9 @@ class _EventLinear(torch.autograd.Function):
         by_pytorch = is_left_to_pytorch(gradient)
         if ctx.needs_input_grad[2] and spikes is None and not by_pytorch:
             x = x.to(gradient.dtype)
-            found = event_products.spikes_of(x, 1.0) if is_plain(x) and x.is_contiguous() else ""
+            listed = event_products.spikes_of(x, 1.0) if is_plain(x) and x.is_contiguous() else ""
             # The gradient of x may then have its memory.
-            spikes, x = (found, None) if isinstance(found, Spikes) else (None, x)
+            spikes, x = (listed, None) if isinstance(listed, Spikes) else (None, x)
         product = _product if not by_pytorch and _onednn_pays(gradient) else nn.functional.linear
         d_x = None if weight is None else product(gradient, weight.t())
         made = None

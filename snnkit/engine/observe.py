@@ -185,7 +185,7 @@ def _checkpoint() -> Any:
     """The record of the innermost checkpoint that computes its function for the first time in this thread, or None.
 
     PyTorch has no public name for it; the function that saves tensors for such a checkpoint refers to it. Where it is
-    not found, passes are computed again without the conditions, and PyTorch raises CheckpointError if the tensors
+    not there, passes are computed again without the conditions, and PyTorch raises CheckpointError if the tensors
     differ. (With ``use_reentrant=True`` nothing is saved in the first computation, and tensors need not agree.)
     """
     hooks = torch._C._autograd._top_saved_tensors_default_hooks(True)  # pyright: ignore[reportAttributeAccessIssue]

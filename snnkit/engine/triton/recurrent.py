@@ -219,7 +219,7 @@ def _padded(x: Tensor) -> tuple[int, int]:
     from triton import next_power_of_2
 
     _, batch, features = x.shape
-    return -(-batch // ROWS) * ROWS, max(int(next_power_of_2(features)), 16)
+    return -(-batch // ROWS) * ROWS, max(int(next_power_of_2(features)), DEPTH)
 
 
 def _filled(tensor: Tensor, height: int, width: int) -> Tensor:

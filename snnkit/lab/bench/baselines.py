@@ -212,7 +212,7 @@ _LOW = ", bfloat16 neurons"
 
 def layers(device: torch.device, *, more: bool = False) -> list[Layer]:
     """The installed neurons of SpikingJelly, snnTorch and Norse, or ``more``: their other forms, and Sinabs."""
-    found = [
+    installed = [
         Layer(f"{library}{form}", equation, with_autocast(make(module, device)), compiles=make is _norse_cell)
         for library, form, equation, make in (_MORE_LAYERS if more else _LAYERS)
         if (library != EXODUS or device.type == "cuda") and (module := imported(library)) is not None
@@ -220,8 +220,8 @@ def layers(device: torch.device, *, more: bool = False) -> list[Layer]:
     if device.type == "cuda" and not more and (library := imported(SPIKINGJELLY)) is not None:
         name, equation = f"{SPIKINGJELLY}{_LOW}", EQUATIONS[SPIKINGJELLY]
         forward = with_autocast(_lazily(partial(_spikingjelly_low_layer, library, device)))
-        found.append(Layer(name, equation, forward, why_not=_only_bfloat16))
-    return found
+        installed.append(Layer(name, equation, forward, why_not=_only_bfloat16))
+    return installed
 
 
 def _lazily(make: Callable[[], Forward]) -> Forward:
